@@ -1,0 +1,1 @@
+"""The engine: finding it, filling it, baking on it, and collecting what comes out."""

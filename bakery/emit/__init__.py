@@ -1,0 +1,1 @@
+"""Pure functions from the plan to the text of files."""

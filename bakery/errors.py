@@ -1,0 +1,117 @@
+"""Every way bakery can fail: one class per failure, each with its exit code.
+
+Libraries raise these; only ``bakery.cli`` prints them and exits. An error says what is wrong
+(``message``), what to do next (``hint``) and, where it helps, the lines that show it (``details``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class BakeryError(Exception):
+    """Base of all failures that a person can cause, meet or repair.
+
+    Attributes:
+        message: one sentence, lower case, no full stop: what is wrong.
+        hint: what to do next; may be empty.
+        details: lines shown under the message (a log's tail, a diff, the nearest names).
+    """
+
+    exit_code: int = 1
+    title: str = "error"
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = tuple(details)
+
+
+class UsageError(BakeryError):
+    """The command line or an environment variable cannot be understood."""
+
+    exit_code = 2
+    title = "usage"
+
+
+class RecipeError(BakeryError):
+    """A recipe is malformed; ``details`` holds every problem of the file at once."""
+
+    exit_code = 3
+    title = "recipe"
+
+
+class PlanError(BakeryError):
+    """The recipe is well formed, but no plan can satisfy it."""
+
+    exit_code = 4
+    title = "plan"
+
+
+class DriftError(BakeryError):
+    """A generated file differs from what its recipe says; ``details`` is a unified diff."""
+
+    exit_code = 5
+    title = "drift"
+
+
+class EngineError(BakeryError):
+    """There is no usable engine (docker daemon, buildx), and none can be installed."""
+
+    exit_code = 6
+    title = "engine"
+
+
+class BakeError(BakeryError):
+    """A build step failed; ``details`` is the tail of its log."""
+
+    exit_code = 7
+    title = "bake"
+
+
+class AuditError(BakeryError):
+    """A wheel is not what its cell promised; it was kept out of the output folder."""
+
+    exit_code = 8
+    title = "audit"
+
+
+class UnavailableError(BakeryError):
+    """A version, package or image that was asked for cannot be had from where this machine looks."""
+
+    exit_code = 9
+    title = "not available"
+
+
+class OutputError(BakeryError):
+    """A file or folder cannot be read or written (permissions, space, links)."""
+
+    exit_code = 10
+    title = "files"
+
+
+class InterruptedBake(BakeryError):
+    """Ctrl-C or SIGTERM; the build was ended and the output folder is as it was."""
+
+    exit_code = 130
+    title = "interrupted"
+
+
+EXIT_CODES: dict[int, str] = {
+    cls.exit_code: (cls.__doc__ or "").split("\n")[0]
+    for cls in (
+        BakeryError,
+        UsageError,
+        RecipeError,
+        PlanError,
+        DriftError,
+        EngineError,
+        BakeError,
+        AuditError,
+        UnavailableError,
+        OutputError,
+        InterruptedBake,
+    )
+}
+"""Exit code to meaning, for the command's help and the documentation."""

@@ -1,0 +1,27 @@
+"""Typed, frozen models of what a person writes."""
+
+from bakery.models.builder import Base, Builder
+from bakery.models.cache import Cache
+from bakery.models.matrix import Matrix, Override
+from bakery.models.output import Output
+from bakery.models.recipe import Recipe
+from bakery.models.source import Source
+from bakery.models.test import Test
+from bakery.models.variable import Variable
+from bakery.models.wheel import Naming, Repair, Wheel
+
+__all__ = [
+    "Base",
+    "Builder",
+    "Cache",
+    "Matrix",
+    "Naming",
+    "Output",
+    "Override",
+    "Recipe",
+    "Repair",
+    "Source",
+    "Test",
+    "Variable",
+    "Wheel",
+]

@@ -1,0 +1,58 @@
+"""The recipe: everything a person writes about one project."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from bakery import names
+from bakery.models.base import Model
+from bakery.models.builder import Builder
+from bakery.models.cache import Cache
+from bakery.models.matrix import Matrix
+from bakery.models.output import Output
+from bakery.models.source import Source
+from bakery.models.test import Test
+from bakery.models.text import Line, PlatformName, VariableName
+from bakery.models.variable import Variable
+from bakery.models.wheel import Wheel
+
+
+class Recipe(Model):
+    """How the wheels of one project are built, tested and named."""
+
+    name: Line
+    """Names the generated files, the stages and the images."""
+    description: Line | None = None
+    """One line for people."""
+    source: Source | None = None
+    """Where the project's source comes from."""
+    platforms: tuple[PlatformName, ...] | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
+    """The platforms to build for, in Docker's spelling."""
+    variables: dict[VariableName, Variable] | None = None
+    """Values that ``--set NAME=VALUE`` changes."""
+    matrix: Matrix | None = None
+    """Which cells exist."""
+    builder: Builder | None = None
+    """What wheels are built in."""
+    wheel: Wheel | None = None
+    """How the wheel is built, repaired and named."""
+    test: Test | None = None
+    """What is done with the wheel in a clean runtime base."""
+    cache: Cache | None = None
+    """Where the layer cache is kept between runs."""
+    output: Output | None = None
+    """Where finished wheels go."""
+
+    @field_validator("name")
+    @classmethod
+    def _recipe_name(cls, value: str) -> str:
+        if not names.RECIPE.match(value) or len(value) > 64:
+            raise ValueError("expected lower-case letters, digits and dashes, such as 'my-kernels'")
+        return value
+
+    @field_validator("platforms")
+    @classmethod
+    def _some(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and (not value or len(set(value)) != len(value)):
+            raise ValueError("expected at least one platform, none of them twice")
+        return value

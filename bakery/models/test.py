@@ -1,0 +1,33 @@
+"""The test target: what is done with the wheel in a clean runtime base."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from bakery.models.base import Model
+from bakery.models.text import Line, ModuleName, RequirementText
+
+
+class Test(Model):
+    """The test target: every shared object of the wheel is loaded, then imports, then the command."""
+
+    requirements: tuple[RequirementText, ...] | None = Field(
+        default=None, examples=[["pytest", "cuda-toolkit[cudart]==${CUDA_VERSION}"]]
+    )
+    """Python packages beside those that the wheel itself requires."""
+    imports: tuple[ModuleName, ...] | None = None
+    """Modules that must import from the installed wheel."""
+    command: Line | None = Field(default=None, examples=["pytest tests"])
+    """A shell command; it runs without network, in an empty folder that holds only ``files``."""
+    files: tuple[Line, ...] | None = Field(default=None, examples=[["tests"]])
+    """Files and folders of the source that the command needs."""
+    load_shared_objects: bool | None = None
+    """Load every shared object with all its symbols resolved; finds what an import alone does not."""
+
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for path in value or ():
+            if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/") or "$" in path:
+                raise ValueError(f"expected a path inside the source, got {path!r}")
+        return value

@@ -1,0 +1,43 @@
+"""Recipe variables: what ``--set NAME=VALUE`` sets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import field_validator, model_validator
+
+from bakery.models.base import Model
+from bakery.models.text import Line
+
+
+class Variable(Model):
+    """A value that can be changed without editing the recipe. Short form: ``CUDA_VERSION = "13.0.2"``."""
+
+    default: Line
+    """The value when nobody sets another."""
+    description: Line | None = None
+    """What the value means, for people."""
+    pattern: Line | None = None
+    """A regular expression that the whole value must match (RE2 syntax: bake checks it, too)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"default": value} if isinstance(value, str) else value
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise ValueError(f"expected a regular expression: {error}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> Variable:
+        if self.pattern is not None and not re.fullmatch(self.pattern, self.default):
+            raise ValueError(f"default {self.default!r} does not match pattern {self.pattern!r}")
+        return self

@@ -1,0 +1,81 @@
+"""The wheel target: how the project is built, repaired and named."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+from pydantic import Field, field_validator, model_validator
+
+from bakery import names
+from bakery.models.base import Model
+from bakery.models.text import Line, SonameGlob
+
+_PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]+|1|2010|2014))\Z")
+_BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
+
+
+class Repair(Model):
+    """What auditwheel does to the built wheel. ``repair = false`` leaves the wheel as it was built."""
+
+    enabled: bool | None = None
+    """Run auditwheel at all."""
+    exclude: tuple[SonameGlob, ...] | None = Field(default=None, examples=[["libcudart.so.*", "libcuda.so.*"]])
+    """Libraries that the wheel must find on the user's machine and must never bundle. Globs, since CUDA's
+    sonames change with its major version."""
+    strip: bool | None = None
+    """Strip symbols; smaller, and the same bytes in every build."""
+    plat: Line | None = Field(default=None, examples=["auto", "manylinux_2_28"])
+    """The platform tag to promise; ``auto`` is the base's AUDITWHEEL_PLAT or else the lowest that fits."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"enabled": value} if isinstance(value, bool) else value
+
+    @field_validator("plat")
+    @classmethod
+    def _known_plat(cls, value: str | None) -> str | None:
+        if value is not None and not _PLAT.match(value):
+            raise ValueError("expected auto or a manylinux policy without the machine, such as 'manylinux_2_28'")
+        return value
+
+
+class Naming(Model):
+    """How the finished wheel is named; unset parts stay as the project built them."""
+
+    local: Line | None = Field(default=None, examples=["cu128"])
+    """A local version label (``+cu128``): for private indexes, since public ones refuse it."""
+    build_tag: Line | None = Field(default=None, examples=["1cu128"])
+    """A PEP 427 build tag; starts with a digit."""
+
+    @field_validator("local")
+    @classmethod
+    def _local_label(cls, value: str | None) -> str | None:
+        if value is not None and "${" not in value:
+            try:
+                Version(f"0+{value}")
+            except InvalidVersion:
+                raise ValueError("expected a local version label, such as 'cu128' or 'cu128torch2.8'") from None
+        return value
+
+    @field_validator("build_tag")
+    @classmethod
+    def _build_tag(cls, value: str | None) -> str | None:
+        if value is not None and "${" not in value and not _BUILD_TAG.match(value):
+            raise ValueError("expected a build tag that starts with a digit, such as '1cu128'")
+        return value
+
+
+class Wheel(Model):
+    """The wheel target."""
+
+    frontend: names.Frontend | None = None
+    """Who calls the build backend: pypa/build or uv."""
+    config_settings: dict[Line, Line] | None = Field(default=None, examples=[{"cmake.build-type": "Release"}])
+    """Passed to the build backend; ``${NAME}`` stands for a variable's value."""
+    repair: Repair | None = None
+    """What auditwheel does."""
+    naming: Naming | None = None
+    """How the finished wheel is named."""

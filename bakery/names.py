@@ -1,0 +1,104 @@
+"""Identifiers and enumerations that every layer shares.
+
+A cell id such as ``cp312-cu128-linux_x86_64`` names the bake target, the log, the stage directory,
+the CI job and the row of every table; the rules for writing one live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+"""A recipe variable: also a Dockerfile ARG, a bake variable and a shell variable."""
+
+RECIPE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\Z")
+"""A recipe name: also a file name and the prefix of Dockerfile stages."""
+
+AXIS = re.compile(r"[a-z][a-z0-9-]*\Z")
+"""A matrix axis."""
+
+PYTHON = re.compile(r"3\.(?:[6-9]|[1-9][0-9])t?\Z")
+"""A CPython version as recipes write it; a trailing ``t`` is the free-threaded build."""
+
+PLATFORM = re.compile(r"linux/(?:amd64|arm64)\Z")
+"""A platform in Docker's spelling; others are for the cibuildwheel back end."""
+
+
+class Kind(StrEnum):
+    """What a target produces."""
+
+    DEV = "dev"
+    WHEEL = "wheel"
+    TEST = "test"
+
+
+class Frontend(StrEnum):
+    """Who calls the project's build backend."""
+
+    BUILD = "build"
+    UV = "uv"
+
+
+class CacheBackend(StrEnum):
+    """Where BuildKit's layer cache is kept between runs."""
+
+    NONE = "none"
+    GHA = "gha"
+    REGISTRY = "registry"
+    LOCAL = "local"
+
+
+GROUPS: dict[str, tuple[Kind, ...]] = {
+    "default": (Kind.WHEEL,),
+    "dev": (Kind.DEV,),
+    "wheel": (Kind.WHEEL,),
+    "test": (Kind.TEST,),
+    "full": (Kind.WHEEL, Kind.TEST),
+}
+"""What a person may ask for, and the kinds of target it stands for."""
+
+MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+"""Docker platform to the machine in wheel tags and ELF headers."""
+
+AXIS_VARIABLES = {
+    "python": "PYTHON_VERSION",
+    "cuda": "CUDA_VERSION",
+    "torch": "TORCH_VERSION",
+    "jax": "JAX_VERSION",
+}
+"""The variable that carries an axis' value; any other axis uses its own name in capitals."""
+
+_AXIS_PREFIX = {"python": "cp", "cuda": "cu"}
+
+
+def axis_variable(axis: str) -> str:
+    """Return the name of the variable that carries the value of ``axis``."""
+    return AXIS_VARIABLES.get(axis, axis.upper().replace("-", "_"))
+
+
+def python_tag(version: str) -> str:
+    """Return the interpreter tag of a Python version: ``3.12`` → ``cp312``, ``3.13t`` → ``cp313t``."""
+    return "cp" + version.replace(".", "")
+
+
+def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
+    """Return how ``value`` of ``axis`` is written in a cell id.
+
+    Versions lose their dots; a third component is left out when ``short`` (``12.8.0`` → ``cu128``),
+    which the caller allows as long as no two values of the axis then read the same.
+    """
+    if axis == "python":
+        return python_tag(value)
+    parts = value.split(".")
+    is_version = all(part.isdigit() for part in parts)
+    if is_version:
+        text = "".join(parts[:2] if short else parts)
+    else:
+        text = re.sub(r"[^A-Za-z0-9]+", "_", value).strip("_") or "x"
+    return _AXIS_PREFIX.get(axis, axis.replace("-", "_")) + text
+
+
+def platform_tag(platform: str) -> str:
+    """Return how a platform is written in a cell id: ``linux/amd64`` → ``linux_x86_64``."""
+    return "linux_" + MACHINES[platform]

@@ -1,0 +1,1 @@
+"""Bases: the root file systems that builders and tests start from."""

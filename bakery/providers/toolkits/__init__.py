@@ -1,0 +1,1 @@
+"""Toolkits: where the CUDA compiler and libraries come from."""

@@ -1,0 +1,1 @@
+"""Recipe to plan: layered values with their origins, the matrix, the lowering to targets and stages."""
