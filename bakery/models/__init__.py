@@ -9,6 +9,7 @@ from bakery.models.source import Source
 from bakery.models.test import Test
 from bakery.models.variable import Variable
 from bakery.models.wheel import Naming, Repair, Wheel
+from bakery.models.workspace import Workspace
 
 __all__ = [
     "Base",
@@ -24,4 +25,5 @@ __all__ = [
     "Test",
     "Variable",
     "Wheel",
+    "Workspace",
 ]

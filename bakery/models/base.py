@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 def _kebab(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
+
+
+def _markdown(text: str) -> str:
+    # Editors show Markdown, on lines as wide as they like.
+    return " ".join(text.split()).replace("``", "`")
 
 
 class Model(BaseModel):
@@ -24,3 +33,23 @@ class Model(BaseModel):
         use_attribute_docstrings=True,
         hide_input_in_errors=True,
     )
+
+    short_form: ClassVar[str | None] = None
+    """The JSON type that may stand for the whole table: ``string`` allows ``base = "debian"``."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        table = handler.resolve_ref_schema(handler(schema))
+        table["description"] = _markdown((cls.__doc__ or "").split("\n\n")[0])
+        for key in table["properties"].values():
+            if "description" in key:
+                key["description"] = _markdown(key["description"])
+        cls.shape_schema(table)
+        if cls.short_form is None:
+            return table
+        about: JsonSchemaValue = {key: table.pop(key) for key in ("title", "description")}
+        return about | {"anyOf": [{"type": cls.short_form}, table]}
+
+    @classmethod
+    def shape_schema(cls, table: JsonSchemaValue) -> None:
+        """Change the JSON schema where files are written otherwise than the model's fields."""

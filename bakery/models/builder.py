@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.models.base import Model
 from bakery.models.text import EnvironmentName, Line, RequirementText, SystemPackage
@@ -20,6 +20,8 @@ class Base(Model):
     The short form is a provider's name: ``base = "debian"`` takes the Debian release whose own Python
     is the one asked for. An image in manylinux layout is written ``base = { image = "…" }``.
     """
+
+    short_form: ClassVar[str | None] = "string"
 
     provider: str | None = Field(default=None, examples=["debian", "image"])
     """Who provides the base; ``image`` when an image is named."""
@@ -73,7 +75,7 @@ class Builder(Model):
         default=None, examples=[{"CMAKE_CUDA_ARCHITECTURES": "${CUDA_ARCHS}"}]
     )
     """Environment of the compile step; ``${NAME}`` stands for a variable's value."""
-    compiler_cache: bool | None = None
+    compiler_cache: StrictBool | None = None
     """Keep compiled objects in a ccache that survives changes of the source."""
-    network: bool | None = None
+    network: StrictBool | None = None
     """Allow the compile step to use the network. Off by default: what it needs belongs in requirements."""

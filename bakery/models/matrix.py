@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from bakery.models.base import Model
-from bakery.models.text import AxisName, Line, PythonVersion, VariableName
+from bakery.models.text import AxisName, Line, PythonVersion, VariableName, distinct
 
-_OWN_KEYS = ("python", "axes", "exclude", "include", "overrides")
+OWN_KEYS = ("python", "axes", "exclude", "include", "overrides")
+"""The keys of ``[matrix]`` that are no free axes."""
+
+
+def _no_platform(axis: str) -> str:
+    if axis in ("platform", "platforms"):
+        raise ValueError("platform is no axis of the matrix; write platforms = [...] at the top")
+    return axis
+
+
+Pythons = Annotated[tuple[PythonVersion, ...], AfterValidator(distinct)]
+Values = Annotated[tuple[Line, ...], AfterValidator(distinct)]
+FreeAxis = Annotated[AxisName, AfterValidator(_no_platform)]
 
 
 class Override(Model):
@@ -28,9 +41,9 @@ class Matrix(Model):
     ``cuda = ["12.8.0", "13.0.2"]`` sets variable CUDA_VERSION in turn.
     """
 
-    python: tuple[PythonVersion, ...] | None = Field(default=None, examples=[["3.11", "3.13"]])
+    python: Pythons | None = Field(default=None, examples=[["3.11", "3.13"]])
     """The Python versions to build for."""
-    axes: dict[AxisName, tuple[Line, ...]] | None = Field(default=None, examples=[{"cuda": ["12.8.0", "13.0.2"]}])
+    axes: dict[FreeAxis, Values] | None = Field(default=None, examples=[{"cuda": ["12.8.0", "13.0.2"]}])
     """Further axes; in a file they stand directly under ``[matrix]``."""
     exclude: tuple[dict[AxisName, Line], ...] | None = Field(
         default=None, examples=[[{"python": "3.9", "cuda": "13.*"}]]
@@ -46,33 +59,16 @@ class Matrix(Model):
     def _free_axes(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        free = {key: item for key, item in value.items() if key not in _OWN_KEYS}
+        free = {key: item for key, item in value.items() if key not in OWN_KEYS}
         if not free:
             return value
-        rest = {key: item for key, item in value.items() if key in _OWN_KEYS}
+        rest = {key: item for key, item in value.items() if key in OWN_KEYS}
         given = rest.get("axes")
         return {**rest, "axes": {**given, **free} if isinstance(given, dict) else free}
 
-    @field_validator("python")
     @classmethod
-    def _some_python(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if value is not None:
-            _distinct(value)
-        return value
-
-    @field_validator("axes")
-    @classmethod
-    def _some_values(cls, value: dict[str, tuple[str, ...]] | None) -> dict[str, tuple[str, ...]] | None:
-        for axis, values in (value or {}).items():
-            if axis == "platform":
-                raise ValueError("platform is no axis of the matrix; write platforms = [...] at the top")
-            _distinct(values)
-        return value
-
-
-def _distinct(values: tuple[str, ...]) -> None:
-    if not values:
-        raise ValueError("expected at least one value")
-    twice = sorted({item for item in values if values.count(item) > 1})
-    if twice:
-        raise ValueError(f"expected distinct values, got {', '.join(map(repr, twice))} twice")
+    def shape_schema(cls, table: JsonSchemaValue) -> None:
+        """Free axes stand directly under ``[matrix]``."""
+        for pattern, values in table["properties"]["axes"].get("patternProperties", {}).items():
+            table["propertyNames"] = {"pattern": pattern}
+            table["additionalProperties"] = values

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator
 
 from bakery import names
 from bakery.models.base import Model
@@ -12,9 +14,11 @@ from bakery.models.matrix import Matrix
 from bakery.models.output import Output
 from bakery.models.source import Source
 from bakery.models.test import Test
-from bakery.models.text import Line, PlatformName, VariableName
+from bakery.models.text import Line, PlatformName, VariableName, distinct
 from bakery.models.variable import Variable
 from bakery.models.wheel import Wheel
+
+Platforms = Annotated[tuple[PlatformName, ...], AfterValidator(distinct)]
 
 
 class Recipe(Model):
@@ -26,7 +30,7 @@ class Recipe(Model):
     """One line for people."""
     source: Source | None = None
     """Where the project's source comes from."""
-    platforms: tuple[PlatformName, ...] | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
+    platforms: Platforms | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
     """The platforms to build for, in Docker's spelling."""
     variables: dict[VariableName, Variable] | None = None
     """Values that ``--set NAME=VALUE`` changes."""
@@ -48,11 +52,4 @@ class Recipe(Model):
     def _recipe_name(cls, value: str) -> str:
         if not names.RECIPE.match(value) or len(value) > 64:
             raise ValueError("expected lower-case letters, digits and dashes, such as 'my-kernels'")
-        return value
-
-    @field_validator("platforms")
-    @classmethod
-    def _some(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if value is not None and (not value or len(set(value)) != len(value)):
-            raise ValueError("expected at least one platform, none of them twice")
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import Field, field_validator, model_validator
@@ -20,6 +20,8 @@ class Source(Model):
     The short forms in a recipe are ``source = "."``, ``source = "git+URL@REF"`` and
     ``source = "sdist:NAME==VERSION"``.
     """
+
+    short_form: ClassVar[str | None] = "string"
 
     path: str | None = Field(default=None, examples=[".", "python/pkg"])
     """A folder inside the project, relative to the folder that the recipe belongs to."""
@@ -74,7 +76,7 @@ class Source(Model):
             return value
         try:
             requirement = Requirement(value)
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):
             requirement = None
         specifiers = list(requirement.specifier) if requirement else []
         exact = len(specifiers) == 1 and specifiers[0].operator == "==" and "*" not in specifiers[0].version

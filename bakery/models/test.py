@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool
 
 from bakery.models.base import Model
 from bakery.models.text import Line, ModuleName, RequirementText
+
+
+def _inside(path: str) -> str:
+    if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/") or "$" in path:
+        raise ValueError("expected a path inside the source, such as 'tests'")
+    return path
+
+
+SourcePath = Annotated[Line, AfterValidator(_inside)]
 
 
 class Test(Model):
@@ -19,15 +30,7 @@ class Test(Model):
     """Modules that must import from the installed wheel."""
     command: Line | None = Field(default=None, examples=["pytest tests"])
     """A shell command; it runs without network, in an empty folder that holds only ``files``."""
-    files: tuple[Line, ...] | None = Field(default=None, examples=[["tests"]])
+    files: tuple[SourcePath, ...] | None = Field(default=None, examples=[["tests"]])
     """Files and folders of the source that the command needs."""
-    load_shared_objects: bool | None = None
+    load_shared_objects: StrictBool | None = None
     """Load every shared object with all its symbols resolved; finds what an import alone does not."""
-
-    @field_validator("files")
-    @classmethod
-    def _inside(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        for path in value or ():
-            if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/") or "$" in path:
-                raise ValueError(f"expected a path inside the source, got {path!r}")
-        return value

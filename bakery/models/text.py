@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as _Requirement
-from pydantic import AfterValidator
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from bakery import names
 
@@ -19,8 +23,13 @@ _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _SONAME_GLOB = re.compile(r"[A-Za-z0-9._+*?\[\]-]+\Z")
 
 
+def _is_control(char: str) -> bool:
+    # C0 and C1 controls, and the two separators that some programs take for line ends.
+    return char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029"
+
+
 def _printable(value: str) -> str:
-    if any(ord(c) < 32 and c not in "\n\t" for c in value) or "\x7f" in value:
+    if any(_is_control(char) and char not in "\n\t" for char in value):
         raise ValueError("expected text without control characters")
     return value
 
@@ -35,28 +44,49 @@ def _requirement(value: str) -> str:
     try:
         # The value of a reference is known later; any version stands in for it here.
         _Requirement(REFERENCE.sub("0", _one_line(value)))
-    except InvalidRequirement as error:
-        raise ValueError(f"expected a requirement such as 'cmake>=3.26': {str(error).splitlines()[0]}") from None
+    except (InvalidRequirement, RecursionError):
+        raise ValueError("expected a requirement, such as 'cmake>=3.26'") from None
     return value
 
 
-def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not pattern.match(value):
-            raise ValueError(f"expected {expected}")
+@dataclass(frozen=True)
+class _Matching:
+    """A text that a pattern describes, in the validator as well as in the JSON schema."""
+
+    pattern: re.Pattern[str]
+    expected: str
+
+    def _check(self, value: str) -> str:
+        if not self.pattern.match(value):
+            raise ValueError(f"expected {self.expected}")
         return value
 
-    return AfterValidator(check)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        # JSON schema searches, Python's match anchors; and ECMAScript has no \Z.
+        return {**handler(schema), "pattern": "^(?:" + self.pattern.pattern.replace(r"\Z", "") + ")$"}
+
+
+def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ``values`` as they are; raise ValueError where there is none, or one stands twice."""
+    if not values:
+        raise ValueError("expected at least one value")
+    twice = sorted(item for item, times in Counter(values).items() if times > 1)
+    if twice:
+        raise ValueError(f"expected distinct values, got {', '.join(map(repr, twice))} twice")
+    return values
 
 
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
-SystemPackage = Annotated[str, _matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
-ModuleName = Annotated[str, _matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
-SonameGlob = Annotated[str, _matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
-VariableName = Annotated[str, _matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
-PythonVersion = Annotated[str, _matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
-PlatformName = Annotated[str, _matching(names.PLATFORM, "linux/amd64 or linux/arm64")]
-AxisName = Annotated[str, _matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
-EnvironmentName = Annotated[str, _matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]
+SystemPackage = Annotated[str, _Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
+ModuleName = Annotated[str, _Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
+SonameGlob = Annotated[str, _Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
+VariableName = Annotated[str, _Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
+PythonVersion = Annotated[str, _Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
+PlatformName = Annotated[str, _Matching(names.PLATFORM, "linux/amd64 or linux/arm64")]
+AxisName = Annotated[str, _Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
+EnvironmentName = Annotated[str, _Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import warnings
+from typing import Any, ClassVar
 
 from pydantic import field_validator, model_validator
 
 from bakery.models.base import Model
 from bakery.models.text import Line
 
+_NOT_RE2 = re.compile(r"\(\?(?:[=!(>]|<[=!]|P=)|\\[1-9]")
+
 
 class Variable(Model):
     """A value that can be changed without editing the recipe. Short form: ``CUDA_VERSION = "13.0.2"``."""
+
+    short_form: ClassVar[str | None] = "string"
 
     default: Line
     """The value when nobody sets another."""
@@ -31,13 +36,18 @@ class Variable(Model):
     def _compiles(cls, value: str | None) -> str | None:
         if value is not None:
             try:
-                re.compile(value)
-            except re.error as error:
+                with warnings.catch_warnings():
+                    # What Python may one day read otherwise is no concern of RE2's.
+                    warnings.simplefilter("ignore", FutureWarning)
+                    re.compile(value)
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"expected a regular expression: {error}") from None
+            if _NOT_RE2.search(value):
+                raise ValueError("expected a regular expression without look-around and back references")
         return value
 
     @model_validator(mode="after")
     def _default_fits(self) -> Variable:
         if self.pattern is not None and not re.fullmatch(self.pattern, self.default):
-            raise ValueError(f"default {self.default!r} does not match pattern {self.pattern!r}")
+            raise ValueError(f"the default does not match pattern {self.pattern!r}")
         return self

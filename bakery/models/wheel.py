@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from packaging.version import InvalidVersion, Version
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery import names
 from bakery.models.base import Model
@@ -19,12 +19,14 @@ _BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
 class Repair(Model):
     """What auditwheel does to the built wheel. ``repair = false`` leaves the wheel as it was built."""
 
-    enabled: bool | None = None
+    short_form: ClassVar[str | None] = "boolean"
+
+    enabled: StrictBool | None = None
     """Run auditwheel at all."""
     exclude: tuple[SonameGlob, ...] | None = Field(default=None, examples=[["libcudart.so.*", "libcuda.so.*"]])
     """Libraries that the wheel must find on the user's machine and must never bundle. Globs, since CUDA's
     sonames change with its major version."""
-    strip: bool | None = None
+    strip: StrictBool | None = None
     """Strip symbols; smaller, and the same bytes in every build."""
     plat: Line | None = Field(default=None, examples=["auto", "manylinux_2_28"])
     """The platform tag to promise; ``auto`` is the base's AUDITWHEEL_PLAT or else the lowest that fits."""

@@ -1,0 +1,5 @@
+"""``python -m bakery``."""
+
+from bakery.cli.app import main
+
+main()

@@ -1,0 +1,211 @@
+"""The zip file: every member read once, in bounded memory, and nothing written where it says.
+
+A wheel is hostile data until it is audited, so this module records what it meets and judges nothing:
+the checks do that, from the same facts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import tempfile
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from bakery.audit.elf import SharedObject, UnreadableElf, read_elf
+
+_CHUNK = 1 << 20
+_SPOOL = 32 << 20
+TEXT_LIMIT = 64 << 20
+"""The most bytes of one dist-info file that are kept (a RECORD of half a million files)."""
+
+METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""The compressions that every installer reads; the others can also ask for gigabytes of memory."""
+
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One member of the archive.
+
+    Attributes:
+        path: the name exactly as stored.
+        size: bytes when unpacked, as declared (zipfile never yields more).
+        mode: Unix ``st_mode``; 0 where the archive was made without one.
+        method: the zip compression method.
+        encrypted: whether a password is needed.
+        sha256: hex digest of the content; empty for folders and for what could not be read.
+        kind: ``elf``, ``mach-o``, ``pe`` or empty, by its first bytes.
+        defect: why the content could not be read; empty if it could.
+    """
+
+    path: str
+    size: int
+    mode: int
+    method: int
+    encrypted: bool
+    sha256: str = ""
+    kind: str = ""
+    defect: str = ""
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether this is a folder."""
+        return self.path.endswith("/")
+
+    @property
+    def is_special(self) -> bool:
+        """Whether this is a link, device, pipe or socket rather than a file or folder."""
+        return stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Everything that was read from the zip file.
+
+    Attributes:
+        entries: all members in archive order, duplicates included.
+        texts: content of the top-level dist-info files that the audit reads, by path.
+        objects: the ELF objects a loader would load.
+        unreadable_objects: ELF files that cannot be parsed: path to reason.
+        defect: why the file is no zip archive; empty if it is one.
+        size: of the archive itself, in bytes.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    texts: dict[str, bytes] = field(default_factory=dict)
+    objects: tuple[SharedObject, ...] = ()
+    unreadable_objects: dict[str, str] = field(default_factory=dict)
+    defect: str = ""
+    size: int = 0
+
+    @property
+    def unpacked_size(self) -> int:
+        """Bytes that unpacking would take."""
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def is_bomb(self) -> bool:
+        """Whether the content is out of all proportion; none of it was read then."""
+        return self.unpacked_size > expansion_limit(self.size)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether a naive tool may unpack it into an empty folder."""
+        paths = [entry.path for entry in self.entries]
+        return (
+            not (self.defect or self.is_bomb or self.unreadable_objects)
+            and len(set(paths)) == len(paths)
+            and not any(entry.defect or entry.is_special or path_defect(entry.path) for entry in self.entries)
+        )
+
+
+def expansion_limit(size: int) -> int:
+    """Return how many bytes an archive of ``size`` bytes may unpack to.
+
+    Device code compresses well, yet real wheels stay below 20 to 1; small ones may be odd.
+    """
+    return min(64 << 30, max(1 << 30, 100 * size))
+
+
+def path_defect(path: str) -> str:
+    """Return why ``path`` is no plain relative path, or an empty string."""
+    if not path or not path.isprintable():
+        return "empty or with control characters"
+    if path.startswith("/") or "\\" in path or ":" in path.split("/", 1)[0]:
+        return "absolute, or with a drive or backslash"
+    if any(part in ("", ".", "..") for part in path.removesuffix("/").split("/")):
+        return "with '.', '..' or an empty part"
+    return ""
+
+
+def read_archive(path: Path) -> Archive:
+    """Read the wheel at ``path``; what is wrong with it is recorded, not raised.
+
+    Raises:
+        OSError: the file cannot be opened at all.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        try:
+            with zipfile.ZipFile(stream) as zipped:
+                return _read_members(zipped, size)
+        except _ZIP_ERRORS as reason:
+            return Archive(defect=str(reason) or type(reason).__name__, size=size)
+
+
+def _read_members(zipped: zipfile.ZipFile, size: int) -> Archive:
+    infos = zipped.infolist()
+    if sum(info.file_size for info in infos) > expansion_limit(size):
+        return Archive(tuple(_entry(info) for info in infos), size=size)
+    texts: dict[str, bytes] = {}
+    objects: list[SharedObject] = []
+    unreadable: dict[str, str] = {}
+    entries: list[Entry] = []
+    for info in infos:
+        if info.is_dir() or info.flag_bits & 1 or info.compress_type not in METHODS:
+            entries.append(_entry(info))
+            continue
+        try:
+            with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
+                digest, kind = _drain(zipped, info, copy)
+                entries.append(_entry(info, sha256=digest, kind=kind))
+                copy.seek(0)
+                if _is_dist_info_file(info.orig_filename):
+                    texts[info.orig_filename] = copy.read(TEXT_LIMIT)
+                elif kind == "elf" and (found := read_elf(info.orig_filename, info.file_size, copy)):
+                    objects.append(found)
+        except UnreadableElf as reason:
+            unreadable[info.orig_filename] = str(reason)
+        except _ZIP_ERRORS as reason:
+            entries.append(_entry(info, defect=str(reason) or type(reason).__name__))
+    return Archive(tuple(entries), texts, tuple(objects), unreadable, size=size)
+
+
+def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str]:
+    """Read one member to its end; return its sha256 and kind, and keep in ``copy`` what is parsed later."""
+    digest = hashlib.sha256()
+    with zipped.open(info) as member:
+        chunk = head = member.read(_CHUNK)
+        kind = _kind(head)
+        keep = kind == "elf" or _is_dist_info_file(info.orig_filename)
+        while chunk:
+            digest.update(chunk)
+            if keep:
+                copy.write(chunk)
+            chunk = member.read(_CHUNK)
+    return digest.hexdigest(), kind
+
+
+def _kind(head: bytes) -> str:
+    if head.startswith(b"\x7fELF"):
+        return "elf"
+    if head.startswith((b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe")):
+        return "mach-o"
+    # Java classes share the magic of universal binaries, but not the small count of architectures.
+    if head.startswith(b"\xca\xfe\xba\xbe") and int.from_bytes(head[4:8], "big") < 40:
+        return "mach-o"
+    start = int.from_bytes(head[60:64], "little")
+    return "pe" if head.startswith(b"MZ") and head[start : start + 4] == b"PE\0\0" else ""
+
+
+def _is_dist_info_file(path: str) -> bool:
+    folder, _, name = path.partition("/")
+    return folder.endswith(".dist-info") and name in ("METADATA", "WHEEL", "RECORD")
+
+
+def _entry(info: zipfile.ZipInfo, *, sha256: str = "", kind: str = "", defect: str = "") -> Entry:
+    return Entry(
+        path=info.orig_filename,
+        size=info.file_size,
+        mode=info.external_attr >> 16,
+        method=info.compress_type,
+        encrypted=bool(info.flag_bits & 1),
+        sha256=sha256,
+        kind=kind,
+        defect=defect,
+    )

@@ -1,0 +1,72 @@
+"""Is the file a sound zip archive that cannot harm whoever unpacks it?"""
+
+from __future__ import annotations
+
+import stat
+from collections import Counter
+from collections.abc import Iterator
+
+from bakery.audit.archive import METHODS, Entry, expansion_limit, path_defect
+from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "archive-unreadable": "the file is not a zip archive, or is cut off",
+    "archive-bomb": "it would unpack to an absurd size",
+    "archive-duplicate": "two members have the same path",
+    "archive-path": "a member's path leads out of the folder or is not plain",
+    "archive-link": "a member is a link or device",
+    "archive-mode": "a member is setuid, setgid or writable by everyone",
+    "archive-encrypted": "a member needs a password",
+    "archive-compression": "a member uses a compression that installers do not read",
+    "archive-damaged": "a member's content cannot be read or fails its checksum",
+}
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield what is wrong with the archive as such."""
+    archive = wheel.archive
+    if archive.defect:
+        yield error("archive-unreadable", f"not a readable zip archive: {archive.defect}")
+        return
+    if archive.is_bomb:
+        yield error(
+            "archive-bomb",
+            f"unpacks from {archive.size:,} to {archive.unpacked_size:,} bytes, "
+            f"more than {expansion_limit(archive.size):,}; its content was not read",
+        )
+    for path, count in Counter(entry.path for entry in archive.entries).items():
+        if count > 1:
+            yield error("archive-duplicate", f"appears {count} times", file=path)
+    yield from _check_writable(wheel)
+    for entry in archive.entries:
+        yield from _check_entry(entry)
+
+
+def _check_writable(wheel: Wheel) -> Iterator[Finding]:
+    writable = [entry for entry in wheel.archive.entries if entry.mode & stat.S_IWOTH and not entry.is_special]
+    if writable:
+        # Archives made on Windows say 0666 of every file; nobody means it.
+        linux = any(tag.is_linux for tag in wheel.platforms)
+        yield Finding(
+            "archive-mode",
+            Severity.ERROR if linux else Severity.INFO,
+            f"{len(writable)} members are writable by everyone, this one first",
+            writable[0].path,
+        )
+
+
+def _check_entry(entry: Entry) -> Iterator[Finding]:
+    if reason := path_defect(entry.path):
+        yield error("archive-path", f"the path is {reason}", file=entry.path)
+    if entry.is_special:
+        yield error("archive-link", f"has file type {stat.filemode(entry.mode)[0]!r}", file=entry.path)
+    elif entry.mode & (stat.S_ISUID | stat.S_ISGID):
+        yield error("archive-mode", f"has mode {stat.S_IMODE(entry.mode):04o}", file=entry.path)
+    if entry.encrypted:
+        yield error("archive-encrypted", "is encrypted", file=entry.path)
+    if entry.method not in METHODS:
+        yield error("archive-compression", f"is compressed by zip method {entry.method}", file=entry.path)
+    if entry.defect:
+        yield error("archive-damaged", f"cannot be read: {entry.defect}", file=entry.path)

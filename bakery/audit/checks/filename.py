@@ -1,0 +1,29 @@
+"""Is the file name a wheel's, and the one that was promised?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.utils import canonicalize_name, canonicalize_version
+
+from bakery.audit.finding import Finding, error
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "wheel-filename": "the file name is not a wheel's",
+    "promised-name": "the project is not the promised one",
+    "promised-version": "the version is not the promised one",
+}
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield what is wrong with name and version."""
+    filename = wheel.filename
+    if filename.defect:
+        yield error("wheel-filename", filename.defect)
+        return
+    if promise.name is not None and canonicalize_name(promise.name) != filename.name:
+        yield error("promised-name", f"is named {filename.name}, promised was {promise.name}")
+    if promise.version is not None and canonicalize_version(promise.version) != canonicalize_version(filename.version):
+        yield error("promised-version", f"has version {filename.version}, promised was {promise.version}")

@@ -1,0 +1,74 @@
+"""Does the dist-info folder agree with the file name?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.tags import InvalidTag, Tag, parse_tag
+from packaging.utils import canonicalize_name, canonicalize_version
+
+from bakery.audit.finding import Finding, error
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "dist-info": "there is not exactly one dist-info folder, or it lacks a file",
+    "metadata-name": "METADATA or the dist-info folder names another project",
+    "metadata-version": "METADATA or the dist-info folder names another version",
+    "metadata-tags": "WHEEL's Tag lines differ from the file name",
+    "metadata-build": "WHEEL's Build differs from the file name",
+}
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield every disagreement."""
+    if wheel.archive.defect or wheel.archive.is_bomb:
+        return
+    metadata = wheel.metadata
+    if not metadata.folder:
+        found = ", ".join(metadata.folders) or "none"
+        yield error("dist-info", f"there must be one dist-info folder, found: {found}")
+        return
+    for path in metadata.missing:
+        yield error("dist-info", "is missing or cannot be read", file=path)
+    if metadata.missing or wheel.filename.defect:
+        return
+    yield from _check_identity(wheel)
+    yield from _check_wheel_file(wheel)
+
+
+def _check_identity(wheel: Wheel) -> Iterator[Finding]:
+    metadata, filename = wheel.metadata, wheel.filename
+    stem_name, _, stem_version = metadata.folder.removesuffix(".dist-info").rpartition("-")
+    sources = (
+        (f"{metadata.folder}/METADATA", metadata.name, metadata.version),
+        (metadata.folder, stem_name, stem_version.replace("_", "-")),
+    )
+    for file, name, version in sources:
+        if canonicalize_name(name) != filename.name:
+            yield error("metadata-name", f"says {name!r}, the file name {filename.name!r}", file=file)
+        if canonicalize_version(version) != canonicalize_version(filename.version):
+            yield error("metadata-version", f"says {version!r}, the file name {filename.version!r}", file=file)
+
+
+def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
+    metadata, filename = wheel.metadata, wheel.filename
+    file = f"{metadata.folder}/WHEEL"
+    try:
+        tags = {tag for line in metadata.tags for tag in parse_tag(line)}
+    except (InvalidTag, ValueError) as reason:
+        yield error("metadata-tags", f"has a Tag line that is none: {reason}", file=file)
+        return
+    if tags != set(filename.tags):
+        yield error(
+            "metadata-tags",
+            f"says {_listed(tags)}; the file name says {_listed(filename.tags)}",
+            file=file,
+            hint="a wheel is retagged with `wheel tags` or `auditwheel repair`, not by renaming it",
+        )
+    if metadata.build != filename.build:
+        yield error("metadata-build", f"says {metadata.build!r}, the file name {filename.build!r}", file=file)
+
+
+def _listed(tags: Iterable[Tag]) -> str:
+    return ", ".join(sorted(map(str, tags))) or "nothing"

@@ -1,0 +1,58 @@
+"""Is the platform tag one that may be published, and the promised one?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.promise import Promise
+from bakery.audit.tags import PlatformTag, arch_of, parse_platform, parse_release
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "linux-tag": "a bare linux tag says nothing of the systems the wheel runs on",
+    "promised-platform": "the tag is for another machine or system than the cell",
+    "promised-plat": "the tag asks for a newer system than was promised",
+}
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield what is wrong with the platform tags."""
+    tags = wheel.platforms
+    for tag in tags:
+        if tag.system == "linux":
+            yield Finding(
+                "linux-tag",
+                Severity.WARNING if promise.platform is None else Severity.ERROR,
+                f"is tagged {tag.text}, which no index accepts",
+                hint="repair it: auditwheel gives it a manylinux or musllinux tag",
+            )
+    # A pure wheel runs everywhere, so also there; whether it may be pure is another check.
+    if not tags or any(tag.system == "any" for tag in tags):
+        return
+    listed = ", ".join(tag.text for tag in tags)
+    if promise.platform is not None:
+        arch = arch_of(promise.platform)
+        if not all(tag.is_linux and tag.arch == arch for tag in tags):
+            yield error(
+                "promised-platform",
+                f"is tagged {listed}, promised was {promise.platform} ({arch})",
+                hint="does the base image exist for this platform, or was another one's used?",
+            )
+    for wanted in _promised_tags(promise):
+        if not any(_installs_under(tag, wanted) for tag in tags):
+            yield error("promised-plat", f"is tagged {listed}, promised was {wanted.text} or older")
+
+
+def _promised_tags(promise: Promise) -> Iterator[PlatformTag]:
+    if promise.plat is not None:
+        yield parse_platform(promise.plat)
+    if promise.max_glibc is not None:
+        yield PlatformTag(f"glibc {promise.max_glibc}", "manylinux", parse_release(promise.max_glibc))
+
+
+def _installs_under(tag: PlatformTag, wanted: PlatformTag) -> bool:
+    """Whether a system that is just new enough for ``wanted`` takes a wheel tagged ``tag``."""
+    if tag.libc is None or wanted.libc is None:
+        return tag.text == wanted.text
+    return tag.system == wanted.system and tag.arch == (wanted.arch or tag.arch) and tag.libc <= wanted.libc

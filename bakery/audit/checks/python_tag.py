@@ -1,0 +1,76 @@
+"""Does the wheel install on the promised Python, and do its extension modules load there?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from bakery.audit.finding import Finding, error
+from bakery.audit.promise import Promise
+from bakery.audit.tags import installable_abis
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "promised-python": "the wheel does not install on the promised Python",
+    "promised-abi3": "the wheel is (or is not) a stable-ABI one, against the promise",
+    "extension-abi": "extension modules are made for another Python than the tags say",
+}
+_STABLE = ("abi3", "abi3t")
+_EXTENSION = re.compile(r"\.cpython-(\d+t?)-[^/]*\.so$")
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield what is wrong with the Python side of the tags."""
+    if wheel.filename.defect:
+        return
+    yield from _check_extensions(wheel)
+    abis = {tag.abi for tag in wheel.filename.tags}
+    stable = not abis.isdisjoint(_STABLE)
+    if promise.abi3 is not None and stable is not promise.abi3:
+        wanted = "a stable-ABI wheel" if promise.abi3 else "a wheel for one Python only"
+        yield error("promised-abi3", f"has ABI tag {', '.join(sorted(abis))}, promised was {wanted}")
+    if promise.python is not None:
+        yield from _check_promised(wheel, promise.python)
+
+
+def _check_promised(wheel: Wheel, python: str) -> Iterator[Finding]:
+    pairs = {(tag.interpreter, tag.abi) for tag in wheel.filename.tags}
+    if pairs.isdisjoint(installable_abis(python)):
+        found = ", ".join(sorted(f"{interpreter}-{abi}" for interpreter, abi in pairs))
+        yield error(
+            "promised-python",
+            f"is tagged {found}, which does not install on Python {python}",
+            hint="was it built by another interpreter than the cell's?",
+        )
+    requires = wheel.metadata.requires_python
+    try:
+        specifier = SpecifierSet(requires)
+    except InvalidSpecifier as reason:
+        yield error("promised-python", f"Requires-Python cannot be read: {reason}")
+        return
+    release = python.removesuffix("t")
+    # A bound may name a patch release, so the first and a late one are both tried.
+    if not any(specifier.contains(f"{release}.{patch}", prereleases=True) for patch in (0, 99)):
+        yield error("promised-python", f"Requires-Python is {requires!r}, which refuses Python {python}")
+
+
+def _check_extensions(wheel: Wheel) -> Iterator[Finding]:
+    """Compare the version in ``.cpython-312-….so`` with the ABI tags; other suffixes load anywhere."""
+    found = {match[1]: entry.path for entry in wheel.archive.entries if (match := _EXTENSION.search(entry.path))}
+    wanted = {tag.abi.removeprefix("cp") for tag in wheel.filename.tags if tag.abi.startswith("cp")}
+    if found and wanted and wanted.isdisjoint(found):
+        yield error(
+            "extension-abi",
+            f"is made for CPython {', '.join(sorted(found))}, the wheel is tagged for {', '.join(sorted(wanted))}",
+            file=min(found.values()),
+        )
+    stable = any(tag.abi in _STABLE for tag in wheel.filename.tags)
+    if found and stable and not wanted:
+        yield error(
+            "extension-abi",
+            "loads in one Python only, but the wheel is tagged for the stable ABI",
+            file=min(found.values()),
+            hint="name it .abi3.so and build it with Py_LIMITED_API",
+        )

@@ -1,0 +1,60 @@
+"""Does RECORD list every file once, with the right hash and size, and nothing else?"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterator
+
+from bakery.audit.archive import Entry, path_defect
+from bakery.audit.finding import Finding, error
+from bakery.audit.metadata import RecordRow
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "record-malformed": "RECORD is no three-column CSV file",
+    "record-path": "a path in RECORD is absolute or leads out",
+    "record-duplicate": "RECORD lists a path twice",
+    "record-unlisted": "a file in the archive is missing from RECORD",
+    "record-absent": "a file in RECORD is missing from the archive",
+    "record-hash": "RECORD has another hash than the file, or none",
+    "record-size": "RECORD has another size than the file",
+}
+_SELF = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield every difference between RECORD and the archive."""
+    metadata = wheel.metadata
+    record = f"{metadata.folder}/RECORD"
+    if not metadata.folder or record in metadata.missing or wheel.archive.is_bomb:
+        return  # said by other checks
+    if metadata.record_defect:
+        yield error("record-malformed", metadata.record_defect, file=record)
+        return
+    entries = {entry.path: entry for entry in wheel.archive.entries if not entry.is_dir}
+    listed = Counter(row.path for row in metadata.record)
+    for path, count in listed.items():
+        if count > 1:
+            yield error("record-duplicate", f"RECORD lists it {count} times", file=path)
+    signatures = {metadata.folder + name for name in _SELF}
+    for path in sorted(entries.keys() - listed.keys() - signatures):
+        yield error("record-unlisted", "is in the archive but not in RECORD", file=path)
+    for row in metadata.record:
+        if reason := path_defect(row.path):
+            yield error("record-path", f"the path in RECORD is {reason}", file=row.path)
+        elif row.path not in entries:
+            yield error("record-absent", "is in RECORD but not in the archive", file=row.path)
+        elif row.path not in signatures:
+            yield from _check_row(row, entries[row.path])
+
+
+def _check_row(row: RecordRow, entry: Entry) -> Iterator[Finding]:
+    if not entry.sha256:
+        return  # not readable: said by the archive check
+    digest = base64.urlsafe_b64encode(bytes.fromhex(entry.sha256)).rstrip(b"=").decode()
+    if row.digest != f"sha256={digest}":
+        yield error("record-hash", f"is sha256={digest}, RECORD says {row.digest or 'nothing'}", file=row.path)
+    if row.size != str(entry.size):
+        yield error("record-size", f"has {entry.size} bytes, RECORD says {row.size or 'nothing'}", file=row.path)

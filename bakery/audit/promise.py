@@ -1,0 +1,36 @@
+"""What the plan's cell promises of a wheel, in words that the audit needs nothing else to judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a wheel must be; ``None`` (or empty) means that nothing is promised about it.
+
+    Attributes:
+        name: the project's name; compared in its normalised form.
+        version: the exact version, local part included.
+        python: the Python it must install on: ``3.11``, or ``3.14t`` for a free-threaded one.
+        abi3: False refuses a stable-ABI wheel, True refuses any other.
+        platform: the bake platform it was built for: ``linux/amd64``, ``linux/arm64``, ….
+        max_glibc: the newest glibc it may need, as ``2.28``.
+        plat: the platform tag it must install under: ``manylinux_2_28_x86_64``; an older one is fine.
+        excludes: globs over sonames that must stay outside the wheel, as given to auditwheel.
+        pure: True refuses machine code, False refuses a wheel without any.
+        max_size: the largest file, in bytes.
+        public_index: the wheel goes to PyPI, whose limit of 100 MiB then binds.
+    """
+
+    name: str | None = None
+    version: str | None = None
+    python: str | None = None
+    abi3: bool | None = None
+    platform: str | None = None
+    max_glibc: str | None = None
+    plat: str | None = None
+    excludes: tuple[str, ...] = ()
+    pure: bool | None = None
+    max_size: int | None = None
+    public_index: bool = False

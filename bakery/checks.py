@@ -1,0 +1,210 @@
+"""Checks across the fields of a recipe that need no plan: names that are used must exist.
+
+They read what the person wrote, not the models, so that they run on a recipe that has other problems, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from bakery import names
+from bakery.models.matrix import OWN_KEYS
+from bakery.models.text import REFERENCE
+from bakery.plain import Step
+from bakery.problems import Problem, nearest, one_of, shorten
+
+BASES = ("debian", "image")
+"""The providers of bases."""
+
+TOOLKITS = ("none", "cuda", "wheels", "clang")
+"""The values of ``builder.toolkit``."""
+
+RESERVED = frozenset(
+    (
+        *("BASE_IMAGE", "RUNTIME_IMAGE", "CACHE", "CACHE_REF", "DEST", "CA_BUNDLE", "PIP_CONF"),
+        *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH"),
+        *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
+        *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"),
+    )
+)
+"""Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
+
+RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "BUILDX_", "BUILDKIT_", "DOCKER_")
+"""Beginnings of such names."""
+
+_FREE_TEXT = ("name", "description", "pattern")
+_IMPLICIT_AXES = ("python", "platform")
+_CUDA_SWITCHED_OFF = (None, "none")
+_DEEPEST = 16
+"""No text of a valid recipe lies deeper."""
+
+Path = tuple[Step, ...]
+Table = Mapping[str, object]
+
+
+def check(data: Table, *, bases: Sequence[str] = BASES, toolkits: Sequence[str] = TOOLKITS) -> tuple[Problem, ...]:
+    """Return the problems between the fields of a recipe, given as its file's (partly wrong) data."""
+    builder = _table(data, "builder")
+    base = builder.get("base")
+    is_short = isinstance(base, str)
+    provider_path: Path = ("builder", "base") if is_short else ("builder", "base", "provider")
+    provider = base if is_short else _table(builder, "base").get("provider")
+    return (
+        *_known(provider, provider_path, bases, "base"),
+        *_known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
+        *_axes(data),
+        *_variable_names(data),
+        *_override_variables(data),
+        *_references(data),
+    )
+
+
+def _table(data: Table, key: str) -> Table:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _items(data: Table, key: str) -> Iterator[tuple[int, Table]]:
+    """Yield index and table of each item of a list of tables; items that are none were reported elsewhere."""
+    value = data.get(key)
+    if isinstance(value, list | tuple):
+        yield from ((index, item) for index, item in enumerate(value) if isinstance(item, dict))
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    close = nearest(word, known)
+    return f"; did you mean {close!r}?" if close else ""
+
+
+def _known(value: object, path: Path, known: Sequence[str], noun: str) -> Iterator[Problem]:
+    if not isinstance(value, str) or value in known:
+        return
+    what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, known)} (expected one of: {one_of(known)})"
+    close = nearest(value, known)
+    yield Problem(path, what, f'write "{close}"' if close else "choose one of these")
+
+
+def free_axes(data: Table) -> dict[str, Path]:
+    """Return the axes beside ``python`` that the matrix declares, each with the path where it stands."""
+    matrix = _table(data, "matrix")
+    direct: dict[str, Path] = {key: ("matrix", key) for key in matrix if key not in OWN_KEYS}
+    return {key: ("matrix", "axes", key) for key in _table(matrix, "axes")} | direct
+
+
+def _sound_axes(data: Table) -> tuple[str, ...]:
+    return tuple(axis for axis in free_axes(data) if names.AXIS.match(axis) and not _mistaken_key(axis))
+
+
+def _axes(data: Table) -> Iterator[Problem]:
+    axes = free_axes(data)
+    for axis, path in axes.items():
+        close = _mistaken_key(axis)
+        if close:
+            what = f"unknown key; did you mean {close!r}? (expected one of: {one_of(OWN_KEYS)}, or an axis)"
+            yield Problem(path, what, f"rename it to {close}")
+        elif names.AXIS.match(axis):
+            yield from _axis_variable(axis, path, axes)
+    known = (*_IMPLICIT_AXES, *_sound_axes(data))
+    for key in ("exclude", "include"):
+        for index, entry in _items(_table(data, "matrix"), key):
+            for axis in entry:
+                if axis not in known:
+                    what = f"there is no axis of this name{_suggestion(axis, known)} (the axes are: {one_of(known)})"
+                    close = nearest(axis, known)
+                    fix = f"write {close}" if close else f"use one of them, or add {_axis_line(axis)}"
+                    yield Problem(("matrix", key, index, axis), what, fix)
+
+
+def _axis_line(axis: str) -> str:
+    return f'{shorten(axis)} = ["…"] under [matrix]'
+
+
+def _mistaken_key(axis: str) -> str | None:
+    """Return the key of ``[matrix]`` that ``axis`` is a slip of, or None where it is an axis in its own right."""
+    close = nearest(axis, OWN_KEYS)
+    # Only a small slip counts: ``include-dirs`` may well be meant as an axis.
+    return close if close and abs(len(close) - len(axis)) <= 2 and close[0] == axis[0].lower() else None
+
+
+def _axis_variable(axis: str, path: Path, axes: Iterable[str]) -> Iterator[Problem]:
+    variable = names.axis_variable(axis)
+    if _is_reserved(variable):
+        what = f"the axis would set {variable}, which Docker, bake or bakery gives another meaning"
+        yield Problem(path, what, "rename the axis")
+    earlier = ("python", *itertools.takewhile(lambda other: other != axis, axes))
+    same = [other for other in earlier if names.axis_variable(other) == variable]
+    if same:
+        yield Problem(path, f"the axes {axis} and {same[0]} both set {variable}", "rename one of them")
+
+
+def _is_reserved(variable: str) -> bool:
+    return variable in RESERVED or variable.startswith(RESERVED_PREFIXES)
+
+
+def _variable_names(data: Table) -> Iterator[Problem]:
+    has_python = "python" in _table(data, "matrix")
+    for name in _table(data, "variables"):
+        if _is_reserved(name):
+            what = "this name is taken: Docker, bake or bakery gives it another meaning"
+            yield Problem(("variables", name), what, f"choose another, such as MY_{name}")
+        elif name == "PYTHON_VERSION" and has_python:
+            what = "the axis matrix.python sets this variable already"
+            yield Problem(("variables", name), what, "remove the variable or the axis")
+
+
+def known_variables(data: Table) -> tuple[str, ...]:
+    """Return the variables that ``${NAME}`` and overrides may name, in the order of the file."""
+    toolkit = _table(data, "builder").get("toolkit")
+    implicit = [] if toolkit in _CUDA_SWITCHED_OFF else ["CUDA_VERSION"]
+    from_axes = [names.axis_variable(axis) for axis in _sound_axes(data)]
+    declared = [name for name in _table(data, "variables") if names.VARIABLE.match(name)]
+    return tuple(dict.fromkeys([*declared, *from_axes, "PYTHON_VERSION", *implicit]))
+
+
+def _override_variables(data: Table) -> Iterator[Problem]:
+    known = known_variables(data)
+    for index, entry in _items(_table(data, "matrix"), "overrides"):
+        for name in _table(entry, "variables"):
+            if name not in known:
+                path = ("matrix", "overrides", index, "variables", name)
+                yield Problem(
+                    path, _undeclared("there is no variable of this name", name, known), _declare(name, known)
+                )
+
+
+def _undeclared(what: str, name: str, known: Sequence[str]) -> str:
+    return f"{what}{_suggestion(name, known)} (declared: {one_of(known)})"
+
+
+def _declare(name: str, known: Sequence[str]) -> str:
+    usable = name if names.VARIABLE.match(name) else "NAME"
+    close = nearest(name, known)
+    return (f"write {close}, or " if close else "") + f'declare it: {usable} = "…" under [variables]'
+
+
+def _references(data: Table) -> Iterator[Problem]:
+    known = known_variables(data)
+    for path, text in _texts(data, ()):
+        for name in dict.fromkeys(REFERENCE.findall(text)):
+            if name not in known:
+                what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, known)
+                shell = "; a variable of the shell is written $NAME" if path == ("test", "command") else ""
+                toolkit = ", or set builder.toolkit, which declares it" if name == "CUDA_VERSION" else ""
+                yield Problem(path, what, _declare(name, known) + toolkit + shell)
+
+
+def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every text in which ``${NAME}`` has a meaning. Iterative: the data may be nested at will."""
+    stack = [(path, value)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, str):
+            yield path, value
+        elif len(path) >= _DEEPEST:
+            continue
+        elif isinstance(value, dict):
+            stack.extend(((*path, key), item) for key, item in value.items() if key not in _FREE_TEXT)
+        elif isinstance(value, list | tuple):
+            stack.extend(((*path, index), item) for index, item in enumerate(value))

@@ -1,0 +1,55 @@
+"""The command and its subcommands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakery import __version__
+from bakery.cli import audit, bake, doctor, engine, generate, plan, schema
+from bakery.cli.console import failures, out
+from bakery.errors import EXIT_CODES
+
+_EPILOG = "Exit codes: " + "; ".join(f"{code} {text.rstrip('.')}" for code, text in sorted(EXIT_CODES.items())) + "."
+
+app = typer.Typer(
+    name="bakery",
+    help="Bake native Python wheels: one recipe becomes a bake file, a Dockerfile, and wheels that are what they claim.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--directory", "-C", help="Work in this folder.", metavar="DIR", exists=True, file_okay=False),
+    ] = None,
+) -> None:
+    if directory is not None:
+        import os
+
+        os.chdir(directory)
+    if version:
+        out.print(__version__)
+        raise typer.Exit
+
+
+for module in (bake, plan, generate, audit, doctor, schema):
+    module.register(app)
+app.add_typer(engine.app, name="engine")
+
+
+def main() -> None:
+    """Run the command; every failure ends in text and an exit code of its own."""
+    with failures():
+        app()

@@ -1,0 +1,34 @@
+"""``bakery doctor``."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import leave, out
+from bakery.errors import EngineError
+
+
+def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
+    """Look at what baking needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
+
+    [dim]bakery doctor[/dim]
+    """
+    from bakery.cli.trust import find_ca_bundle
+    from bakery.drive.diagnose import diagnose
+    from bakery.report import doctor as report
+
+    found = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
+    if json:
+        out.print(report.to_json(found), markup=False, soft_wrap=True)
+    else:
+        out.print(report.render(found))
+    if any(item.state == "fail" for item in found):
+        leave(EngineError.exit_code)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(doctor)

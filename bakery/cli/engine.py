@@ -1,0 +1,71 @@
+"""``bakery engine``: a private engine for machines that have none."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+import typer
+
+from bakery.cli.console import out, say
+
+app = typer.Typer(
+    help="A private Docker engine, for a Debian machine that has none: unpacked from the machine's own package "
+    "mirror into the user's cache, started on demand. Where Docker with buildx runs, nothing is installed.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def up() -> None:
+    """Make sure that an engine runs; install and start a private one if there is none."""
+    from bakery.drive import bootstrap
+    from bakery.drive.find import find
+    from bakery.errors import EngineError
+
+    try:
+        found = find(os.environ)
+    except EngineError:
+        running = bootstrap.start(bootstrap.install(say, os.environ), say, os.environ)
+        out.print(f"private engine {running.version} runs at {running.host}", markup=False)
+        return
+    what = "the private engine" if found.source == "private" else "Docker"
+    out.print(f"{what} {found.version} with buildx {found.buildx} is running; nothing to do", markup=False)
+
+
+@app.command()
+def down() -> None:
+    """Stop the private engine; its images and caches stay."""
+    from bakery.drive import bootstrap
+
+    out.print("stopped" if bootstrap.stop(os.environ) else "it was not running")
+
+
+@app.command()
+def status() -> None:
+    """Say which engine would be used."""
+    from bakery.drive.find import find
+
+    found = find(os.environ)
+    out.print(f"{found.source} engine {found.version}, buildx {found.buildx} {found.host}".rstrip(), markup=False)
+
+
+@app.command()
+def env() -> None:
+    """Print the variables with which plain docker commands use the same engine.
+
+    [dim]eval "$(python -m bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel[/dim]
+    """
+    from bakery.drive.find import find
+
+    for name, value in find(os.environ).environment.items():
+        out.print(f"export {name}={shlex.quote(value)}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def remove() -> None:
+    """Stop the private engine and delete its images, build caches and state."""
+    from bakery.drive import bootstrap
+
+    bootstrap.remove(os.environ)
+    out.print("removed")

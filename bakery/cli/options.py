@@ -1,0 +1,51 @@
+"""Options that several commands take, declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Recipes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--recipe",
+        "-r",
+        help="A recipe file, a folder that holds one, or the name of a shipped recipe. May be given several "
+        "times. Without it: what this folder holds.",
+        metavar="RECIPE",
+        envvar="BAKERY_RECIPE",
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        help="Set a variable of the recipe (CUDA_VERSION=12.8.0), or anything in bake's grammar "
+        "('*.args.CUDA_VERSION=12.8.0', '*.platform=linux/arm64'). May be given several times.",
+        metavar="NAME=VALUE",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", help="Only the cells that a glob selects: --only 'cp312-*'.", metavar="GLOB"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="The folder that receives audited wheels.", metavar="DIR", envvar="BAKERY_OUTPUT"
+    ),
+]
+CaBundle = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-bundle",
+        help="A company's CA bundle (PEM). Without it, the usual variables are looked at (SSL_CERT_FILE, …). "
+        "Build steps get it as a secret; it ends in no image and no cache key.",
+        metavar="FILE",
+        envvar="BAKERY_CA_BUNDLE",
+    ),
+]

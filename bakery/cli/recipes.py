@@ -1,0 +1,46 @@
+"""Command line → plans."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bakery.errors import UsageError
+from bakery.names import VARIABLE
+from bakery.plan import Plan
+
+
+def plans(references: list[str] | None, sets: list[str] | None, *, root: Path | None = None) -> list[tuple[Path, Plan]]:
+    """Return (project root, plan) of every recipe that the command line names.
+
+    A variable given with ``--set`` goes to the recipes that have it.
+
+    Raises:
+        BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
+    """
+    from bakery.load import load
+    from bakery.resolve.lower import resolve
+    from bakery.resolve.settings import settable
+
+    cwd = root or Path.cwd()
+    loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
+    texts = list(sets or [])
+    if len(loaded) > 1:
+        known = [settable(item) for item in loaded]
+        for text in texts:
+            name = text.partition("=")[0]
+            if VARIABLE.match(name) and not any(name in names for names in known):
+                raise UsageError(
+                    f"no recipe has variable {name}", hint=f"they have {', '.join(sorted(set().union(*known)))}"
+                )
+        chosen = [[text for text in texts if _fits(text, names)] for names in known]
+    else:
+        chosen = [texts]
+    return [(item.root, resolve(item, own, os.environ)) for item, own in zip(loaded, chosen, strict=True)]
+
+
+def _fits(text: str, names: set[str]) -> bool:
+    """Whether one of several recipes takes ``text``: bake's grammar always, a variable where it exists."""
+    left = text.partition("=")[0]
+    name = left.removeprefix("*.args.")
+    return not VARIABLE.match(name) or name in names

@@ -1,0 +1,32 @@
+"""The arguments of one ``docker buildx bake``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def bake_argv(
+    call: Sequence[str],
+    *,
+    bakefile: Path,
+    targets: Sequence[str],
+    metadata: Path,
+    overrides: Sequence[str] = (),
+    builder: str | None = None,
+    no_cache: bool = False,
+    pull: bool = False,
+    flags: Sequence[str] = (),
+) -> list[str]:
+    """Return the arguments of one bake: python-on-whales' call, and the flags that its own ``bake`` lacks.
+
+    Args:
+        call: from `Engine.call`.
+        overrides: values of ``--set``; a key may come twice, unlike in python-on-whales.
+        flags: further flags, such as ``--allow=…``.
+    """
+    argv = [*call, "buildx", "bake", f"--file={bakefile}", "--progress=rawjson", f"--metadata-file={metadata}"]
+    argv += [f"--builder={builder}"] if builder else []
+    argv += ["--no-cache"] if no_cache else []
+    argv += ["--pull"] if pull else []
+    return [*argv, *flags, *(f"--set={override}" for override in overrides), *targets]

@@ -1,0 +1,201 @@
+"""Finished wheels: taken from where a container exported them, and put into the output folder.
+
+What comes out of a container is data: only plain files with the name of a wheel are taken, within bounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Sequence
+from io import BufferedReader
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from bakery.drive.runs import locked_folder
+from bakery.errors import AuditError, OutputError
+
+LARGEST = 4 * 1024**3
+"""Bytes that a wheel may have: the limit of a zip archive without extensions."""
+
+MOST = 64
+"""Files that one target may export."""
+
+_TEMPORARY = (".bakery-", ".tmp")
+
+
+def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MOST) -> tuple[Path, ...]:
+    """Return the wheels in a stage folder, sorted by name.
+
+    Raises:
+        AuditError: there is something that is no wheel (a link, a folder, a device, another name), too much, or
+            nothing.
+        OutputError: the folder cannot be read.
+    """
+    problems: list[str] = []
+    wheels: list[Path] = []
+    try:
+        if not stat.S_ISDIR(stage.lstat().st_mode):
+            raise AuditError(f"{stage} is no folder")
+        with os.scandir(stage) as entries:
+            for number, entry in enumerate(entries):
+                if number >= most:
+                    problems.append(f"more than {most} files")
+                    break
+                problem = _problem(entry.name, entry.stat(follow_symlinks=False), largest)
+                if problem:
+                    problems.append(f"{entry.name!a}: {problem}")
+                else:
+                    wheels.append(Path(entry.path))
+    except OSError as error:
+        raise OutputError(f"cannot read {stage}: {error}") from error
+    if problems:
+        raise AuditError(f"{stage.name}: what the build exported is not wheels only", details=sorted(problems))
+    if not wheels:
+        raise AuditError(f"{stage.name}: the build exported no wheel", hint="the wheel stage must copy *.whl to /")
+    return tuple(sorted(wheels))
+
+
+def _problem(name: str, status: os.stat_result, largest: int) -> str:
+    """Return why an exported entry is no wheel; empty when it is one."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        return {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(kind, "a device, pipe or socket")
+    if status.st_nlink != 1:
+        return "a hard link"
+    if status.st_size > largest:
+        return f"{status.st_size} bytes, more than {largest}"
+    try:
+        if not name.isascii() or not name.isprintable():
+            return "not the name of a wheel"
+        parse_wheel_filename(name)
+    except InvalidWheelFilename:
+        return "not the name of a wheel"
+    return ""
+
+
+def publish(files: Sequence[Path], output: Path, *, root: Path) -> tuple[Path, ...]:
+    """Put files into the output folder: all of them or, when one cannot be written, none.
+
+    Each becomes complete under its name at once (mode 0644); a file that is there already with the same content
+    is left alone, and so is everything else in the folder. Two runs at once wait for each other.
+
+    Args:
+        files: regular files with names that differ, or the same content under the same name.
+        output: the folder, made if it is missing.
+        root: the project; a link may not lead the folder out of it.
+
+    Returns:
+        The paths in the output folder, in the order of ``files``.
+
+    Raises:
+        OutputError: the folder or a file in it cannot be written, or two files claim one name.
+    """
+    try:
+        folder = _folder(output, root)
+        with locked_folder(folder):
+            _sweep(folder)
+            wanted = _wanted(files)
+            changed = [source for name, source in wanted.items() if not _same(source, folder / name)]
+            _replace(changed, folder)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {output}: {error.strerror or error}", hint="no incomplete file was left in it"
+        ) from error
+    return tuple(output / file.name for file in files)
+
+
+def _folder(output: Path, root: Path) -> Path:
+    target = output.resolve()
+    inside = Path(os.path.normpath(output.absolute())).is_relative_to(os.path.normpath(root.absolute()))
+    if inside and not target.is_relative_to(root.resolve()):
+        raise OutputError(f"{output} is a link that leads out of {root}", hint="name the folder that it leads to")
+    target.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _wanted(files: Sequence[Path]) -> dict[str, Path]:
+    wanted: dict[str, Path] = {}
+    for file in files:
+        other = wanted.setdefault(file.name, file)
+        if other is not file and _digest(other) != _digest(file):
+            raise OutputError(
+                f"two cells made different files of one name: {file.name}",
+                hint="bake one of them only (exclude, --only), or give the cells names of their own",
+                details=[str(other), str(file)],
+            )
+    return wanted
+
+
+def _replace(sources: Sequence[Path], folder: Path) -> None:
+    """Copy all first: a full disk is then met while the folder is still as it was."""
+    ready: list[tuple[Path, Path]] = []
+    try:
+        for source in sources:
+            if (folder / source.name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, "is a folder", str(folder / source.name))
+            ready.append((_copy(source, folder), folder / source.name))
+        for temporary, final in ready:
+            temporary.replace(final)
+    finally:
+        for temporary, _ in ready:
+            temporary.unlink(missing_ok=True)
+    if ready:
+        _sync(folder)
+
+
+def _copy(source: Path, folder: Path) -> Path:
+    prefix, suffix = _TEMPORARY
+    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as target, _opened(source) as origin:
+            shutil.copyfileobj(origin, target, 1024 * 1024)
+            target.flush()
+            os.fchmod(target.fileno(), 0o644)
+            os.fsync(target.fileno())
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def _opened(path: Path) -> BufferedReader:
+    """Open a plain file, never through a link."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+
+
+def _same(source: Path, final: Path) -> bool:
+    """Say whether a plain file with the content of ``source`` is there already."""
+    with contextlib.suppress(FileNotFoundError):
+        status = final.lstat()
+        same_size = stat.S_ISREG(status.st_mode) and status.st_size == source.lstat().st_size
+        return same_size and _digest(final) == _digest(source)
+    return False
+
+
+def _digest(path: Path) -> str:
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what dead runs left; a living one would hold the lock."""
+    prefix, suffix = _TEMPORARY
+    for path in folder.glob(f"{prefix}*{suffix}"):
+        if path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make the new names last through a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,128 @@
+"""What a person sees of a bake: nothing, plain lines, or the raw stream; `choose` picks, `live` is its own file.
+
+Displays print on the console that they are given, and never interpret what a container printed as markup.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from bakery.drive.listener import Listener
+from bakery.drive.live import LiveDisplay
+from bakery.drive.progress import Event, Progress, StepFinished, StepStarted, TargetState, TextLine
+from bakery.drive.words import duration
+from bakery.errors import UsageError
+
+HEARTBEAT_S = 30.0
+"""Seconds without a line after which a plain display shows that it lives."""
+
+
+class QuietDisplay:
+    """Shows nothing."""
+
+    def start(self, progress: Progress) -> None:
+        """Begin."""
+
+    def line(self, raw: bytes, events: Sequence[Event]) -> None:
+        """Take one line of the stream."""
+
+    def tick(self) -> None:
+        """Do what is due."""
+
+    def finish(self) -> None:
+        """End."""
+
+
+class RawDisplay(QuietDisplay):
+    """Passes the stream on as it comes, for programs to read; buildx's own text is left out."""
+
+    def __init__(self, console: Console) -> None:
+        self._file = console.file
+
+    def line(self, raw: bytes, events: Sequence[Event]) -> None:
+        """Pass the line on if it is JSON."""
+        if not any(isinstance(event, TextLine) for event in events):
+            self._file.write(raw.decode(errors="replace").rstrip("\r\n") + "\n")
+            self._file.flush()
+
+
+class PlainDisplay(QuietDisplay):
+    """A line for each step that starts or ends, and one now and then while nothing happens."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._progress = Progress(())
+        self._spoke_at = clock()
+        self._width = 0
+
+    def start(self, progress: Progress) -> None:
+        """Begin: names get one width, so that steps stand in a column."""
+        self._progress = progress
+        self._spoke_at = self._clock()
+        self._width = min(40, max((len(name) for name in progress.targets), default=0))
+
+    def line(self, raw: bytes, events: Sequence[Event]) -> None:
+        """Show what happened."""
+        for event in events:
+            match event:
+                case StepStarted(targets, title):
+                    self._say(targets, title)
+                case StepFinished(targets, title):
+                    self._say(targets, title, _end(event))
+
+    def tick(self) -> None:
+        """Show what is running, when nothing was shown for a while."""
+        if self._clock() - self._spoke_at < HEARTBEAT_S:
+            return
+        running = [state for state in self._progress.targets.values() if state.finished_at is None and state.current]
+        for state in running:
+            self._say((state.name,), _title(state), f"still running, {duration(state.elapsed(self._clock()))}")
+        if not running:
+            self._say(("",), "waiting for the engine")
+
+    def _say(self, targets: Sequence[str], title: str, end: str = "") -> None:
+        self._spoke_at = self._clock()
+        more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
+        head = f"{targets[0]}{more}" if targets else ""
+        text = f"{head:<{self._width}}  {title}{'  ' if end else ''}{end}"
+        # Lines of a log are not wrapped: whatever reads them does that.
+        self._console.print(Text(text), soft_wrap=True)
+
+
+def _title(state: TargetState) -> str:
+    return state.current.label.title if state.current else ""
+
+
+def _end(event: StepFinished) -> str:
+    if event.canceled:
+        return "CANCELED"
+    if event.error:
+        return f"FAILED  {duration(event.seconds)}"
+    return "CACHED" if event.cached else duration(event.seconds)
+
+
+def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
+    """Return the display for a mode; ``auto`` is live on a terminal and plain elsewhere and in CI.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    match mode:
+        case "auto":
+            live = console.is_terminal and not console.is_dumb_terminal and not environ.get("CI")
+            return LiveDisplay(console) if live else PlainDisplay(console)
+        case "tty":
+            return LiveDisplay(console)
+        case "plain":
+            return PlainDisplay(console)
+        case "rawjson":
+            return RawDisplay(console)
+        case "quiet":
+            return QuietDisplay()
+        case _:
+            raise UsageError(f"unknown progress {mode!r}", hint="one of auto, tty, plain, rawjson, quiet")

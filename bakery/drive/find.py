@@ -1,0 +1,131 @@
+"""Decides which engine a command uses: the user's own if it can bake, else bakery's private one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bakery.drive import bootstrap
+from bakery.errors import EngineError
+
+MINIMUM_BUILDX = (0, 19)
+HINT = f"`python -m bakery engine up` sets up a private engine; or {bootstrap.REQUIREMENT}"
+CLIENT_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class EngineAddress:
+    """An engine that can bake, and how to reach it.
+
+    Attributes:
+        source: ``user`` for DOCKER_HOST or the current docker context, ``private`` for bakery's own.
+        host: its address, as for DOCKER_HOST; empty for the user's current docker context.
+        version: the engine's version.
+        buildx: the buildx plugin's version.
+        environment: variables to add to the process's own for a docker client; empty for ``user``.
+    """
+
+    source: Literal["user", "private"]
+    host: str
+    version: str
+    buildx: str
+    environment: Mapping[str, str]
+
+
+class _Refused(Exception):
+    """An engine cannot be used; the text says why."""
+
+
+def find(environ: Mapping[str, str] | None = None) -> EngineAddress:
+    """Return the engine to use.
+
+    The user's own comes first (DOCKER_HOST, else the current docker context) if it answers and its client
+    has buildx; then the private engine if it runs.
+
+    Args:
+        environ: the environment to look in; the process's own when None.
+
+    Raises:
+        EngineError: no engine can bake; ``details`` says what was tried.
+    """
+    env = dict(os.environ if environ is None else environ)
+    private = bootstrap.status(env)
+    # With the private engine's own variables set, the user's engine and the private one are the same.
+    if private is not None and env.get("DOCKER_HOST") == private.host:
+        return _private(private, env)
+    try:
+        version, buildx = _ask(env)
+    except _Refused as refusal:
+        if private is None:
+            details = [f"docker: {refusal}", "private engine: not running"]
+            raise EngineError("no engine that can bake", hint=HINT, details=details) from refusal
+        return _private(private, env)
+    return EngineAddress("user", env.get("DOCKER_HOST", ""), version, buildx, {})
+
+
+def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str]) -> EngineAddress:
+    """Describe the private engine.
+
+    Raises:
+        EngineError: it runs, but its client cannot bake.
+    """
+    added = bootstrap.environment(engine, env)
+    try:
+        version, buildx = _ask({**env, **added})
+    except _Refused as refusal:
+        raise EngineError(
+            f"the private engine cannot bake: {refusal}",
+            hint="`python -m bakery engine down`, delete its folder in the cache, then `… engine up`",
+            details=[str(engine.prefix.path)],
+        ) from refusal
+    return EngineAddress("private", engine.host, version, buildx, added)
+
+
+def _ask(env: Mapping[str, str]) -> tuple[str, str]:
+    """Return the versions of the engine and of buildx that an environment leads to.
+
+    Raises:
+        _Refused: one of them is missing or too old.
+    """
+    version = _client(env, ["version", "--format", "{{.Server.Version}}"])
+    buildx = parse_buildx(_client(env, ["buildx", "version"]))
+    if buildx is None:
+        raise _Refused("the version of its buildx cannot be read")
+    if buildx < MINIMUM_BUILDX:
+        found, wanted = (".".join(map(str, numbers)) for numbers in (buildx, MINIMUM_BUILDX))
+        raise _Refused(f"its buildx is {found}, and bakery needs {wanted} or newer")
+    return version, ".".join(map(str, buildx))
+
+
+def parse_buildx(text: str) -> tuple[int, ...] | None:
+    """Read the version from what ``docker buildx version`` prints (module, version, revision)."""
+    match = re.search(r"(?<=\s)v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(number or 0) for number in match.groups()) if match else None
+
+
+def _client(env: Mapping[str, str], arguments: Sequence[str]) -> str:
+    """Return what the docker client prints.
+
+    Raises:
+        _Refused: it fails, is missing, or takes longer than CLIENT_TIMEOUT_S.
+    """
+    try:
+        done = subprocess.run(
+            ["docker", *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CLIENT_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _Refused(str(error)) from error
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
+        raise _Refused(lines[0])
+    return done.stdout.strip()

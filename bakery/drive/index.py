@@ -1,0 +1,206 @@
+"""The package index of this machine, as pip is configured to use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from bakery.errors import UnavailableError
+from bakery.plan import Need
+
+TIMEOUT_S = 60
+REMEMBER_S = 24 * 3600
+"""How long a release that was seen is taken to be there still; a missing one is asked for every time."""
+
+_SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "retries")
+"""Settings of pip that mean the same inside a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Where packages come from.
+
+    Attributes:
+        url: the simple index that is asked first.
+        settings: pip's settings that hold inside a container, too.
+    """
+
+    url: str
+    settings: Mapping[str, str]
+
+    def pip_conf(self) -> str:
+        """Return a pip configuration file for containers; empty where pip's defaults do."""
+        if not self.settings:
+            return ""
+        return "[global]\n" + "".join(f"{key} = {value}\n" for key, value in self.settings.items())
+
+
+def configured() -> Index:
+    """Return the index that pip would use here: its files and environment, else its own default."""
+    # pip has no public interface for its configuration; these two names have stood since pip 10.
+    from pip._internal.configuration import Configuration
+    from pip._internal.models.index import PyPI
+
+    configuration = Configuration(isolated=False)
+    configuration.load()
+    merged: dict[str, str] = {}
+    for source in configuration.items():
+        values = source[1] if isinstance(source[1], dict) else {source[0]: source[1]}
+        for key, value in values.items():
+            name = str(key).rpartition(".")[2]
+            if name in _SHARED:
+                merged[name] = str(value)
+    if "extra-index-url" in merged:
+        # A folder of this machine is none of the container's.
+        merged["extra-index-url"] = " ".join(u for u in merged["extra-index-url"].split() if not u.startswith("file:"))
+    settings = {key: value for key, value in merged.items() if value and key != "timeout"}
+    return Index(settings.get("index-url", PyPI.simple_url), settings)
+
+
+class _Anchors(HTMLParser):
+    """Collects the file names of an index page in HTML (PEP 503)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href")
+        if tag == "a" and href:
+            self.names.append(urllib.parse.unquote(urllib.parse.urlsplit(href).path.rsplit("/", 1)[-1]))
+
+
+def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str) -> list[Version]:
+    """Return the versions of a distribution that the index offers, oldest first; none when it has no such name.
+
+    Args:
+        sdist: only versions with a source archive.
+        ca_bundle: a PEM file of certificate authorities; empty for those the system trusts.
+
+    Raises:
+        UnavailableError: the index cannot be reached.
+    """
+    url = f"{index.url.rstrip('/')}/{canonicalize_name(name)}/"
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
+    request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "wheel-bakery"})
+    try:
+        context = ssl.create_default_context(cafile=ca_bundle or None) if url.startswith("https") else None
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=context) as reply:
+            kind, body = reply.headers.get_content_type(), reply.read()
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return []
+        raise UnavailableError(f"the package index answered {error.code} for {name}", hint=_REACH) from error
+    except (OSError, ValueError) as error:
+        raise UnavailableError(
+            f"cannot reach the package index for {name}", hint=_REACH, details=[str(error)]
+        ) from error
+    return sorted({version for file in _names(kind, body) if (version := _version(file, name, sdist=sdist))})
+
+
+_REACH = "see `python -m bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
+
+
+def _names(kind: str, body: bytes) -> list[str]:
+    if kind.endswith("+json"):
+        return [str(item["filename"]) for item in json.loads(body)["files"]]
+    page = _Anchors()
+    page.feed(body.decode("utf-8", "replace"))
+    return page.names
+
+
+def _version(file: str, name: str, *, sdist: bool) -> Version | None:
+    try:
+        if file.endswith(".whl"):
+            return None if sdist else parse_wheel_filename(file)[1]
+        return parse_sdist_filename(file)[1]
+    except (InvalidSdistFilename, InvalidWheelFilename, InvalidVersion):
+        return None
+
+
+def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
+    """Make sure that the index has every release a plan needs.
+
+    Args:
+        memory: a JSON file that remembers for `REMEMBER_S` what was found.
+
+    Raises:
+        UnavailableError: one or more cannot be had; names the nearest releases and who else has them.
+    """
+    seen = _recall(memory)
+    now = time.time()
+    problems: list[str] = []
+    for need in dict.fromkeys(needs):
+        key = f"{index.url} {need.name}=={need.version}{' sdist' if need.sdist else ''}"
+        if now - seen.get(key, 0.0) < REMEMBER_S:
+            continue
+        offered = releases(index, need.name, sdist=need.sdist, ca_bundle=ca_bundle)
+        if Version(need.version) in offered:
+            seen[key] = now
+        else:
+            problems += _missing(need, offered)
+    if problems:
+        raise UnavailableError("the package index does not have what the plan needs", details=problems)
+    _remember(memory, seen)
+
+
+def _missing(need: Need, offered: Sequence[Version]) -> list[str]:
+    what = f"{need.why}: {need.name}=={need.version} is not in the package index"
+    if not offered:
+        return [what, f"  it has no {'source archive of ' if need.sdist else ''}{need.name} at all"]
+    lines = [what, f"  nearest: {', '.join(nearest(Version(need.version), offered))}"]
+    if need.alternatives:
+        lines.append(f"  other toolkits: {', '.join(need.alternatives)}; or an image with its own CUDA as the base")
+    return lines
+
+
+def nearest(wanted: Version, offered: Sequence[Version], count: int = 4) -> list[str]:
+    """Return the versions that are most like ``wanted``, the most alike first."""
+
+    def distance(version: Version) -> tuple[int, ...]:
+        pairs = zip(_three(wanted), _three(version), strict=True)
+        return tuple(abs(ours - theirs) for ours, theirs in pairs)
+
+    usable = [version for version in offered if not version.is_prerelease] or list(offered)
+    return [str(version) for version in sorted(usable, key=distance)[:count]]
+
+
+def _three(version: Version) -> tuple[int, int, int]:
+    return version.major, version.minor, version.micro
+
+
+def _recall(memory: Path) -> dict[str, float]:
+    try:
+        data = json.loads(memory.read_text(encoding="utf-8"))
+        return {str(key): float(value) for key, value in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _remember(memory: Path, seen: Mapping[str, float]) -> None:
+    fresh = {key: value for key, value in seen.items() if time.time() - value < REMEMBER_S}
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        scratch = memory.with_suffix(f".{re.sub('[^0-9]', '', str(time.time()))}")
+        scratch.write_text(json.dumps(fresh), encoding="utf-8")
+        scratch.replace(memory)
+    except OSError:
+        return  # only a memory: the next run asks again

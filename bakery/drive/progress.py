@@ -1,0 +1,288 @@
+"""The rawjson stream → the state of every target, and events for displays and logs. No input or output.
+
+Vertices are known by digest. One vertex serves several targets and then comes under several names, and its
+logs come once: they are credited to every target that it serves, also to one that names it later.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from bakery.drive import rawjson
+from bakery.drive.label import Label, Role, parse
+from bakery.drive.lines import Output, clean
+
+TAIL = 200
+"""Lines of a step's output that are kept in memory."""
+
+TEXTS = 500
+"""Lines of buildx's own text that are kept in memory."""
+
+_CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Canceled desc = ")
+_HARMLESS = "importing cache manifest"
+_TARGET_ERROR = re.compile(r"ERROR: target (\S+): ")
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A step began."""
+
+    targets: tuple[str, ...]
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """A step ended; ``seconds`` is by the engine's clock, ``error`` is empty when all went well."""
+
+    targets: tuple[str, ...]
+    title: str
+    seconds: float
+    cached: bool
+    error: str
+    canceled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """Lines that a step printed."""
+
+    targets: tuple[str, ...]
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line that buildx itself wrote."""
+
+    text: str
+
+
+Event: TypeAlias = StepStarted | StepFinished | LogLines | TextLine
+
+
+@dataclass(slots=True)
+class Step:
+    """A vertex over time.
+
+    Attributes:
+        label: its name without a target.
+        targets: whom it serves, in the order they named it.
+        seen_at: the local clock when it was first seen running.
+        reported: seconds of the last `StepFinished`, None before the first.
+    """
+
+    label: Label
+    output: Output
+    targets: dict[str, None] = field(default_factory=dict)
+    started: float | None = None
+    completed: float | None = None
+    cached: bool = False
+    error: str = ""
+    seen_at: float | None = None
+    reported: float | None = None
+
+    @property
+    def running(self) -> bool:
+        """It has begun and not ended."""
+        return self.started is not None and self.completed is None
+
+    @property
+    def canceled(self) -> bool:
+        """It did not fail by itself: the build was ended while it ran."""
+        return bool(self.error and _CANCELED.search(self.error))
+
+    @property
+    def failed(self) -> bool:
+        """It failed by itself, and that matters: a cache that cannot be read does not."""
+        return bool(self.error) and not self.canceled and not self.label.text.startswith(_HARMLESS)
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran, by the engine's clock; 0 before it ended."""
+        if self.started is None or self.completed is None:
+            return 0.0
+        return max(0.0, self.completed - self.started)
+
+
+@dataclass(slots=True)
+class TargetState:
+    """One target, as displays show it.
+
+    Attributes:
+        current: the step that it runs now or ran last.
+        started_at: local clock when its first step was seen running.
+        finished_at: local clock when its result was exported or its step failed.
+        last_line: the last thing that it printed.
+        exported: its result left the engine; what comes later cannot take that away.
+    """
+
+    name: str
+    steps: dict[str, Step] = field(default_factory=dict)
+    current: Step | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    last_line: str = ""
+    exported: bool = False
+
+    @property
+    def total(self) -> int:
+        """Steps known so far."""
+        return len(self.steps)
+
+    @property
+    def done(self) -> int:
+        """Steps that ended well."""
+        return sum(step.completed is not None and not step.error for step in self.steps.values())
+
+    @property
+    def cached(self) -> int:
+        """Steps that were not run because their result was known."""
+        return sum(step.cached for step in self.steps.values())
+
+    @property
+    def error(self) -> str:
+        """What its failed step says; empty when none failed by itself."""
+        return next((step.error for step in self.steps.values() if step.failed), "")
+
+    def elapsed(self, now: float) -> float:
+        """Return seconds since it began, to its end if it has one, else to ``now`` (local clock)."""
+        if self.started_at is None:
+            return 0.0
+        return (self.finished_at if self.finished_at is not None else now) - self.started_at
+
+
+class Progress:
+    """The state of one bake.
+
+    Attributes:
+        targets: name → state, in the order given.
+        warnings: what the Dockerfile front end warned of.
+        texts: the last lines that buildx itself wrote.
+    """
+
+    def __init__(self, targets: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.targets = {name: TargetState(name) for name in targets}
+        self.warnings: list[rawjson.Warned] = []
+        self.texts: list[str] = []
+        self.steps: dict[str, Step] = {}
+        self.clock = clock
+        self.began_at = clock()
+
+    def feed(self, line: bytes) -> list[Event]:
+        """Take one line of the stream; return what happened by it."""
+        found = rawjson.decode(line)
+        events: list[Event] = []
+        for vertex in found.vertices:
+            events += self._vertex(vertex)
+        for log in found.logs:
+            events += self._log(log)
+        self.warnings += [warning for warning in found.warnings if warning not in self.warnings]
+        if found.text:
+            text = clean(found.text.encode())
+            self.texts = [*self.texts[-TEXTS:], text]
+            events.append(TextLine(text))
+        return events
+
+    def close(self) -> list[Event]:
+        """Return the lines that were left without an end."""
+        return [event for step in self.steps.values() for event in _lines(step, step.output.flush())]
+
+    def failed_steps(self) -> list[Step]:
+        """Return the steps that failed by themselves, the first to fail first."""
+        failed = [step for step in self.steps.values() if step.failed]
+        return sorted(failed, key=lambda step: step.completed or float("inf"))
+
+    def blamed(self) -> str:
+        """Return the target that buildx's closing ``ERROR:`` line names; empty when it names none."""
+        matches = (_TARGET_ERROR.match(text) for text in reversed(self.texts))
+        return next((match[1] for match in matches if match and match[1] in self.targets), "")
+
+    def _vertex(self, vertex: rawjson.Vertex) -> list[Event]:
+        label = parse(vertex.name, self.targets)
+        step = self.steps.get(vertex.digest)
+        if step is None:
+            step = self.steps[vertex.digest] = Step(label, Output(TAIL))
+        events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
+        was_running = step.seen_at is not None
+        self._update(step, vertex)
+        if step.seen_at is not None and not was_running and step.label.role is not Role.INTERNAL and not step.cached:
+            events.append(StepStarted(tuple(step.targets), step.label.title))
+        if step.completed is not None:
+            events += self._finish(step)
+        return events
+
+    def _served(self, label: Label) -> tuple[str, ...]:
+        """Return the targets that a name speaks of: one, or with no name in it the only one or all."""
+        return (label.target,) if label.target else tuple(self.targets)
+
+    def _join(self, step: Step, digest: str, name: str) -> list[Event]:
+        if name in step.targets:
+            return []
+        step.targets[name] = None
+        if step.label.role is Role.STEP:
+            self.targets[name].steps[digest] = step
+        return [LogLines((name,), step.label.title, tuple(step.output.tail))] if step.output.tail else []
+
+    def _update(self, step: Step, vertex: rawjson.Vertex) -> None:
+        if vertex.started is None:
+            return
+        if step.seen_at is None:
+            step.seen_at = self.clock()
+        if step.started is None or vertex.started < step.started:
+            step.started = vertex.started
+        # A vertex may begin again after its end (an image is resolved, then unpacked).
+        step.completed = vertex.completed
+        step.cached = vertex.cached if step.reported is None else step.cached and vertex.cached
+        if vertex.error and (not step.error or step.canceled):
+            step.error = vertex.error
+        for name in step.targets:
+            self._show(self.targets[name], step)
+
+    def _show(self, target: TargetState, step: Step) -> None:
+        if step.label.role is Role.INTERNAL and target.steps and not step.failed:
+            return
+        if target.started_at is None:
+            target.started_at = self.clock()
+        if step.failed:
+            target.current, target.finished_at = step, self.clock()
+        elif step.running:
+            target.current = step
+            target.finished_at = target.finished_at if target.exported or target.error else None
+        elif target.current is None or not target.current.running:
+            target.current = step
+        if step.completed is None or step.error:
+            return
+        if step.label.role is Role.EXPORT:
+            target.exported = True
+        if target.exported or (step.label.role is Role.STEP and target.done == target.total):
+            target.finished_at = self.clock()
+
+    def _finish(self, step: Step) -> list[Event]:
+        events = _lines(step, step.output.flush())
+        again = step.reported is not None and step.seconds - step.reported < 0.5
+        if again or (step.label.role is Role.INTERNAL and not step.failed):
+            return events
+        step.reported = step.seconds
+        title = step.label.title
+        events.append(StepFinished(tuple(step.targets), title, step.seconds, step.cached, step.error, step.canceled))
+        return events
+
+    def _log(self, log: rawjson.Log) -> list[Event]:
+        step = self.steps.get(log.vertex)
+        if step is None:
+            return []
+        lines, unfinished = step.output.feed(log.stream, log.data)
+        newest = unfinished or next((line for line in reversed(lines) if line), "")
+        for name in step.targets:
+            self.targets[name].last_line = newest or self.targets[name].last_line
+        return _lines(step, lines)
+
+
+def _lines(step: Step, lines: Sequence[str]) -> list[Event]:
+    return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines else []

@@ -1,0 +1,136 @@
+"""One line of ``--progress=rawjson`` → typed records. Tolerant: what it does not know, it leaves out.
+
+Each line is one SolveStatus object (BuildKit's client/graph.go); lines that are no JSON object are text
+(``WARNING:``, a Dockerfile excerpt, ``ERROR:``), which buildx writes to the same stream.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+
+NEVER = "0001-01-01"
+"""How Go writes a time that was not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """A node of the build graph as one line reports it.
+
+    Attributes:
+        digest: identifies it; the same node comes under several names.
+        started: engine's clock in seconds since 1970, None when it has not started.
+        completed: the same for its end.
+        cached: it was not run because its result is known.
+        error: why it failed, empty when it did not.
+    """
+
+    digest: str
+    name: str
+    started: float | None = None
+    completed: float | None = None
+    cached: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A piece of a step's output; it may end in the middle of a line or of a character."""
+
+    vertex: str
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning of the Dockerfile front end or of a step."""
+
+    vertex: str
+    short: str
+    detail: tuple[str, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line of the stream holds; ``text`` is set when it is no SolveStatus."""
+
+    vertices: tuple[Vertex, ...] = ()
+    logs: tuple[Log, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    text: str = field(default="")
+
+
+def decode(line: bytes) -> Line:
+    """Return what ``line`` holds; never fails."""
+    try:
+        document: object = json.loads(line)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        return Line(text=line.decode(errors="replace").rstrip("\r\n"))
+    return Line(
+        vertices=tuple(_vertex(item) for item in _items(document, "vertexes") if _text(item, "digest")),
+        logs=tuple(_log(item) for item in _items(document, "logs") if _text(item, "vertex")),
+        warnings=tuple(_warning(item) for item in _items(document, "warnings")),
+    )
+
+
+def _vertex(item: dict[object, object]) -> Vertex:
+    return Vertex(
+        digest=_text(item, "digest"),
+        name=_text(item, "name"),
+        started=_time(item, "started"),
+        completed=_time(item, "completed"),
+        cached=item.get("cached") is True,
+        error=_text(item, "error"),
+    )
+
+
+def _log(item: dict[object, object]) -> Log:
+    stream = item.get("stream")
+    return Log(_text(item, "vertex"), stream if isinstance(stream, int) else 1, _bytes(item.get("data")))
+
+
+def _warning(item: dict[object, object]) -> Warned:
+    detail = item.get("detail")
+    lines = detail if isinstance(detail, list) else []
+    return Warned(
+        vertex=_text(item, "vertex"),
+        short=_bytes(item.get("short")).decode(errors="replace"),
+        detail=tuple(_bytes(entry).decode(errors="replace") for entry in lines),
+        url=_text(item, "url"),
+    )
+
+
+def _items(document: dict[object, object], key: str) -> list[dict[object, object]]:
+    found = document.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _text(item: dict[object, object], key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, str):
+        return b""
+    try:
+        return base64.b64decode(value)
+    except (binascii.Error, ValueError):
+        return value.encode(errors="replace")
+
+
+def _time(item: dict[object, object], key: str) -> float | None:
+    text = _text(item, key)
+    if not text or text.startswith(NEVER):
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

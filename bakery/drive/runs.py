@@ -1,0 +1,127 @@
+"""The folders of runs, ``.bakery/runs/<time>-<process>``: made, locked while in use, pruned when old."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bakery.errors import OutputError
+
+KEPT = 5
+"""Ended runs whose logs are kept."""
+
+_LOCK = ".lock"
+
+
+@contextmanager
+def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
+    """Make the folder of a new run in the project ``root``; prune old ones.
+
+    The folder is locked until the context ends, or until its process dies; only what is not locked is pruned.
+    Its ``stage`` is removed at the end; logs and results stay.
+
+    Raises:
+        OutputError: it cannot be made, or ``.bakery`` leads out of the project.
+    """
+    runs = _runs(root)
+    path = runs / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
+    try:
+        # The folder's own lock keeps another run from pruning the new one before it is locked.
+        with locked_folder(runs):
+            path = _fresh(path)
+            handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            prune(runs, keep)
+    except OSError as error:
+        raise OutputError(f"cannot make {path}: {error}") from error
+    try:
+        yield path
+    finally:
+        remove_tree(path / "stage")
+        os.close(handle)
+
+
+def _runs(root: Path) -> Path:
+    home = root / ".bakery"
+    runs = home / "runs"
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        if not runs.resolve().is_relative_to(root.resolve()):
+            raise OutputError(f"{runs} leads out of {root}", hint="remove the link")
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+    except OSError as error:
+        raise OutputError(f"cannot write {runs}: {error}") from error
+    return runs
+
+
+def _fresh(path: Path) -> Path:
+    """Make ``path``, or a name beside it where one process bakes twice in a second."""
+    for number in range(1, 1000):
+        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        try:
+            candidate.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return candidate
+    raise FileExistsError(path)
+
+
+def prune(runs: Path, keep: int = KEPT) -> None:
+    """Remove the oldest runs beyond ``keep``, and what the dead ones left in their stage folders."""
+    folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), key=_age)
+    ended = [path for path in folders if not _in_use(path)]
+    for path in ended:
+        remove_tree(path / "stage")
+    for path in ended[: max(0, len(ended) - keep)]:
+        remove_tree(path)
+
+
+def _age(path: Path) -> tuple[float, str]:
+    # Not the name alone: clocks jump.
+    return path.stat().st_mtime, path.name
+
+
+def _in_use(run: Path) -> bool:
+    try:
+        handle = os.open(run / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder's own lock: it leaves no file behind and is freed when its holder dies.
+
+    Raises:
+        OSError: the folder cannot be opened.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder as far as that is possible; links are removed, not followed."""
+    if path.is_symlink() or not path.is_dir():
+        return
+    # What came out of a container may have folders that its owner cannot enter.
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)

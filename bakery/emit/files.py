@@ -1,0 +1,16 @@
+"""All files that stand for a plan."""
+
+from __future__ import annotations
+
+from bakery.emit.bakefile import bakefile
+from bakery.emit.dockerfile import dockerfile, dockerignore
+from bakery.plan import Plan
+
+
+def generate(plan: Plan) -> dict[str, str]:
+    """Return path → text of every generated file; the same plan gives the same text."""
+    return {
+        plan.bakefile: bakefile(plan),
+        plan.dockerfile: dockerfile(plan),
+        f"{plan.dockerfile}.dockerignore": dockerignore(plan),
+    }

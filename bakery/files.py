@@ -1,0 +1,55 @@
+"""Generated text on disk: writing it, and checking it for drift."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bakery.errors import DriftError, OutputError
+
+
+def write(root: Path, texts: Mapping[str, str]) -> list[str]:
+    """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
+
+    Raises:
+        OutputError: a file cannot be written; the one before it is as it was.
+    """
+    changed = []
+    for name, text in texts.items():
+        path = root / name
+        try:
+            if path.is_file() and path.read_bytes() == text.encode():
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+            scratch.write_bytes(text.encode())
+            scratch.replace(path)
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}", hint="check permissions and space") from error
+        changed.append(name)
+    return changed
+
+
+def compare(root: Path, texts: Mapping[str, str]) -> None:
+    """Compare each text with its file.
+
+    Raises:
+        DriftError: one or more files differ or are missing; ``details`` is a unified diff.
+    """
+    diff: list[str] = []
+    for name, text in texts.items():
+        try:
+            found = (root / name).read_bytes().decode("utf-8", "replace")
+        except FileNotFoundError:
+            found = ""
+        except OSError as error:
+            raise OutputError(f"cannot read {root / name}: {error.strerror}") from error
+        diff += difflib.unified_diff(
+            found.splitlines(), text.splitlines(), name, f"{name} (from the recipe)", lineterm=""
+        )
+    if diff:
+        raise DriftError(
+            "generated files differ from their recipes", hint="run `python -m bakery generate`", details=diff
+        )

@@ -1,0 +1,353 @@
+"""File → Recipe: finds recipe files, reads them, and reports every problem of a file at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path, PurePosixPath
+
+from bakery import names
+from bakery.checks import check
+from bakery.document import Document, read
+from bakery.errors import RecipeError
+from bakery.models import Recipe, Workspace
+from bakery.positions import line_of
+from bakery.problems import Problem, dotted, found, merged, nearest, recipe_error, shorten
+from bakery.wording import findings
+
+FILE = "bakery.toml"
+PYPROJECT = "pyproject.toml"
+_TABLE = ("tool", "bakery")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A recipe and where it came from.
+
+    Attributes:
+        recipe: what was written.
+        file: the recipe's file; None for a recipe made in Python.
+        root: the project root, from which bake runs.
+        folder: the recipe's folder relative to ``root``, in POSIX form; ``source.path`` is relative to it.
+        positions: dotted path (``matrix.python``) → 1-based line in ``file``.
+    """
+
+    recipe: Recipe
+    file: Path | None
+    root: Path
+    folder: str = "."
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The table of a file that holds a recipe, a workspace or both."""
+
+    file: Path
+    shown: str
+    table: tuple[str, ...]
+    data: dict[str, object]
+    document: Document
+
+    def located(self, problem: Problem) -> Problem:
+        path = (*self.table, *problem.path)
+        line = problem.line or line_of(self.document.lines, path)
+        return Problem(path if problem.path else (), problem.what, problem.fix, line)
+
+    def positions(self) -> dict[str, int]:
+        skip = len(self.table)
+        lines = self.document.lines.items()
+        return {dotted(path[skip:]): line for path, line in lines if path[:skip] == self.table and len(path) > skip}
+
+
+def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
+    """Load the recipe, or the recipes of the workspace, that ``reference`` names.
+
+    Args:
+        reference: a ``.toml`` file, a folder, the name of a recipe of ``cwd``'s workspace, the name of a
+            shipped recipe; or None for what ``cwd`` holds.
+        cwd: where relative paths start.
+
+    Raises:
+        RecipeError: there is no such recipe, or it is malformed; ``details`` holds every problem.
+    """
+    cwd = cwd.absolute()
+    if reference is None:
+        return _load_folder(cwd, cwd)
+    if _looks_like_path(reference):
+        return _load_path(reference, cwd)
+    return _load_name(reference, cwd)
+
+
+def from_python(recipe: Recipe, root: Path) -> Loaded:
+    """Return a recipe that was made in Python, after the same checks across its fields.
+
+    Raises:
+        RecipeError: its fields contradict each other.
+    """
+    data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True)
+    problems = check(data)
+    if problems:
+        raise recipe_error(f"Recipe(name={recipe.name!r})", problems)
+    return Loaded(recipe, None, root)
+
+
+def shipped() -> dict[str, Path]:
+    """Return the shipped recipes: name → file."""
+    folder = Path(str(resources.files("bakery"))) / "recipes"
+    return {file.stem: file for file in sorted(folder.glob("*.toml"))}
+
+
+def _looks_like_path(reference: str) -> bool:
+    return not names.RECIPE.match(reference)
+
+
+def _load_path(reference: str, cwd: Path) -> tuple[Loaded, ...]:
+    path = Path(os.path.normpath(cwd / reference))
+    if "\0" in reference or not _exists(path):
+        raise _no_recipe(reference, cwd, "there is no such file or folder")
+    # The same recipe is the same whether it is asked for by folder or as part of the workspace.
+    file = _file_of(path) if _is_folder(path) else path
+    siblings = _workspace_siblings(cwd, file)
+    if siblings:
+        return siblings
+    if _is_folder(path):
+        return _load_folder(path, cwd)
+    source = _open(path, cwd)
+    if source is None:
+        raise _no_recipe(reference, cwd, "it has no [tool.bakery] table")
+    return _load_source(source, path.parent, cwd)
+
+
+def _workspace_siblings(cwd: Path, file: Path | None) -> tuple[Loaded, ...]:
+    """Return the recipe of ``cwd``'s workspace that ``file`` holds; nothing where it is none of them."""
+    own = _file_of(cwd)
+    if file is None or own is None or _resolved(file) == _resolved(own):
+        return ()
+    recipes, _ = _members_of(cwd)
+    return tuple(item for item in recipes if item.file is not None and _resolved(item.file) == _resolved(file))
+
+
+def _load_name(name: str, cwd: Path) -> tuple[Loaded, ...]:
+    recipes, errors = _members_of(cwd)
+    same = tuple(item for item in recipes if item.recipe.name == name)
+    if same:
+        return same
+    if _file_of(cwd / name) is not None:
+        return _load_path(name, cwd)
+    file = shipped().get(name)
+    if file is not None:
+        return (_load_shipped(file, cwd, cwd),)
+    if errors:
+        # The name may be that of a recipe which could not be read.
+        raise merged(errors)
+    raise _no_recipe(name, cwd, "no recipe has this name", [item.recipe.name for item in recipes])
+
+
+def _members_of(cwd: Path) -> tuple[list[Loaded], list[RecipeError]]:
+    """Return the readable recipes of what ``cwd`` holds, and the errors of the others."""
+    try:
+        source = _find(cwd, cwd)
+        return _members(source, cwd, cwd) if source else ([], [])
+    except RecipeError as error:
+        return [], [error]
+
+
+def _load_folder(folder: Path, cwd: Path) -> tuple[Loaded, ...]:
+    source = _find(folder, cwd)
+    if source is None:
+        has_pyproject = _exists(folder / PYPROJECT)
+        reason = f"{PYPROJECT} has no [tool.bakery] table" if has_pyproject else "the folder holds none"
+        raise _no_recipe(None if folder == cwd else _shown(folder, cwd), folder, reason)
+    return _load_source(source, folder, cwd)
+
+
+def _load_source(source: _Source, root: Path, cwd: Path) -> tuple[Loaded, ...]:
+    recipes, errors = _members(source, root, cwd)
+    if errors:
+        raise merged(errors)
+    return tuple(recipes)
+
+
+def _members(source: _Source, root: Path, cwd: Path) -> tuple[list[Loaded], list[RecipeError]]:
+    """Return the recipe of ``source`` and those of its workspace, and the errors of those that have any."""
+    if "workspace" not in source.data:
+        return [_recipe(source, root, ".")], []
+    entries = _workspace(source)
+    recipes = [_recipe(source, root, ".")] if len(source.data) > 1 else []
+    problems: list[Problem] = []
+    errors: list[RecipeError] = []
+    for index, entry in enumerate(entries):
+        try:
+            member = _member(entry, root, cwd)
+        except RecipeError as error:
+            errors.append(error)
+            continue
+        if isinstance(member, Loaded):
+            recipes.append(member)
+        else:
+            problems.append(Problem(("workspace", "recipes", index), *member))
+    problems.extend(_same_names(recipes, cwd))
+    if problems:
+        errors.insert(0, recipe_error(source.shown, map(source.located, problems)))
+    return recipes, errors
+
+
+def _same_names(recipes: list[Loaded], cwd: Path) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for item in recipes:
+        name, place = item.recipe.name, _shown(item.file, cwd) if item.file else "."
+        if name in seen:
+            what = f"two recipes are named '{name}': {seen[name]} and {place}"
+            yield Problem(("workspace", "recipes"), what, "rename one of them")
+        seen.setdefault(name, place)
+
+
+def _workspace(source: _Source) -> tuple[str, ...]:
+    table = source.data["workspace"]
+    data = {"workspace": table}
+    if not isinstance(table, dict):
+        fix = 'write [workspace] and below it: recipes = ["…"]'
+        problems = [Problem(("workspace",), f"expected a table, found {found(table, ())}", fix)]
+    else:
+        problems = [
+            Problem(("workspace", *problem.path), problem.what, problem.fix) for problem in findings(Workspace, table)
+        ]
+    if problems:
+        own = {key: item for key, item in source.data.items() if key not in data}
+        problems += _problems(own) if own else []
+        raise recipe_error(source.shown, map(source.located, problems))
+    return Workspace.model_validate(table).recipes
+
+
+def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:
+    """Return the recipe that an entry of a workspace names, or what is wrong with the entry and what to do."""
+    folder = root / entry
+    file = shipped().get(entry)
+    if file is not None and not _exists(folder):
+        return _load_shipped(file, root, cwd)
+    refused = _refusal(entry, folder, root)
+    if refused:
+        return refused
+    source = _find(folder, cwd)
+    if source is None:
+        return f"'{shorten(entry)}' holds no recipe", f"write {shorten(entry)}/{FILE}, or remove the entry"
+    if "workspace" in source.data:
+        return f"'{shorten(entry)}' is a workspace itself", "name its recipes here, one by one"
+    return _recipe(source, root, PurePosixPath(entry).as_posix())
+
+
+def _refusal(entry: str, folder: Path, root: Path) -> tuple[str, str] | None:
+    if not _is_inside(entry, root):
+        what = f"'{shorten(entry)}' lies outside the workspace"
+        return what, "name a folder inside it, without '..' and without links that lead out"
+    if not _is_folder(folder):
+        close = nearest(entry, shipped())
+        hint = f"; did you mean {close!r}?" if close else ""
+        what = f"'{shorten(entry)}' is neither a folder nor a shipped recipe{hint}"
+        return what, f"shipped recipes: {', '.join(shipped()) or 'none'}"
+    if _resolved(folder) == _resolved(root):
+        return "this is the workspace's own folder", "remove it: a recipe beside [workspace] counts anyway"
+    return None
+
+
+def _is_inside(entry: str, root: Path) -> bool:
+    parts = PurePosixPath(entry).parts
+    if not parts or entry.startswith(("/", "~")) or "\\" in entry or ".." in parts:
+        return entry == "."
+    return _resolved(root / entry).is_relative_to(_resolved(root))
+
+
+def _load_shipped(file: Path, root: Path, cwd: Path) -> Loaded:
+    source = _open(file, cwd)
+    if source is None or "workspace" in source.data:
+        raise RecipeError(f"the shipped recipe {file.stem} is damaged", hint="install wheel-bakery again")
+    return _recipe(source, root, ".")
+
+
+def _recipe(source: _Source, root: Path, folder: str) -> Loaded:
+    data = {key: value for key, value in source.data.items() if key != "workspace"}
+    problems = _problems(data)
+    if problems:
+        raise recipe_error(source.shown, map(source.located, problems))
+    recipe = Recipe.model_validate(data, by_alias=True, by_name=False)
+    return Loaded(recipe, source.file, root, folder, source.positions())
+
+
+def _problems(data: dict[str, object]) -> list[Problem]:
+    from_models = findings(Recipe, data)
+    reported = {problem.path for problem in from_models}
+    return [*from_models, *(problem for problem in check(data) if problem.path not in reported)]
+
+
+def _find(folder: Path, cwd: Path) -> _Source | None:
+    file = _file_of(folder)
+    return None if file is None else _open(file, cwd)
+
+
+def _file_of(folder: Path) -> Path | None:
+    """Return the file in ``folder`` that may hold a recipe."""
+    return next((file for name in (FILE, PYPROJECT) if _exists(file := folder / name)), None)
+
+
+def _open(file: Path, cwd: Path) -> _Source | None:
+    """Return the recipe's table of ``file``; None for a pyproject.toml without one."""
+    shown = _shown(file, cwd)
+    document = read(file, shown)
+    if file.name != PYPROJECT:
+        return _Source(file, shown, (), document.data, document)
+    tool = document.data.get("tool")
+    if not isinstance(tool, dict) or "bakery" not in tool:
+        return None
+    data = tool["bakery"]
+    if not isinstance(data, dict):
+        fix = "write [tool.bakery] and the recipe's keys below it"
+        problem = Problem(_TABLE, f"expected a table, found {found(data, ())}", fix, line_of(document.lines, _TABLE))
+        raise recipe_error(shown, [problem])
+    return _Source(file, shown, _TABLE, data, document)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except PermissionError:
+        # Reading it will say so.
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        # A loop of links; reading it will say so.
+        return path.absolute()
+
+
+def _shown(path: Path, cwd: Path) -> str:
+    """Return ``path`` as messages write it: relative to ``cwd`` where it lies below it."""
+    shown = path.relative_to(cwd) if path.is_relative_to(cwd) else path
+    return shorten(shown.as_posix(), 200)
+
+
+def _no_recipe(reference: str | None, where: Path, reason: str, workspace: list[str] | None = None) -> RecipeError:
+    named = f"no recipe '{shorten(reference)}'" if reference is not None else "no recipe here"
+    known = [*(workspace or []), *shipped()]
+    close = nearest(reference, known) if reference else None
+    details = [reason, f"looked in {shorten(str(where), 200)} for {FILE}, and for [tool.bakery] in {PYPROJECT}"]
+    if workspace:
+        details.append(f"recipes of the workspace: {', '.join(workspace)}")
+    details.append(f"shipped recipes: {', '.join(shipped()) or 'none'}")
+    hint = f"did you mean {close!r}?" if close else f"write a {FILE}, or name a folder that has one or a shipped recipe"
+    return RecipeError(named, hint=hint, details=details)

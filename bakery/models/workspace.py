@@ -1,0 +1,15 @@
+"""A workspace: several recipes in one repository."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from bakery.models.base import Model
+from bakery.models.text import Line
+
+
+class Workspace(Model):
+    """Several recipes in one repository; commands then work on all of them, or on the one that is named."""
+
+    recipes: tuple[Line, ...] = Field(min_length=1, examples=[["examples/cuda", "ujson"]])
+    """Folders that hold a recipe, relative to this file, or names of shipped recipes."""

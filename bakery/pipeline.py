@@ -1,0 +1,244 @@
+"""One recipe from plan to wheels: write the files, fill the engine, bake, audit, publish, report."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bakery.audit.memory import Verdict, audit
+from bakery.audit.promise import Promise
+from bakery.drive import index, rootfs
+from bakery.drive.bake import BakeRequest, bake
+from bakery.drive.collect import publish, stage_files
+from bakery.drive.listener import Listener
+from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
+from bakery.drive.places import places
+from bakery.drive.runs import run_folder
+from bakery.emit.files import generate
+from bakery.errors import AuditError, BakeError, UsageError
+from bakery.files import write
+from bakery.names import MACHINES, Kind
+from bakery.plan import Cell, Plan, Target
+from bakery.report.run import RunReport, TargetReport
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says about a bake.
+
+    Attributes:
+        groups: the targets asked for: ``wheel``, ``full``, ….
+        environment: the process' environment with what leads to the engine.
+        only: globs over cells; none for all.
+        output: the folder for wheels; None for the recipe's.
+        builder: the builder's name; None for the current one.
+        ca_bundle: a PEM file that build steps shall trust; None for none.
+    """
+
+    groups: tuple[str, ...]
+    environment: Mapping[str, str]
+    only: tuple[str, ...] = ()
+    output: Path | None = None
+    no_cache: bool = False
+    pull: bool = False
+    builder: str | None = None
+    ca_bundle: Path | None = None
+
+
+def bake_plan(root: Path, plan: Plan, options: Options, listener: Listener, say: Say) -> RunReport:
+    """Bake the chosen targets of a plan and publish what passed the audit.
+
+    Returns:
+        The report; it is also written as ``report.json`` into the run's folder.
+
+    Raises:
+        BakeryError: any of its kinds. Wheels that were finished and audited by then are published, except
+            after an interruption, which leaves the output folder as it was.
+    """
+    targets = plan.select(options.groups, options.only)
+    if not targets:
+        raise UsageError(
+            f"recipe {plan.recipe}: no cell matches {', '.join(options.only)}",
+            hint=f"cells: {', '.join(cell.id for cell in plan.cells[:8])}{', …' if len(plan.cells) > 8 else ''}",
+        )
+    cells = list({target.cell.id: target.cell for target in targets}.values())
+    settings = index.configured()
+    index.check(
+        (need for cell in cells for need in cell.needs),
+        settings,
+        ca_bundle=str(options.ca_bundle or ""),
+        memory=places(options.environment).cache / "index.json",
+    )
+    contexts = _provide(targets, options, say)
+    with run_folder(root) as state, _secret(settings.pip_conf()) as pip_conf:
+        return _Run(root, plan, targets, options, state).go(listener, pip_conf, contexts)
+
+
+def _provide(targets: Sequence[Target], options: Options, say: Say) -> tuple[str, ...]:
+    """Make sure that the engine has every base; return the overrides that name stand-ins."""
+    overrides = []
+    known: dict[tuple[str, str], str] = {}
+    for target in targets:
+        for image in target.cell.images:
+            if image.provider != "debian":
+                continue  # buildx pulls it
+            key = (image.ref, image.platform)
+            if key not in known:
+                arch = image.platform.partition("/")[2]
+                known[key] = rootfs.ensure_debian(options.environment, image.release, arch, image.ref, say).name
+            if known[key] != image.ref:
+                overrides.append(f"{target.name}.contexts.{image.ref}=docker-image://{known[key]}")
+    return tuple(overrides)
+
+
+@contextlib.contextmanager
+def _secret(text: str) -> Iterator[Path | None]:
+    """Keep ``text`` in a file of this user's own for as long as a bake needs it; None for no text."""
+    if not text:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+        path = Path(folder) / "pip.conf"
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+        yield path
+
+
+class BakeStopped(BakeError):
+    """A target failed; ``report`` tells what became of the others."""
+
+    def __init__(self, failure: BakeFailure, report: RunReport) -> None:
+        super().__init__(failure.message, hint=failure.hint, details=failure.details)
+        self.report = report
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One bake in its run folder."""
+
+    root: Path
+    plan: Plan
+    targets: tuple[Target, ...]
+    options: Options
+    state: Path
+
+    def go(self, listener: Listener, pip_conf: Path | None, contexts: Iterable[str]) -> RunReport:
+        """Bake, then publish what is finished, also when a sibling failed."""
+        began = time.monotonic()
+        request = self._request(pip_conf, contexts)
+        failure: BakeFailure | None = None
+        try:
+            outcome = bake(request, listener)
+        except BakeFailure as error:
+            failure, outcome = error, error.outcome
+        wheels, refused = self._audited(request.stage, outcome)
+        output = self.options.output or self.root / self.plan.output
+        files = [verdict.path for verdict in wheels.values()]
+        published = dict(zip(files, publish(files, output, root=self.root), strict=True)) if files else {}
+        report = RunReport(
+            self.plan.recipe,
+            tuple(self._target(target, outcome, wheels.get(target.cell.id), published) for target in self.targets),
+            output,
+            self.state,
+            time.monotonic() - began,
+        )
+        (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
+        if failure:
+            raise BakeStopped(failure, report)
+        if refused:
+            raise AuditError(
+                f"recipe {self.plan.recipe}: a wheel is not what it promises; it was kept out of {output}",
+                details=refused,
+                hint="the audit's words say what to change; `bakery audit WHEEL` looks at any wheel",
+            )
+        return report
+
+    def _request(self, pip_conf: Path | None, contexts: Iterable[str]) -> BakeRequest:
+        # The files of this very plan, beside the run's logs: what is committed may be out of date.
+        place = self.state.relative_to(self.root)
+        own = replace(self.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
+        write(self.root, generate(own))
+        ca_bundle = self.options.ca_bundle
+        secrets = {"CA_BUNDLE": ca_bundle, "PIP_CONF": pip_conf}
+        return BakeRequest(
+            root=self.root,
+            bakefile=Path(own.bakefile),
+            targets=self.targets,
+            environment=self.options.environment,
+            variables={
+                **self.plan.values(),
+                "DEST": str(self.state / "stage"),
+                **{name: str(path or "") for name, path in secrets.items()},
+            },
+            state=self.state,
+            overrides=(*map(str, self.plan.overrides), *contexts),
+            builder=self.options.builder,
+            no_cache=self.options.no_cache,
+            pull=self.options.pull,
+            reads=tuple(path for path in secrets.values() if path),
+        )
+
+    def _audited(self, stage: Path, outcome: BakeOutcome) -> tuple[dict[str, Verdict], list[str]]:
+        """Return the wheels that keep their promise by cell, and what is wrong with the others."""
+        finished = [
+            target.cell
+            for target in self.targets
+            if target.kind is Kind.WHEEL and all(self._done(other, outcome) for other in self._of(target.cell))
+        ]
+        memory = places(self.options.environment).cache / "audited"
+
+        def look(cell: Cell) -> tuple[list[Verdict], list[str]]:
+            try:
+                found = [audit(path, self._promise(cell), memory) for path in stage_files(stage / cell.id)]
+            except AuditError as error:
+                return [], [f"{cell.id}: {error.message}", *error.details]
+            return found, [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
+
+        with ThreadPoolExecutor() as pool:
+            results = list(zip(finished, pool.map(look, finished), strict=True))
+        good = {cell.id: found[0] for cell, (found, faults) in results if not faults}
+        return good, [fault for _, (_, faults) in results for fault in faults]
+
+    def _of(self, cell: Cell) -> list[Target]:
+        return [target for target in self.targets if target.cell.id == cell.id]
+
+    def _done(self, target: Target, outcome: BakeOutcome) -> bool:
+        return outcome.targets[target.name].result is Result.DONE
+
+    def _promise(self, cell: Cell) -> Promise:
+        audit = self.plan.audit
+        machine = MACHINES[cell.platform]
+        return Promise(
+            name=audit.name or None,
+            version=audit.version or None,
+            python=cell.axes["python"],
+            platform=cell.platform,
+            plat=f"{audit.plat}_{machine}" if audit.plat != "auto" and audit.repaired else None,
+            excludes=audit.excludes,
+        )
+
+    def _target(
+        self, target: Target, outcome: BakeOutcome, wheel: Verdict | None, published: Mapping[Path, Path]
+    ) -> TargetReport:
+        told = outcome.targets[target.name]
+        mine = wheel if target.kind is Kind.WHEEL else None
+        return TargetReport(
+            name=target.name,
+            cell=target.cell.id,
+            result=told.result.value,
+            seconds=told.seconds,
+            steps=told.steps,
+            cached=told.cached,
+            log=told.log if told.log.exists() else None,
+            wheel=published.get(mine.path) if mine else None,
+            sha256=mine.sha256 if mine else "",
+            size=mine.size if mine else 0,
+        )

@@ -1,0 +1,373 @@
+"""The plan: the intermediate representation between recipes and files.
+
+Nothing in it is unset, everything is sorted or in the order a person wrote it, and it dumps to JSON.
+Emitters, the driver and the audit read the plan and nothing before it.
+
+The plan is factored the way a good bake file is: what all targets share stands once (`Plan.args`), what
+a cell adds stands with the cell (`Cell.args`), and what a kind of target adds stands with its `Family`.
+`Plan.targets` multiplies it out; what ``docker buildx bake --print`` says of the emitted file is equal
+to `Plan.bake_json`, which is a test.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from bakery.names import CacheBackend, Kind
+
+VERSION = 1
+"""Version of the JSON that `Plan.to_json` makes; raised when a reader would have to change."""
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A build argument inside a value: written ``${NAME}`` in files, replaced when they are built."""
+
+    name: str
+
+
+Value: TypeAlias = tuple[str | Ref, ...]
+"""Text with references, in order; the parts are joined."""
+
+
+def literal(text: str) -> Value:
+    """Return ``text`` as a value without references."""
+    return (text,)
+
+
+def substitute(value: Value, values: Mapping[str, str]) -> str:
+    """Return ``value`` with every reference replaced by its value in ``values``."""
+    return "".join(part if isinstance(part, str) else values[part.name] for part in value)
+
+
+# --- Dockerfile ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One ``--mount`` of a `Run`. Unset parts are empty strings."""
+
+    type: str
+    target: str
+    source: str = ""
+    from_: str = ""
+    id: str = ""
+    sharing: str = ""
+    env: str = ""
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """``ARG``: declares a build argument in a stage; the emitter takes its default from the plan."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """``ENV``: sets variables for what follows in the stage and for the image."""
+
+    values: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as words; each word is quoted by the emitter, so no word reaches the shell as syntax."""
+
+    words: tuple[Value, ...]
+    environment: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Shell text that is taken as it stands: bakery's own, or a command that the recipe's author wrote."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``RUN``: its commands one after the other, stopping at the first that fails."""
+
+    commands: tuple[Command | Script, ...]
+    mounts: tuple[Mount, ...] = ()
+    network: bool = True
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file written into the image (``COPY`` of a heredoc)."""
+
+    path: str
+    text: str
+    mode: str = "0644"
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """``COPY --from``."""
+
+    source: str
+    target: str
+    from_: str
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """``ADD`` of a git repository."""
+
+    source: Value
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workdir:
+    """``WORKDIR``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cmd:
+    """``CMD`` in its JSON form."""
+
+    words: tuple[str, ...]
+
+
+Step: TypeAlias = Arg | Env | Run | File | Copy | Add | Workdir | Cmd
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the Dockerfile. ``base`` may refer to global arguments."""
+
+    name: str
+    base: Value
+    steps: tuple[Step, ...] = ()
+    comment: str = ""
+
+
+# --- bake file -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of the bake file.
+
+    Attributes:
+        value: what it is when nobody sets it.
+        pattern: a regular expression for the whole value, empty for any.
+        choices: the values it may have, empty for any.
+        expected: what to say when a value does not fit.
+    """
+
+    name: str
+    value: str
+    description: str
+    pattern: str = ""
+    choices: tuple[str, ...] = ()
+    expected: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A base image that an engine must have before anything is baked.
+
+    Attributes:
+        ref: the image's name as the files write it.
+        platform: the platform it is needed for.
+        provider: who can provide it when no registry can be reached.
+        release: what the provider calls it (for ``debian`` the suite).
+    """
+
+    ref: str
+    platform: str
+    provider: str
+    release: str
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A release that must exist in the package index before anything is baked.
+
+    Attributes:
+        name: the distribution in the index.
+        version: the exact version.
+        sdist: a source archive is needed.
+        why: what it is needed for, for messages.
+        alternatives: who else could provide it, for messages.
+    """
+
+    name: str
+    version: str
+    sdist: bool
+    why: str
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of the matrix.
+
+    Attributes:
+        id: names the targets, the log, the stage directory and the row of every table.
+        axes: axis → value.
+        args: build arguments that this cell adds to `Plan.args` or changes.
+        images: the base images it needs.
+        needs: the releases it needs from the package index.
+    """
+
+    id: str
+    axes: Mapping[str, str]
+    args: Mapping[str, str]
+    images: tuple[Image, ...] = ()
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def platform(self) -> str:
+        """The platform in Docker's spelling."""
+        return self.axes["platform"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All targets of one kind: one for each cell.
+
+    Attributes:
+        stage: the Dockerfile stage they build.
+        exports: ``wheels`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
+    """
+
+    kind: Kind
+    stage: str
+    exports: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The layer cache; its backend is the value of variable CACHE."""
+
+    backend: CacheBackend
+    ref: str
+    directory: str
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What every wheel of the plan promises, beside what its cell says.
+
+    Attributes:
+        name: the normalised project name, empty when only the built wheel tells.
+        version: the version, empty when only the built wheel tells.
+        plat: the manylinux policy without the machine, ``auto`` for any.
+        excludes: soname globs that must stay outside the wheel.
+        repaired: auditwheel gave the wheel its platform tag.
+    """
+
+    name: str
+    version: str
+    plat: str
+    excludes: tuple[str, ...]
+    repaired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One override in bake's grammar, handed to buildx as it stands: ``pattern.key[+]=value``."""
+
+    pattern: str
+    key: str
+    append: bool
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.pattern}.{self.key}{'+' if self.append else ''}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bake target, multiplied out: ``wheel-cp312``."""
+
+    name: str
+    kind: Kind
+    cell: Cell
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided about one recipe.
+
+    Attributes:
+        recipe: the recipe's name; names the files.
+        source_file: the recipe file relative to the project, for the header of generated files.
+        context: the build context relative to the directory bake runs in.
+        args: build arguments of all targets.
+        global_args: the arguments that ``FROM`` lines use.
+        ignore: patterns of files that never enter the build context.
+        output: the folder that receives audited wheels.
+        origins: dotted path → (value, where it came from), for ``--explain``.
+    """
+
+    recipe: str
+    description: str
+    source_file: str
+    context: str
+    dockerfile: str
+    bakefile: str
+    variables: tuple[Variable, ...]
+    args: Mapping[str, Value]
+    global_args: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    families: tuple[Family, ...]
+    groups: Mapping[str, tuple[Kind, ...]]
+    cache: Cache
+    stages: tuple[Stage, ...]
+    ignore: tuple[str, ...]
+    audit: Audit
+    output: str
+    overrides: tuple[Override, ...] = ()
+    origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def values(self) -> dict[str, str]:
+        """Return variable → value."""
+        return {variable.name: variable.value for variable in self.variables}
+
+    def family(self, kind: Kind) -> Family:
+        """Return the family of ``kind``."""
+        return next(family for family in self.families if family.kind is kind)
+
+    def targets(self) -> Iterator[Target]:
+        """Yield every target, family by family, cell by cell."""
+        for family in self.families:
+            prefix = family.kind.value + "-"
+            for cell in self.cells:
+                yield Target(prefix + cell.id, family.kind, cell, family.stage)
+
+    def select(self, groups: tuple[str, ...], only: tuple[str, ...] = ()) -> tuple[Target, ...]:
+        """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``."""
+        kinds = {kind for group in groups for kind in self.groups[group]}
+        return tuple(
+            target
+            for target in self.targets()
+            if target.kind in kinds and (not only or any(_matches(glob, target) for glob in only))
+        )
+
+    def args_of(self, cell: Cell) -> dict[str, str]:
+        """Return every build argument of ``cell``, with its value."""
+        values = self.values()
+        return {name: substitute(value, values) for name, value in self.args.items()} | dict(cell.args)
+
+
+def _matches(glob: str, target: Target) -> bool:
+    return fnmatch.fnmatchcase(target.cell.id, glob) or fnmatch.fnmatchcase(target.name, glob)

@@ -1,0 +1,189 @@
+"""Where in a TOML text each key and list item stands.
+
+``tomllib`` reads values and forgets lines. This scanner finds the lines and forgets values: it is
+lenient, since it only ever runs beside ``tomllib``, and it ends on any text whatever.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Mapping
+
+Path = tuple[str | int, ...]
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_SCALAR = re.compile(r"[^,\]}#\n]*")
+_STRINGS = (
+    re.compile(r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})', re.DOTALL),
+    re.compile(r"'''.*?'''(?:'{0,2})", re.DOTALL),
+    re.compile(r'"(?:[^"\\\n]|\\.)*"'),
+    re.compile(r"'[^'\n]*'"),
+)
+_MAX_DEPTH = 100
+"""Deeper values get their parent's line: nothing of a recipe lies so deep."""
+
+
+def positions(text: str) -> dict[Path, int]:
+    """Return the 1-based line of every table, key and list item of ``text``, by path."""
+    return _Scanner(text.replace("\r\n", "\n")).scan()
+
+
+def line_of(lines: Mapping[Path, int], path: Path) -> int:
+    """Return the line of ``path``, or of its nearest parent that has one, or else 1."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.stated: dict[Path, int] = {}
+        self.implied: dict[Path, int] = {}
+        self.counts: dict[Path, int] = {}
+
+    def scan(self) -> dict[Path, int]:
+        table: Path = ()
+        while True:
+            self._skip(_BLANK)
+            if self.at >= len(self.text):
+                return {**self.implied, **self.stated}
+            start = self.at
+            if self._take("[["):
+                table = self._header(start, is_list=True)
+            elif self._take("["):
+                table = self._header(start, is_list=False)
+            else:
+                self._pair(table, depth=0)
+            if self.at == start:
+                self._skip_line()
+
+    def _header(self, start: int, *, is_list: bool) -> Path:
+        path: Path = ()
+        key = self._key()
+        for number, part in enumerate(key, 1):
+            path = (*path, part)
+            if number == len(key) and is_list:
+                self._mark(path, start)
+                self.counts[path] = self.counts.get(path, 0) + 1
+            elif number < len(key):
+                self.implied.setdefault(path, self._line(start))
+            if path in self.counts:
+                path = (*path, self.counts[path] - 1)
+        self._mark(path, start)
+        self._skip_line()
+        return path
+
+    def _pair(self, table: Path, depth: int) -> None:
+        start = self.at
+        key = self._key()
+        if not key:
+            return
+        for end in range(1, len(key)):
+            self.implied.setdefault((*table, *key[:end]), self._line(start))
+        path = (*table, *key)
+        self._mark(path, start)
+        self._skip(_SPACE)
+        if self._take("="):
+            self._skip(_SPACE)
+            self._value(path, depth)
+
+    def _key(self) -> Path:
+        parts: list[str | int] = []
+        while True:
+            self._skip(_SPACE)
+            start = self.at
+            if self.text[start : start + 1] in ('"', "'"):
+                part = _unquoted(self._string())
+            else:
+                self._skip(_BARE_KEY)
+                part = self.text[start : self.at]
+            if self.at == start:
+                return tuple(parts[:_MAX_DEPTH])
+            parts.append(part)
+            self._skip(_SPACE)
+            if not self._take("."):
+                return tuple(parts[:_MAX_DEPTH])
+
+    def _value(self, path: Path, depth: int) -> None:
+        char = self.text[self.at : self.at + 1]
+        if char in ('"', "'"):
+            self._string()
+        elif char == "[" and depth < _MAX_DEPTH:
+            self._list(path, depth)
+        elif char == "{" and depth < _MAX_DEPTH:
+            self._inline_table(path, depth)
+        else:
+            self._skip(_SCALAR)
+
+    def _list(self, path: Path, depth: int) -> None:
+        self.at += 1
+        index = 0
+        while True:
+            self._skip(_BLANK)
+            start = self.at
+            if start >= len(self.text) or self._take("]"):
+                return
+            if not self._take(","):
+                self._mark((*path, index), start)
+                index += 1
+                self._value((*path, index - 1), depth + 1)
+            if self.at == start:
+                return
+
+    def _inline_table(self, path: Path, depth: int) -> None:
+        self.at += 1
+        while True:
+            self._skip(_BLANK)
+            start = self.at
+            if start >= len(self.text) or self._take("}"):
+                return
+            if not self._take(","):
+                self._pair(path, depth + 1)
+            if self.at == start:
+                return
+
+    def _string(self) -> str:
+        for pattern in _STRINGS:
+            match = pattern.match(self.text, self.at)
+            if match:
+                self.at = match.end()
+                return match.group()
+        start = self.at
+        self._skip_line()
+        return self.text[start : self.at]
+
+    def _mark(self, path: Path, start: int) -> None:
+        self.stated.setdefault(path, self._line(start))
+
+    def _line(self, offset: int) -> int:
+        return bisect_right(self.starts, offset)
+
+    def _take(self, token: str) -> bool:
+        found = self.text.startswith(token, self.at)
+        if found:
+            self.at += len(token)
+        return found
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+
+    def _skip_line(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end + 1
+
+
+def _unquoted(literal: str) -> str:
+    try:
+        value = tomllib.loads(f"k = {literal}")["k"]
+    except ValueError:
+        return literal
+    return value if isinstance(value, str) else literal

@@ -1,0 +1,55 @@
+"""Base ``debian``: the Debian release whose own Python is the one asked for.
+
+Where no image registry can be reached the driver makes the same file system from the machine's own
+package mirror (`bakery.drive.rootfs`) under the same name.
+"""
+
+from __future__ import annotations
+
+from bakery.errors import PlanError
+from bakery.plan import Image, Ref, Stage, literal
+from bakery.providers.bases.base import Base, Request
+
+SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
+"""Python → the Debian release that ships it as ``python3`` (packages.debian.org, read 2026-11-20)."""
+
+
+class Debian(Base):
+    """Debian's own images: one for each suite and architecture."""
+
+    name = "debian"
+    description = "the Debian release whose own Python is the one asked for"
+    build_packages = ("build-essential", "ccache", "git", "python3-dev", "python3-venv")
+    runtime_packages = ("libstdc++6", "python3", "python3-venv")
+
+    @property
+    def global_args(self) -> tuple[str, ...]:
+        """The Python version picks the release."""
+        return ("PYTHON_VERSION",)
+
+    def stages(self, request: Request) -> tuple[Stage, ...]:
+        """Return one stage for each release, and ``root``, which picks by PYTHON_VERSION."""
+        missing = [python for python in request.pythons if python not in SUITES]
+        if missing:
+            raise PlanError(
+                f"base 'debian' has no Python {', '.join(missing)}",
+                hint=f'it has {", ".join(SUITES)}; for others name a manylinux image: base = {{ image = "…" }}',
+            )
+        roots = tuple(
+            Stage(
+                f"python-{python}", literal(_reference(suite)), comment="" if index else "One release for each Python."
+            )
+            for index, (python, suite) in enumerate(SUITES.items())
+        )
+        return (*roots, Stage("root", ("python-", Ref("PYTHON_VERSION"))))
+
+    def image(self, request: Request, python: str, platform: str) -> Image:
+        """Return the image of the suite that ships ``python``."""
+        return Image(_reference(SUITES[python]), platform, self.name, SUITES[python])
+
+
+def _reference(suite: str) -> str:
+    return f"debian:{suite}-slim"
+
+
+PROVIDER = Debian()

@@ -1,0 +1,32 @@
+"""Finds providers by scanning their folders: a new provider is one new file with a ``PROVIDER``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from bakery.providers import bases as _bases
+from bakery.providers import toolkits as _toolkits
+from bakery.providers.bases.base import Base
+from bakery.providers.toolkits.base import Toolkit
+
+
+@cache
+def bases() -> dict[str, Base]:
+    """Return every base by name."""
+    found = [item for item in _scan(_bases.__name__, tuple(_bases.__path__)) if isinstance(item, Base)]
+    return {item.name: item for item in found}
+
+
+@cache
+def toolkits() -> dict[str, Toolkit]:
+    """Return every toolkit by name."""
+    found = [item for item in _scan(_toolkits.__name__, tuple(_toolkits.__path__)) if isinstance(item, Toolkit)]
+    return {item.name: item for item in found}
+
+
+def _scan(package: str, path: tuple[str, ...]) -> list[object]:
+    modules = sorted(info.name for info in pkgutil.iter_modules(path))
+    found = [getattr(importlib.import_module(f"{package}.{name}"), "PROVIDER", None) for name in modules]
+    return [item for item in found if item is not None]

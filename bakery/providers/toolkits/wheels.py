@@ -1,0 +1,30 @@
+"""Toolkit ``wheels``: CUDA 13 from NVIDIA's own wheels, nvcc included."""
+
+from __future__ import annotations
+
+from bakery.plan import Arg, Env, Run, Stage
+from bakery.providers.toolkits import base
+
+MAJOR = 13
+
+
+def _stages() -> tuple[Stage, ...]:
+    install = Run(
+        (
+            *base.install_tree("nvcc", "cudart", "cccl", "crt", "nvvm"),
+            base.run_python("libcuda_stub.py", base.HOME, "cc"),
+            base.LOADER,
+        ),
+        mounts=base.NETWORK,
+    )
+    steps = (Arg(base.VERSION.name), install, Env(base.environment("nvcc")))
+    return (base.common_stage(), base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
+
+
+PROVIDER = base.Toolkit(
+    name="wheels",
+    description="CUDA 13: nvcc from NVIDIA's wheels in the package index",
+    majors=(MAJOR,),
+    index_name=base.INDEX_NAME,
+    stages=_stages,
+)

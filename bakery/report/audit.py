@@ -1,0 +1,102 @@
+"""One audit report for people: facts, shared objects and findings, on terminals of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bakery.audit.elf import SharedObject
+from bakery.audit.finding import Finding, Severity
+from bakery.audit.report import WheelReport
+from bakery.audit.tags import release_text
+
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "yellow",
+    Severity.INFO: "cyan",
+    Severity.SKIPPED: "dim",
+}
+_MOST_OBJECTS = 20
+
+
+def render(report: WheelReport) -> RenderableType:
+    """Return the report as a rich renderable; names from the wheel are shown, never interpreted."""
+    parts: list[RenderableType] = [_verdict(report), _facts(report)]
+    if report.objects:
+        parts.append(_objects(report.objects))
+    parts += [_finding(finding) for finding in report.findings]
+    return Group(*parts)
+
+
+def _verdict(report: WheelReport) -> Text:
+    counts = [
+        f"{count} {severity.value}{'s' if count > 1 and severity is not Severity.SKIPPED else ''}"
+        for severity in (Severity.ERROR, Severity.WARNING, Severity.SKIPPED)
+        if (count := sum(finding.severity is severity for finding in report.findings))
+    ]
+    mark = Text("ok    ", "bold green") if report.ok else Text("FAILED", "bold red")
+    tail = f"  ({', '.join(counts)})" if counts else ""
+    return Text.assemble(mark, "  ", (plain(report.path.name), "bold"), tail)
+
+
+def _facts(report: WheelReport) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = {
+        "size": f"{report.size / 1e6:,.2f} MB",
+        "sha256": report.sha256,
+        "python": _listed(report.pythons) + (f" ({report.requires_python})" if report.requires_python else ""),
+        "abi": _listed(report.abis),
+        "platform": _listed(report.platforms),
+        "auditwheel": report.platform_tag or "",
+        "bundled": _listed(f"{found.file_name} ({found.size / 1e6:.1f} MB)" for found in report.bundled),
+        "external": _listed(report.external),
+    }
+    for key, value in rows.items():
+        if value:
+            table.add_row(f"  {key}", Text(plain(value)))
+    return table
+
+
+def _objects(objects: tuple[SharedObject, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("  object", overflow="fold")
+    table.add_column("machine", no_wrap=True)
+    for column in ("glibc", "GLIBCXX", "kB"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for found in objects[:_MOST_OBJECTS]:
+        table.add_row(
+            Text("  " + plain(found.path)),
+            found.machine,
+            release_text(found.glibc) or "-",
+            release_text(found.glibcxx) or "-",
+            f"{found.size / 1e3:,.0f}",
+        )
+    if len(objects) > _MOST_OBJECTS:
+        table.add_row(f"  and {len(objects) - _MOST_OBJECTS} more", "", "", "", "")
+    return table
+
+
+def _finding(finding: Finding) -> Text:
+    where = f"{plain(finding.file)}: " if finding.file else ""
+    text = Text.assemble(
+        "  ",
+        (finding.severity.value, _STYLES[finding.severity]),
+        f" [{finding.check}] {where}{plain(finding.message)}",
+    )
+    if finding.hint:
+        text.append(f"\n    hint: {plain(finding.hint)}", "dim")
+    return text
+
+
+def plain(text: str) -> str:
+    """Return ``text`` with everything unprintable escaped: a file name must not drive the terminal."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(texts)

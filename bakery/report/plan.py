@@ -1,0 +1,87 @@
+"""A plan, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bakery.plan import VERSION, Cell, Plan
+
+ROWS = 60
+"""Cells that a table shows; a longer plan is told as lines, which cost nothing to lay out."""
+
+
+def to_json(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
+    """Return the plans as JSON: cells with their axes and arguments, variables, targets by group."""
+    return json.dumps({"version": VERSION, "recipes": [_document(plan, only) for plan in plans]}, indent=1)
+
+
+def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "recipe": plan.recipe,
+        "description": plan.description,
+        "bakefile": plan.bakefile,
+        "dockerfile": plan.dockerfile,
+        "output": plan.output,
+        "variables": plan.values(),
+        "groups": {name: [kind.value for kind in kinds] for name, kinds in plan.groups.items()},
+        "overrides": [str(override) for override in plan.overrides],
+        "cells": [
+            {
+                "id": cell.id,
+                "axes": dict(cell.axes),
+                "args": dict(cell.args),
+                "targets": [f"{family.kind.value}-{cell.id}" for family in plan.families],
+                "images": sorted({image.ref for image in cell.images}),
+                "needs": [f"{need.name}=={need.version}" for need in cell.needs],
+            }
+            for cell in _chosen(plan, only)
+        ],
+    }
+
+
+def _chosen(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
+    if not only:
+        return plan.cells
+    return tuple({target.cell.id: target.cell for target in plan.select(tuple(plan.groups), only)}.values())
+
+
+def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
+    """Print what a plan would bake."""
+    cells = _chosen(plan, only)
+    heading = Text.assemble((plan.recipe, "bold"), f"  {plan.description}")
+    console.print(heading)
+    console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
+    if len(cells) > ROWS:
+        # print() of one string: laying out ten thousand rows would take longer than planning them.
+        console.file.write("".join(f"  {cell.id}\n" for cell in cells))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = list(cells[0].axes)
+    for column in ("  cell", *columns, "needs"):
+        table.add_column(column, style="cyan" if column == "  cell" else "")
+    for cell in cells:
+        needs = ", ".join(dict.fromkeys([*(image.ref for image in cell.images), *_needs(cell)]))
+        table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), needs)
+    console.print(table)
+
+
+def _needs(cell: Cell) -> list[str]:
+    return [f"{need.name} {need.version}" for need in cell.needs]
+
+
+def origins(plan: Plan) -> Table:
+    """Return every value of a plan and where it came from."""
+    table = Table(
+        title=plan.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    table.add_column("value of", style="cyan", no_wrap=True)
+    table.add_column("is")
+    table.add_column("from", style="dim", no_wrap=True)
+    for path, (value, origin) in plan.origins.items():
+        table.add_row(path, Text(value), origin)
+    return table

@@ -1,0 +1,102 @@
+"""What one bake came to, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from bakery.plan import Json
+
+VERSION = 1
+"""Version of the JSON of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """One target of a run.
+
+    Attributes:
+        result: ``done``, ``failed`` or ``canceled``.
+        steps: steps of the target; ``cached`` of them were not run.
+        log: what its steps printed, None when they printed nothing.
+        wheel: the published wheel; None when there is none.
+        size: bytes of the wheel.
+    """
+
+    name: str
+    cell: str
+    result: str
+    seconds: float
+    steps: int
+    cached: int
+    log: Path | None
+    wheel: Path | None
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run of one recipe."""
+
+    recipe: str
+    targets: tuple[TargetReport, ...]
+    output: Path
+    state: Path
+    seconds: float
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the report for machines."""
+        return {
+            "version": VERSION,
+            "recipe": self.recipe,
+            "seconds": round(self.seconds, 3),
+            "output": str(self.output),
+            "targets": [
+                {
+                    "name": target.name,
+                    "cell": target.cell,
+                    "result": target.result,
+                    "seconds": round(target.seconds, 3),
+                    "steps": target.steps,
+                    "cached": target.cached,
+                    "log": str(target.log) if target.log else None,
+                    "wheel": str(target.wheel) if target.wheel else None,
+                    "sha256": target.sha256 or None,
+                    "size": target.size or None,
+                }
+                for target in self.targets
+            ],
+        }
+
+
+_STYLES = {"done": "green", "failed": "bold red", "canceled": "yellow"}
+
+
+def render(report: RunReport) -> Table:
+    """Return the table that ends a run."""
+    table = Table(title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column, justify in (
+        ("target", "left"),
+        ("", "left"),
+        ("time", "right"),
+        ("cached", "right"),
+        ("wheel", "left"),
+    ):
+        table.add_column(column, justify=justify, style="cyan" if column == "target" else "")  # type: ignore[arg-type]
+    for target in report.targets:
+        table.add_row(
+            target.name,
+            Text(target.result, style=_STYLES[target.result]),
+            f"{target.seconds:.1f} s",
+            f"{target.cached}/{target.steps}",
+            Text(f"{target.wheel.name}  {_size(target.size)}, audited" if target.wheel else ""),
+        )
+    return table
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"

@@ -1,0 +1,36 @@
+"""What a field means that nobody set: dotted path → value. No default stands anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Default = str | bool | None | tuple[str, ...] | Mapping[str, str]
+
+DEFAULTS: Mapping[str, Default] = {
+    "source": ".",
+    "platforms": ("linux/amd64",),
+    "matrix.python": ("3.11",),
+    "builder.base.provider": "debian",
+    "builder.toolkit": "none",
+    "builder.requirements": (),
+    "builder.system-packages": (),
+    "builder.environment": {},
+    "builder.compiler-cache": True,
+    "builder.network": False,
+    "wheel.frontend": "build",
+    "wheel.config-settings": {},
+    "wheel.repair.enabled": True,
+    "wheel.repair.exclude": (),
+    "wheel.repair.strip": False,
+    "wheel.repair.plat": "auto",
+    "test.requirements": (),
+    "test.imports": (),
+    "test.command": None,
+    "test.files": (),
+    "test.load-shared-objects": True,
+    "cache.backend": "none",
+    "cache.ref": "",
+    "cache.directory": ".bakery/cache",
+    "cache.mode": "max",
+    "output.directory": "dist",
+}

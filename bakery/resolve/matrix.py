@@ -1,0 +1,69 @@
+"""The matrix: axes to cells, with ids that name everything else."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from bakery.errors import PlanError
+from bakery.names import axis_tag, platform_tag
+
+
+def combinations(
+    axes: Mapping[str, tuple[str, ...]],
+    exclude: Sequence[Mapping[str, str]],
+    include: Sequence[Mapping[str, str]],
+) -> list[dict[str, str]]:
+    """Return each cell's axes: the product, less ``exclude``, plus ``include``; no cell twice.
+
+    Raises:
+        PlanError: nothing is left.
+    """
+    names = tuple(axes)
+    cells = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values())]
+    if exclude:
+        cells = [cell for cell in cells if not any(_matches(rule, cell) for rule in exclude)]
+    if include:
+        first = {axis: values[0] for axis, values in axes.items()}
+        cells += [{**first, **extra} for extra in include]
+        cells = [dict(key) for key in dict.fromkeys(tuple(cell.items()) for cell in cells)]
+    if not cells:
+        raise PlanError("the matrix has no cell left", hint="an entry of matrix.exclude matches every combination")
+    return cells
+
+
+def _matches(rule: Mapping[str, str], cell: Mapping[str, str]) -> bool:
+    return all(fnmatch.fnmatchcase(cell[axis], glob) for axis, glob in rule.items())
+
+
+def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return each cell's id: the Python, then every other axis that varies.
+
+    Raises:
+        PlanError: two values of an axis read the same in an id.
+    """
+    axes = list(cells[0])
+    tags: dict[str, dict[str, str]] = {}
+    for axis in axes:
+        values = list(dict.fromkeys(cell[axis] for cell in cells))
+        if axis == "python" or len(values) > 1:
+            tags[axis] = _tags(axis, values)
+    names = ["-".join([tags[axis][cell[axis]] for axis in tags]) for cell in cells]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise PlanError(
+            f"two cells have the same id: {', '.join(twice[:5])}",
+            hint="values of an axis must differ in their letters and digits",
+        )
+    return names
+
+
+def _tags(axis: str, values: Sequence[str]) -> dict[str, str]:
+    if axis == "platform":
+        return {value: platform_tag(value) for value in values}
+    short = {value: axis_tag(axis, value) for value in values}
+    if len(set(short.values())) == len(values):
+        return short
+    return {value: axis_tag(axis, value, short=False) for value in values}

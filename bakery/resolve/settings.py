@@ -1,0 +1,251 @@
+"""Layers to one value each: defaults < recipe < environment < command line, with the origin of every value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pydantic import BaseModel
+
+from bakery.errors import PlanError, UsageError
+from bakery.load import Loaded
+from bakery.models import Variable
+from bakery.names import CacheBackend, axis_variable
+from bakery.resolve.defaults import DEFAULTS
+
+PREFIX = "BAKERY_"
+"""Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
+
+CUDA_PATTERN = r"[0-9]+\.[0-9]+\.[0-9]+"
+
+_CACHE_PATHS = {"CACHE": "cache.backend", "CACHE_REF": "cache.ref", "CACHE_DIR": "cache.directory"}
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSetting:
+    """A variable with its final value."""
+
+    name: str
+    value: str
+    description: str
+    pattern: str = ""
+    choices: tuple[str, ...] = ()
+    expected: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting of one recipe, decided.
+
+    Attributes:
+        values: dotted path, as a recipe writes it → value; never unset.
+        variables: the variables that may be set and are no axis, in order.
+        axes: axis → its values, ``python`` first and ``platform`` last.
+        origins: dotted path → (value as text, where it came from).
+    """
+
+    values: Mapping[str, object]
+    variables: tuple[VariableSetting, ...]
+    axes: Mapping[str, tuple[str, ...]]
+    origins: Mapping[str, tuple[str, str]]
+
+    def text(self, path: str) -> str:
+        """Return the value at ``path`` as text; empty for none."""
+        value = self.values.get(path)
+        return "" if value is None else str(value)
+
+    def flag(self, path: str) -> bool:
+        """Return the truth of the value at ``path``."""
+        return bool(self.values.get(path))
+
+    def texts(self, path: str) -> tuple[str, ...]:
+        """Return the list at ``path``."""
+        value = self.values.get(path)
+        return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
+
+    def mapping(self, path: str) -> dict[str, str]:
+        """Return the table at ``path``."""
+        value = self.values.get(path)
+        return {str(key): str(item) for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def decide(
+    loaded: Loaded, environ: Mapping[str, str], sets: Mapping[str, str], platforms: tuple[str, ...] | None
+) -> Settings:
+    """Merge all layers.
+
+    Args:
+        environ: the process' environment; only names that start with `PREFIX` matter.
+        sets: variables of the command line.
+        platforms: platforms of the command line, None for those of the recipe.
+
+    Raises:
+        UsageError: a variable of the command line does not exist.
+        PlanError: a value does not fit its variable's pattern, or the recipe lacks CUDA_VERSION.
+    """
+    values: dict[str, object] = dict(DEFAULTS)
+    origins = {path: (_shown(value), "default") for path, value in DEFAULTS.items()}
+    if loaded.recipe.source is None:
+        values["source.path"] = values["source"]
+    where = loaded.file.name if loaded.file else "python"
+    for path, value in _leaves(loaded.recipe, ""):
+        values[path] = value
+        line = loaded.positions.get(path)
+        origins[path] = (_shown(value), f"{where}:{line}" if line else where)
+    if platforms is not None:
+        values["platforms"] = platforms
+        origins["platforms"] = (_shown(platforms), "--set")
+    axes = _axes(loaded, values)
+    given = _given(environ, sets)
+    _check_known(sets, settable(loaded))
+    for axis in list(axes):
+        if axis != "platform" and axis_variable(axis) in given:
+            value, origin = given[axis_variable(axis)]
+            axes[axis] = (value,)
+            origins[f"matrix.{axis}"] = (_shown((value,)), origin)
+    for name, path in _CACHE_PATHS.items():
+        if name in given:
+            values[path], origins[path] = given[name][0], given[name]
+    variables = _variables(loaded, values, axes, given, origins)
+    _check_values(variables)
+    return Settings(values, variables, axes, dict(sorted(origins.items())))
+
+
+def settable(loaded: Loaded) -> set[str]:
+    """Return the names that ``--set`` may give a value for a recipe."""
+    matrix = loaded.recipe.matrix
+    axes = ["python", *((matrix.axes or {}) if matrix else {})]
+    return {*_declared(loaded), *map(axis_variable, axes), *_CACHE_PATHS, "SOURCE_DATE_EPOCH"}
+
+
+def _leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
+    """Yield dotted path and value of every field that was set, as a recipe writes it."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if value is None:
+            continue
+        path = prefix + (field.alias or name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, path + ".")
+        elif path == "matrix.axes":
+            yield from ((f"matrix.{axis}", items) for axis, items in value.items())
+        elif path != "variables":
+            yield path, value
+
+
+def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    matrix = loaded.recipe.matrix
+    axes = {
+        "python": values["matrix.python"],
+        **((matrix.axes or {}) if matrix else {}),
+        "platform": values["platforms"],
+    }
+    return {axis: tuple(items) for axis, items in axes.items() if isinstance(items, tuple)}
+
+
+def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return variable → (value, origin) from the environment and, above it, the command line."""
+    given = {
+        name.removeprefix(PREFIX): (value, name) for name, value in environ.items() if name.startswith(PREFIX) and value
+    }
+    return given | {name: (value, "--set") for name, value in sets.items()}
+
+
+def _declared(loaded: Loaded) -> dict[str, Variable]:
+    return loaded.recipe.variables or {}
+
+
+def _check_known(sets: Mapping[str, str], known: set[str]) -> None:
+    unknown = [name for name in sets if name not in known]
+    if unknown:
+        details = [f"{name}: {_nearest(name, known)}" for name in unknown]
+        raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(known))}")
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else "declare it under [variables]"
+
+
+def _variables(
+    loaded: Loaded,
+    values: Mapping[str, object],
+    axes: Mapping[str, tuple[str, ...]],
+    given: Mapping[str, tuple[str, str]],
+    origins: dict[str, tuple[str, str]],
+) -> tuple[VariableSetting, ...]:
+    by_axis = {axis_variable(axis) for axis in axes}
+    where = loaded.file.name if loaded.file else "python"
+    result: list[VariableSetting] = []
+    for name, variable in _declared(loaded).items():
+        if name in by_axis:
+            continue
+        line = loaded.positions.get(f"variables.{name}")
+        own = (variable.default, f"{where}:{line}" if line else where)
+        value, origin = given.get(name, own)
+        origins[f"variables.{name}"] = (value, origin)
+        cuda = name == "CUDA_VERSION"
+        pattern = variable.pattern or (CUDA_PATTERN if cuda else "")
+        description = variable.description or (
+            "CUDA release, three parts" if cuda else f"Variable of {loaded.recipe.name}"
+        )
+        expected = "a CUDA release in three parts, such as 12.8.0" if cuda else f"a value that matches {pattern}"
+        result.append(VariableSetting(name, value, description, pattern, (), expected if pattern else ""))
+    toolkit = values["builder.toolkit"]
+    if toolkit != "none" and "CUDA_VERSION" not in by_axis and "CUDA_VERSION" not in {v.name for v in result}:
+        raise PlanError(
+            f"toolkit {toolkit!r} needs to know the CUDA release",
+            hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
+        )
+    epoch, origin = given.get("SOURCE_DATE_EPOCH", ("315532800", "default"))
+    origins["variables.SOURCE_DATE_EPOCH"] = (epoch, origin)
+    return (*result, *_builtin(values, epoch))
+
+
+def _builtin(values: Mapping[str, object], epoch: str) -> tuple[VariableSetting, ...]:
+    """Return the variables that every bake file has."""
+    return (
+        VariableSetting(
+            "SOURCE_DATE_EPOCH",
+            epoch,
+            "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes",
+            "[0-9]+",
+            (),
+            "seconds since 1970",
+        ),
+        VariableSetting("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
+        VariableSetting(
+            "CACHE",
+            str(values["cache.backend"]),
+            "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)",
+            "",
+            tuple(CacheBackend),
+            "one of " + ", ".join(CacheBackend),
+        ),
+        VariableSetting("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
+        VariableSetting("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
+        VariableSetting("CA_BUNDLE", "", "A company's CA bundle (PEM file), handed to steps as a secret"),
+        VariableSetting("PIP_CONF", "", "A pip configuration file, handed to steps as a secret"),
+    )
+
+
+def _check_values(variables: tuple[VariableSetting, ...]) -> None:
+    problems = []
+    for variable in variables:
+        wrong_choice = variable.choices and variable.value not in variable.choices
+        if wrong_choice or (variable.pattern and not re.fullmatch(variable.pattern, variable.value)):
+            problems.append(f"{variable.name}: expected {variable.expected}, got {variable.value[:80]!r}")
+        elif any(ord(c) < 32 or ord(c) == 127 for c in variable.value):
+            problems.append(f"{variable.name}: expected one line without control characters")
+    if problems:
+        raise PlanError(
+            "a variable has a value that it cannot have", details=problems, hint="see bakery plan --explain"
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return str(value)

@@ -1,0 +1,53 @@
+"""The JSON schema of a recipe file, for editors; the models are its only source."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from bakery.models import Recipe, Workspace
+
+PATH = "schema/recipe.schema.json"
+"""Where the repository keeps the schema."""
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _FileSchema(GenerateJsonSchema):
+    """What files may hold: TOML has no null, so ``| None`` and ``= None`` only mean that a key may be left out."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        inner = self.generate_inner(schema["schema"])
+        default = schema.get("default")
+        return inner if default is None else {**inner, "default": default}
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        table = super().dict_schema(schema)
+        # Without this, a key that does not fit the pattern may hold anything.
+        return {**table, "additionalProperties": False} if "patternProperties" in table else table
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+
+def recipe_schema() -> dict[str, object]:
+    """Return the JSON schema (draft 2020-12) of bakery.toml and of ``[tool.bakery]``."""
+    schema = Recipe.model_json_schema(by_alias=True, schema_generator=_FileSchema)
+    workspace = Workspace.model_json_schema(by_alias=True, schema_generator=_FileSchema)
+    definitions = {**schema.pop("$defs"), "Workspace": workspace}
+    properties = {**schema.pop("properties"), "workspace": {"$ref": "#/$defs/Workspace"}}
+    # A file may hold a recipe, a workspace or both.
+    either = [{"required": schema.pop("required")}, {"required": ["workspace"]}]
+    about = {key: schema.pop(key) for key in ("title", "description")}
+    tables = {key: definitions[key] for key in sorted(definitions)}
+    return {"$schema": _DIALECT, **about, **schema, "properties": properties, "anyOf": either, "$defs": tables}
+
+
+def schema_text() -> str:
+    """Return the schema as the repository keeps it."""
+    return json.dumps(recipe_schema(), indent=2, ensure_ascii=False) + "\n"

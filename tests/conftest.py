@@ -1,0 +1,33 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Golden = Callable[[Path, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a whole text with a file, or rewrite the file under --update-golden."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(path: Path, text: str) -> None:
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        wanted = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines = (wanted.splitlines(keepends=True), text.splitlines(keepends=True))
+        diff = "".join(difflib.unified_diff(*lines, fromfile=str(path), tofile="now"))
+        assert wanted == text, f"{path.name} is stale (pytest --update-golden rewrites it)\n{diff}"
+
+    return compare

@@ -1,0 +1,45 @@
+"""What the engine tests share: an engine, and a root file system small enough to send with every bake."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bakery.drive.find import find
+from bakery.errors import EngineError
+
+PROGRAMS = ("dash", "sleep", "cat", "mkdir", "ln", "mkfifo", "seq", "touch")
+
+
+@pytest.fixture(scope="session")
+def engine_environment() -> Mapping[str, str]:
+    """Give the environment in which docker reaches an engine that can bake; without one the test fails."""
+    try:
+        return {**os.environ, **find().environment}
+    except EngineError as error:
+        pytest.fail(f"{error.message}: {error.hint}\n" + "\n".join(error.details), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def tiny_rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a root file system with a shell, made of this machine's programs: no image is needed."""
+    root = tmp_path_factory.mktemp("rootfs")
+    for folder in ("bin", "tmp"):
+        (root / folder).mkdir()
+    for name in PROGRAMS:
+        program = shutil.which(name)
+        assert program, f"this machine has no {name}"
+        shutil.copy(program, root / "bin" / name)
+        needed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        for library in re.findall(r"/\S+", needed):
+            target = root / library.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, target)
+    (root / "bin" / "sh").symlink_to("dash")
+    return root

@@ -1,0 +1,150 @@
+"""The private engine for real: needs root on Debian, and a mirror."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bakery.drive import bootstrap, find, rootfs
+from bakery.drive.bootstrap import RunningEngine
+from bakery.drive.places import places
+from bakery.drive.prefix import Prefix
+from bakery.errors import EngineError
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root"),
+]
+
+
+def quiet(_message: str) -> None:
+    """Ignore progress."""
+
+
+@pytest.fixture(scope="module")
+def engine() -> RunningEngine:
+    """Return the machine's private engine; it is left running."""
+    return bootstrap.start(bootstrap.install(quiet), quiet)
+
+
+@pytest.fixture
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Give an environment of an engine of this test's own."""
+    # The folder's name stays short: a unix socket's path has at most 107 bytes.
+    folder = tmp_path_factory.mktemp("e")
+    environ = {**os.environ, "BAKERY_ENGINE_DIR": str(folder)}
+    yield environ
+    bootstrap.remove(environ)
+
+
+def docker(environ: dict[str, str], *arguments: str) -> str:
+    """Run the docker client and return what it prints."""
+    done = subprocess.run(
+        ["docker", *arguments],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_start_again_returns_the_running_one_at_once(engine: RunningEngine) -> None:
+    began = time.monotonic()
+    assert bootstrap.start(bootstrap.install(quiet), quiet) == engine
+    assert bootstrap.status() == engine
+    assert time.monotonic() - began < 0.5
+
+
+def test_find_is_fast(engine: RunningEngine) -> None:
+    environ = os.environ | bootstrap.environment(engine)
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        address = find.find(environ)
+        took.append(time.monotonic() - began)
+    assert address.source == "private"
+    assert address.host == engine.host
+    assert min(took) < 0.3
+
+
+def test_engine_has_what_bakery_needs(engine: RunningEngine) -> None:
+    environ = os.environ | bootstrap.environment(engine)
+    assert docker(environ, "info", "--format", "{{.Driver}}") == "overlayfs"
+    assert "Max Used Space: 30GiB" in docker(environ, "buildx", "inspect")
+    docker(environ, "compose", "version")
+
+
+def test_second_ensure_is_instant(engine: RunningEngine) -> None:
+    environ = bootstrap.environment(engine)
+    first = rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
+    began = time.monotonic()
+    assert rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet) == first
+    assert time.monotonic() - began < 1
+
+
+def test_container_installs_from_the_mirror(engine: RunningEngine) -> None:
+    environ = bootstrap.environment(engine)
+    rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
+    script = "apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal >&2"
+    full = os.environ | environ
+    said = docker(full, "run", "--rm", "debian:bookworm-slim", "sh", "-c", f"{script} && python3 -V")
+    assert said.startswith("Python 3.11")
+
+
+def created(image: Path) -> str:
+    """Return the creation time of an image that bakery made: the date of the mirror that it was made from."""
+    with tarfile.open(image) as archive:
+        names = json.load(archive.extractfile("manifest.json") or io.BytesIO())
+        return str(json.load(archive.extractfile(names[0]["Config"]) or io.BytesIO())["created"])
+
+
+def test_same_mirror_gives_the_same_image(tmp_path: Path) -> None:
+    where = places()
+    kept = rootfs._image_file(where, "bookworm", "amd64", quiet)
+    again = rootfs.make_image(where, tmp_path, "bookworm", "amd64", quiet)
+    if created(again) != created(kept):
+        pytest.skip("the mirror moved on since the kept image was made")
+    assert again.read_bytes() == kept.read_bytes()
+
+
+def test_failed_start_shows_the_log(second: dict[str, str], tmp_path: Path) -> None:
+    daemon = tmp_path / "usr" / "sbin" / "dockerd"
+    daemon.parent.mkdir(parents=True)
+    daemon.write_text("#!/bin/sh\necho no such kernel\nexit 1\n")
+    daemon.chmod(0o755)
+    with pytest.raises(EngineError) as caught:
+        bootstrap.start(Prefix(tmp_path), quiet, second)
+    assert "ended" in caught.value.message
+    assert caught.value.details[-1] == "no such kernel"
+    assert bootstrap.status(second) is None
+
+
+def test_second_engine_loads_the_kept_base_and_survives_a_kill(engine: RunningEngine, second: dict[str, str]) -> None:
+    started = bootstrap.start(bootstrap.install(quiet, second), quiet, second)
+    environ = bootstrap.environment(started, second)
+    began = time.monotonic()
+    image = rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
+    assert image.stand_in
+    assert time.monotonic() - began < 30
+    os.kill(started.pid, signal.SIGKILL)
+    restarted = bootstrap.start(started.prefix, quiet, second)
+    assert restarted.pid != started.pid
+    assert rootfs.inspect(second | environ, "debian:bookworm-slim", "amd64") == image
+    assert bootstrap.stop(second) is True
+    assert bootstrap.stop(second) is False
+    assert bootstrap.status(second) is None
+    # The first engine and its network are as they were.
+    assert bootstrap.status() == engine
+    docker(os.environ | bootstrap.environment(engine), "run", "--rm", "debian:bookworm-slim", "true")

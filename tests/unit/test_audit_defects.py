@@ -1,0 +1,435 @@
+"""Each planted defect is found under its exact id; good wheels have no finding at all."""
+
+from __future__ import annotations
+
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from elfs import shared_object
+from wheels import EXTENSION, TAG, write_wheel
+
+from bakery.audit import Promise, Severity, audit_wheel, check_ids
+from bakery.audit.verdict import Verdict
+from bakery.errors import OutputError
+
+FULL = Promise(
+    name="demo",
+    version="1.0",
+    python="3.11",
+    platform="linux/amd64",
+    max_glibc="2.28",
+    plat="manylinux_2_28_x86_64",
+    excludes=("libcuda.so*", "libwidget.so*"),
+    max_size=1 << 20,
+    public_index=True,
+)
+INFO = "demo-1.0.dist-info"
+
+
+@pytest.fixture(autouse=True)
+def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
+
+
+def ids(path: Path, promise: Promise | None = None) -> set[str]:
+    return {finding.check for finding in audit_wheel(path, promise).findings}
+
+
+def with_object(folder: Path, data: bytes, path: str = EXTENSION, tag: str = TAG) -> Path:
+    return write_wheel(folder, tag, {path: data})
+
+
+GOOD: dict[str, tuple[Callable[[Path], Path], Promise]] = {
+    "extension": (write_wheel, FULL),
+    "no promise": (write_wheel, Promise()),
+    "pure": (
+        lambda folder: write_wheel(folder, "py3-none-any", {}),
+        Promise(python="3.13", platform="linux/arm64", plat="manylinux_2_28_aarch64", pure=True),
+    ),
+    "abi3 on a later Python": (
+        lambda folder: write_wheel(folder, "cp311-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()}),
+        Promise(python="3.13", abi3=True, platform="linux/amd64"),
+    ),
+    "free-threaded": (
+        lambda folder: write_wheel(
+            folder,
+            "cp314-cp314t-manylinux_2_28_x86_64",
+            {"demo/_core.cpython-314t-x86_64-linux-gnu.so": shared_object()},
+        ),
+        Promise(python="3.14t"),
+    ),
+    "arm": (
+        lambda folder: write_wheel(
+            folder,
+            "cp311-cp311-manylinux2014_aarch64.manylinux_2_17_aarch64",
+            {"demo/_core.so": shared_object("aarch64")},
+        ),
+        Promise(platform="linux/arm64", plat="manylinux_2_28_aarch64", max_glibc="2.28"),
+    ),
+    "ctypes library": (
+        lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_x86_64", {"demo/libdemo.so": shared_object()}),
+        FULL,
+    ),
+    "own libstdc++": (
+        lambda folder: write_wheel(
+            folder,
+            files={
+                EXTENSION: shared_object(versions={"libstdc++.so.6": ["GLIBCXX_3.4.32"]}),
+                "demo.libs/libstdc++-0a1b2c3d.so.6": shared_object(soname="libstdc++-0a1b2c3d.so.6"),
+            },
+        ),
+        FULL,
+    ),
+    "device code beside": (
+        lambda folder: write_wheel(
+            folder, files={EXTENSION: shared_object(), "demo/kernel.cubin": shared_object("cuda", kind=2)}
+        ),
+        FULL,
+    ),
+    "musl": (
+        lambda folder: write_wheel(
+            folder,
+            "cp311-cp311-musllinux_1_2_x86_64",
+            {"demo/_core.so": shared_object(needed=["libc.musl-x86_64.so.1"], versions={})},
+        ),
+        Promise(platform="linux/amd64", plat="musllinux_1_2_x86_64"),
+    ),
+    "macOS": (
+        lambda folder: write_wheel(
+            folder, "cp311-cp311-macosx_14_0_arm64", {"demo/_core.so": b"\xcf\xfa\xed\xfe" + bytes(60)}
+        ),
+        Promise(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_wheel_has_no_findings(name: str, tmp_path: Path) -> None:
+    make, promise = GOOD[name]
+    report = audit_wheel(make(tmp_path), promise)
+    assert report.findings == ()
+    assert report.ok
+
+
+DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
+    "wrong machine": ("elf-machine", lambda folder: with_object(folder, shared_object("aarch64"))),
+    "mach-o in a Linux wheel": (
+        "elf-foreign",
+        lambda folder: with_object(folder, b"\xcf\xfa\xed\xfe" + bytes(60)),
+    ),
+    "broken ELF": ("elf-unreadable", lambda folder: with_object(folder, b"\x7fELF" + bytes(100))),
+    "hidden section headers": (
+        "elf-unreadable",
+        lambda folder: with_object(folder, _without_sections(shared_object())),
+    ),
+    "endless section headers": (
+        "elf-unreadable",
+        lambda folder: with_object(folder, _patched(shared_object(), 58, b"\0\0")),
+    ),
+    "arm wheel in an amd64 cell": (
+        "promised-platform",
+        lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_aarch64", {}),
+    ),
+    "bare linux tag": ("linux-tag", lambda folder: write_wheel(folder, "cp311-cp311-linux_x86_64")),
+    "tag too new": (
+        "promised-plat",
+        lambda folder: write_wheel(folder, "cp311-cp311-manylinux_2_34_x86_64"),
+    ),
+    "glibc above the tag": (
+        "glibc-floor",
+        lambda folder: with_object(folder, shared_object(versions={"libc.so.6": ["GLIBC_2.34"]})),
+    ),
+    "relative relocations need glibc 2.36": (
+        "glibc-floor",
+        lambda folder: with_object(folder, shared_object(versions={"libc.so.6": ["GLIBC_ABI_DT_RELR"]})),
+    ),
+    "libstdc++ above the tag": (
+        "glibcxx-floor",
+        lambda folder: with_object(folder, shared_object(versions={"libstdc++.so.6": ["GLIBCXX_3.4.25"]})),
+    ),
+    "glibc in a musl wheel": (
+        "libc-family",
+        lambda folder: write_wheel(folder, "cp311-cp311-musllinux_1_2_x86_64"),
+    ),
+    "musl in a manylinux wheel": (
+        "libc-family",
+        lambda folder: with_object(folder, shared_object(needed=["libc.musl-x86_64.so.1"], versions={})),
+    ),
+    "bundled libcudart": (
+        "bundled-library",
+        lambda folder: with_object(
+            folder,
+            shared_object(soname="libcudart-1b2c3d4e.so.12"),
+            "demo.libs/libcudart-1b2c3d4e.so.12.8.57",
+        ),
+    ),
+    "excluded library in the package": (
+        "bundled-library",
+        lambda folder: with_object(folder, shared_object(soname="libwidget.so.2"), "demo/lib/widget.so"),
+    ),
+    "wrong Python": (
+        "promised-python",
+        lambda folder: write_wheel(folder, "cp312-cp312-manylinux_2_28_x86_64", {}),
+    ),
+    "free-threaded for a plain Python": (
+        "promised-python",
+        lambda folder: write_wheel(folder, "cp311-cp311t-manylinux_2_28_x86_64", {}),
+    ),
+    "stable ABI of a later Python": (
+        "promised-python",
+        lambda folder: write_wheel(folder, "cp312-abi3-manylinux_2_28_x86_64", {}),
+    ),
+    "Requires-Python refuses": (
+        "promised-python",
+        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0\nRequires-Python: >=3.8,<3.11\n"),
+    ),
+    "Requires-Python is nonsense": (
+        "promised-python",
+        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0\nRequires-Python: three\n"),
+    ),
+    "extension of another Python": (
+        "extension-abi",
+        lambda folder: with_object(folder, shared_object(), "demo/_core.cpython-310-x86_64-linux-gnu.so"),
+    ),
+    "stable ABI in name only": (
+        "extension-abi",
+        lambda folder: write_wheel(folder, "cp311-abi3-manylinux_2_28_x86_64"),
+    ),
+    "not a wheel's name": ("wheel-filename", lambda folder: write_wheel(folder, filename="demo.whl")),
+    "another project": (
+        "promised-name",
+        lambda folder: write_wheel(folder, filename=f"other-1.0-{TAG}.whl"),
+    ),
+    "another version": (
+        "promised-version",
+        lambda folder: write_wheel(folder, filename=f"demo-2.0-{TAG}.whl"),
+    ),
+    "METADATA names another project": (
+        "metadata-name",
+        lambda folder: write_wheel(folder, metadata="Name: other\nVersion: 1.0\n"),
+    ),
+    "METADATA has another version": (
+        "metadata-version",
+        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0.1\n"),
+    ),
+    "renamed to another tag": (
+        "metadata-tags",
+        lambda folder: write_wheel(
+            folder, "cp311-cp311-linux_x86_64", filename="demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+        ),
+    ),
+    "Tag line is none": (
+        "metadata-tags",
+        lambda folder: write_wheel(folder, wheel="Root-Is-Purelib: false\nTag: cp311\n"),
+    ),
+    "build tag differs": (
+        "metadata-build",
+        lambda folder: write_wheel(folder, filename=f"demo-1.0-7-{TAG}.whl"),
+    ),
+    "no Root-Is-Purelib": (
+        "root-is-purelib",
+        lambda folder: write_wheel(folder, wheel=f"Wheel-Version: 1.0\nTag: {TAG}\n"),
+    ),
+    "machine code under any": (
+        "any-tag",
+        lambda folder: write_wheel(folder, "py3-none-any", {"demo/libdemo.so": shared_object()}),
+    ),
+    "two dist-info folders": (
+        "dist-info",
+        lambda folder: write_wheel(folder, unlisted={"other-1.0.dist-info/METADATA": b""}),
+    ),
+    "no RECORD": ("dist-info", lambda folder: _without(write_wheel(folder), f"{INFO}/RECORD")),
+    "missing RECORD line": (
+        "record-unlisted",
+        lambda folder: write_wheel(folder, edit_record=lambda text: text.partition("\n")[2]),
+    ),
+    "unlisted file": ("record-unlisted", lambda folder: write_wheel(folder, unlisted={"demo/more.py": b"1"})),
+    "listed twice": (
+        "record-duplicate",
+        lambda folder: write_wheel(folder, edit_record=lambda text: text.partition("\n")[0] + "\n" + text),
+    ),
+    "listed but absent": (
+        "record-absent",
+        lambda folder: write_wheel(folder, edit_record=lambda text: f"demo/gone.py,sha256=x,1\n{text}"),
+    ),
+    "absolute path in RECORD": (
+        "record-path",
+        lambda folder: write_wheel(folder, edit_record=lambda text: f"/etc/passwd,sha256=x,1\n{text}"),
+    ),
+    "wrong hash": (
+        "record-hash",
+        lambda folder: write_wheel(folder, edit_record=lambda text: text.replace("sha256=", "sha256=A", 1)),
+    ),
+    "wrong size": (
+        "record-size",
+        lambda folder: write_wheel(folder, edit_record=lambda text: text.replace(",0\n", ",7\n", 1)),
+    ),
+    "RECORD is no table": ("record-malformed", lambda folder: write_wheel(folder, edit_record=lambda text: "x\n")),
+    "path leads out": ("archive-path", lambda folder: write_wheel(folder, files={"../evil.py": b""})),
+    "absolute path": ("archive-path", lambda folder: write_wheel(folder, files={"/tmp/evil.py": b""})),
+    "backslash path": ("archive-path", lambda folder: write_wheel(folder, files={"demo\\evil.py": b""})),
+    "symbolic link": (
+        "archive-link",
+        lambda folder: write_wheel(
+            folder, files={"demo/link": b"/etc/passwd"}, modes={"demo/link": stat.S_IFLNK | 0o777}
+        ),
+    ),
+    "device": (
+        "archive-link",
+        lambda folder: write_wheel(folder, files={"demo/dev": b""}, modes={"demo/dev": stat.S_IFCHR | 0o600}),
+    ),
+    "setuid": (
+        "archive-mode",
+        lambda folder: write_wheel(folder, files={"demo/run": b""}, modes={"demo/run": 0o104755}),
+    ),
+    "world-writable": (
+        "archive-mode",
+        lambda folder: write_wheel(folder, files={"demo/run": b""}, modes={"demo/run": 0o100666}),
+    ),
+    "same path twice": ("archive-duplicate", lambda folder: _doubled(write_wheel(folder))),
+    "bad checksum": ("archive-damaged", lambda folder: _corrupted(write_wheel(folder))),
+    "encrypted": ("archive-encrypted", lambda folder: _flagged(write_wheel(folder))),
+    "lzma": ("archive-compression", lambda folder: _lzma(write_wheel(folder))),
+    "zip bomb": ("archive-bomb", lambda folder: _bomb(write_wheel(folder))),
+    "truncated": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: data[:-40])),
+    "garbage": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"PK" * 999)),
+    "empty": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"")),
+    "too large": (
+        "size-limit",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: bytes(2 << 20) + data),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_an_error_with_its_id(name: str, tmp_path: Path) -> None:
+    check, make = DEFECTS[name]
+    report = audit_wheel(make(tmp_path), FULL)
+    assert check in {finding.check for finding in report.findings if finding.severity is Severity.ERROR}
+    assert not report.ok
+    assert {finding.check for finding in report.findings} <= check_ids().keys()
+
+
+def test_every_check_id_is_planted() -> None:
+    elsewhere = {"auditwheel-policy", "external-library", "promised-abi3", "promised-pure"}
+    assert {check for check, _ in DEFECTS.values()} | elsewhere == check_ids().keys()
+
+
+def test_an_amd64_build_in_an_arm64_cell_is_caught(tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, "cp311-cp311-manylinux_2_28_aarch64")
+    assert ids(path, Promise(platform="linux/arm64")) == {"elf-machine"}
+    assert ids(write_wheel(tmp_path), Promise(platform="linux/arm64")) == {"elf-machine", "promised-platform"}
+
+
+def test_a_stable_abi_wheel_can_be_refused_or_demanded(tmp_path: Path) -> None:
+    stable = write_wheel(tmp_path, "cp311-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()})
+    assert ids(stable, Promise(python="3.11", abi3=False)) == {"promised-abi3"}
+    assert ids(write_wheel(tmp_path), Promise(python="3.11", abi3=True)) == {"promised-abi3"}
+    assert ids(stable, Promise(python="3.13t")) == {"promised-python"}
+
+
+def test_purity_against_the_promise(tmp_path: Path) -> None:
+    assert ids(write_wheel(tmp_path), Promise(pure=True)) == {"promised-pure"}
+    assert ids(write_wheel(tmp_path, "py3-none-any", {}), Promise(pure=False)) == {"promised-pure"}
+
+
+def test_without_a_promise_a_linux_tag_only_warns(tmp_path: Path) -> None:
+    report = audit_wheel(write_wheel(tmp_path, "cp311-cp311-linux_x86_64"))
+    assert [(f.check, f.severity) for f in report.findings] == [("linux-tag", Severity.WARNING)]
+    assert report.ok
+
+
+def test_a_known_library_in_the_projects_own_folder_is_only_mentioned(tmp_path: Path) -> None:
+    report = audit_wheel(with_object(tmp_path, shared_object(), "demo/lib/libcudart.so.12"))
+    assert [(f.check, f.severity) for f in report.findings] == [("bundled-library", Severity.INFO)]
+
+
+def test_many_findings_of_one_check_are_cut(tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, unlisted={f"demo/{number}.py": b"" for number in range(200)})
+    findings = audit_wheel(path).findings
+    assert len(findings) == 51
+    assert findings[-1].message == "and 150 more findings of this kind"
+
+
+def test_a_file_that_cannot_be_opened_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="No such file"):
+        audit_wheel(tmp_path / f"demo-1.0-{TAG}.whl")
+
+
+def test_no_damage_to_the_archive_raises(tmp_path: Path) -> None:
+    path = write_wheel(tmp_path)
+    sound = path.read_bytes()
+    random = Random(0)
+    for _ in range(300):
+        at, length = random.randrange(len(sound)), random.choice((1, 2, 4, 8))
+        path.write_bytes(_patched(sound, at, random.randbytes(length)))
+        json.dumps(audit_wheel(path, FULL).to_json())
+
+
+def test_no_damage_to_an_object_raises(tmp_path: Path) -> None:
+    sound = shared_object(versions={"libc.so.6": ["GLIBC_2.17"], "libstdc++.so.6": ["GLIBCXX_3.4.20"]})
+    random = Random(0)
+    for _ in range(300):
+        at, length = random.randrange(len(sound)), random.choice((1, 2, 4, 8))
+        path = with_object(tmp_path, _patched(sound, at, random.choice((b"\xff", b"\0", b"\x7f")) * length))
+        json.dumps(audit_wheel(path, FULL).to_json())
+
+
+def _rewritten(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+def _patched(data: bytes, offset: int, patch: bytes) -> bytes:
+    return data[:offset] + patch + data[offset + len(patch) :]
+
+
+def _without_sections(data: bytes) -> bytes:
+    """Clear e_shoff, e_shnum and e_shstrndx: the loader does not mind."""
+    return _patched(_patched(data, 40, bytes(8)), 60, bytes(4))
+
+
+def _without(path: Path, gone: str) -> Path:
+    with zipfile.ZipFile(path) as zipped:
+        kept = {name: zipped.read(name) for name in zipped.namelist() if name != gone}
+    with zipfile.ZipFile(path, "w") as zipped:
+        for name, data in kept.items():
+            zipped.writestr(name, data)
+    return path
+
+
+def _doubled(path: Path) -> Path:
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("demo/__init__.py", b"")
+    return path
+
+
+def _lzma(path: Path) -> Path:
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("demo/data", b"x" * 100, zipfile.ZIP_LZMA)
+    return path
+
+
+def _corrupted(path: Path) -> Path:
+    marker = b"stored as it is"
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("demo/data", marker, zipfile.ZIP_STORED)
+    return _rewritten(path, lambda data: data.replace(marker, marker.upper()))
+
+
+def _flagged(path: Path) -> Path:
+    """Set the encryption bit of the first member in the central directory."""
+    return _rewritten(path, lambda data: _patched(data, data.index(b"PK\x01\x02") + 8, b"\1\0"))
+
+
+def _bomb(path: Path) -> Path:
+    """Declare 3 GB for the first member in the central directory."""
+    return _rewritten(
+        path, lambda data: _patched(data, data.index(b"PK\x01\x02") + 24, (3 << 30).to_bytes(4, "little"))
+    )

@@ -1,0 +1,304 @@
+"""The private engine and its Debian bases: the parts that need no root, no network and no engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bakery.drive import bootstrap, debs, find, machine, oci, rootfs
+from bakery.drive.bootstrap import RunningEngine
+from bakery.drive.debs import Bundle, Mirror
+from bakery.drive.places import places
+from bakery.drive.prefix import Prefix
+from bakery.errors import EngineError, UnavailableError
+
+TARGETS = """\
+Packages|http://mirror.test/debian/|bookworm|bookworm|Debian
+Packages|http://mirror.test/debian/|bookworm-updates|bookworm-updates|Debian
+Packages|http://mirror.test/security/|bookworm-security|bookworm-security|Debian-Security
+Translations|http://mirror.test/other/|bookworm|bookworm|Debian
+"""
+
+
+def quiet(_message: str) -> None:
+    """Ignore progress."""
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "BAKERY_ENGINE_DIR": str(tmp_path / "engine"),
+        "PATH": "/usr/bin:/bin",
+    }
+
+
+# --- places
+
+
+def test_places_follow_xdg() -> None:
+    where = places({"HOME": "/home/me", "XDG_DATA_HOME": "/data"})
+    assert where.cache == Path("/home/me/.cache/bakery")
+    assert where.data == Path("/data/bakery/engine")
+    assert where.socket == Path("/run/bakery/docker.sock")
+    assert where.primary
+
+
+def test_relative_xdg_is_ignored() -> None:
+    assert places({"HOME": "/home/me", "XDG_CACHE_HOME": "here"}).cache == Path("/home/me/.cache/bakery")
+
+
+def test_engine_dir_moves_data_and_sockets_but_not_the_cache() -> None:
+    where = places({"HOME": "/home/me", "BAKERY_ENGINE_DIR": "/tmp/two"})
+    assert where.cache == Path("/home/me/.cache/bakery")
+    assert where.data.is_relative_to("/tmp/two")
+    assert where.run.is_relative_to("/tmp/two")
+    assert not where.primary
+
+
+# --- the machine's mirror
+
+
+def test_mirror_from_targets() -> None:
+    found = debs.parse_targets(TARGETS, "bookworm")
+    assert found == Mirror("http://mirror.test/debian", "http://mirror.test/security")
+
+
+def test_mirror_named_by_alias() -> None:
+    text = "Packages|http://mirror.test/debian/|stable|bookworm|Debian\n"
+    assert debs.parse_targets(text, "bookworm") == Mirror("http://mirror.test/debian", None)
+
+
+def test_third_party_with_a_suite_name_is_no_mirror() -> None:
+    text = "Packages|http://vendor.test/linux/|bookworm|bookworm|Vendor CE\n" + TARGETS
+    assert debs.parse_targets(text, "bookworm").main == "http://mirror.test/debian"
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", "Packages|x\n", TARGETS])
+def test_no_mirror_says_what_to_do(text: str) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        debs.parse_targets(text, "trixie")
+    assert "apt-get update" in caught.value.hint
+
+
+def test_source_lines_leave_out_what_is_not_configured() -> None:
+    mirror = Mirror("http://mirror.test/debian", None)
+    lines = debs.source_lines(mirror, "trixie", debs.addresses(mirror))
+    assert [line.split()[-2] for line in lines] == ["trixie", "trixie-updates"]
+
+
+def test_machine_suite_reads_os_release() -> None:
+    assert debs.machine_suite('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
+
+
+@pytest.mark.parametrize("text", ["ID=ubuntu\nVERSION_CODENAME=noble\n", "ID=debian\n", ""])
+def test_other_systems_are_refused(text: str) -> None:
+    with pytest.raises(UnavailableError):
+        debs.machine_suite(text)
+
+
+def test_bundle_key_depends_on_content() -> None:
+    one = debs.bundle_key(Bundle("x", own=("runc",)), "bookworm", "x86_64")
+    assert one == debs.bundle_key(Bundle("y", own=("runc",)), "bookworm", "x86_64")
+    assert one != debs.bundle_key(Bundle("x", newer=("runc",)), "bookworm", "x86_64")
+    assert one != debs.bundle_key(Bundle("x", own=("runc",)), "bookworm", "aarch64")
+
+
+def test_no_host_name_of_a_mirror_or_registry_is_written_down() -> None:
+    for path in Path(debs.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        assert "debian.org" not in text, path
+        assert "docker.io/" not in text, path
+
+
+# --- errors
+
+
+def test_private_engine_needs_root(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(EngineError) as caught:
+        bootstrap.install(quiet, environ)
+    assert "root" in caught.value.message
+    assert "buildx plugin 0.19" in caught.value.hint
+
+
+def test_private_engine_needs_debian(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    def refuse() -> str:
+        raise UnavailableError("this is not a Debian machine but Other")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(bootstrap, "machine_suite", refuse)
+    with pytest.raises(EngineError) as caught:
+        bootstrap.start(Prefix(Path("/nowhere")), quiet, environ)
+    assert "not a Debian machine" in caught.value.message
+    assert "buildx plugin 0.19" in caught.value.hint
+
+
+def test_base_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UnavailableError) as caught:
+        rootfs._require_means("amd64")
+    assert "root" in caught.value.hint
+
+
+@pytest.mark.parametrize(("suite", "arch"), [("sarge", "amd64"), ("trixie", "mips")])
+def test_unknown_base_names_the_known_ones(suite: str, arch: str) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        rootfs.ensure_debian({}, suite, arch, "debian:x", quiet)
+    assert "trixie" in caught.value.hint
+    assert "arm64" in caught.value.hint
+
+
+# --- the running engine
+
+
+def test_environment_puts_the_engine_first_once(environ: dict[str, str]) -> None:
+    where = places(environ)
+    engine = RunningEngine(1, f"unix://{where.socket}", "28.5.2", Prefix(Path("/prefix")), where)
+    once = bootstrap.environment(engine, environ)
+    assert once["PATH"] == "/prefix/bin:/usr/bin:/bin"
+    assert once["DOCKER_HOST"] == f"unix://{where.socket}"
+    assert once["DOCKER_CONFIG"] == str(where.client)
+    assert bootstrap.environment(engine, environ | once) == once
+
+
+def test_daemon_keeps_to_its_own_folders(environ: dict[str, str]) -> None:
+    where = places(environ)
+    settings = bootstrap.daemon_configuration(where, Prefix(Path("/prefix")))
+    for key in ("data-root", "exec-root", "pidfile"):
+        assert Path(str(settings[key])).is_relative_to(environ["BAKERY_ENGINE_DIR"])
+    assert settings["hosts"] == [f"unix://{where.socket}"]
+    assert settings["features"] == {"containerd-snapshotter": True}
+
+
+@pytest.mark.parametrize("content", ["", "not a number", "999999999", str(os.getpid())])
+def test_stale_pid_file_is_no_engine(environ: dict[str, str], content: str) -> None:
+    where = places(environ)
+    where.run.mkdir(parents=True)
+    where.pid_file.write_text(content)
+    where.socket.touch()
+    assert bootstrap.engine_pid(where) is None
+    assert bootstrap.status(environ) is None
+    # This test's own process is named in one of the files: stop must not touch it.
+    assert bootstrap.stop(environ) is False
+    assert not where.pid_file.exists()
+    assert not where.socket.exists()
+
+
+def test_stop_without_an_engine_creates_nothing(environ: dict[str, str]) -> None:
+    assert bootstrap.stop(environ) is False
+    assert not places(environ).run.exists()
+
+
+def test_another_dockerd_is_not_ours(environ: dict[str, str], tmp_path: Path) -> None:
+    where = places(environ)
+    where.run.mkdir(parents=True)
+    other = tmp_path / "dockerd"
+    other.symlink_to(sys.executable)
+    process = subprocess.Popen([str(other), "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        where.pid_file.write_text(str(process.pid))
+        assert bootstrap.stop(environ) is False
+        assert process.poll() is None
+    finally:
+        process.communicate(b"\n", timeout=10)
+
+
+def test_cgroup_versions(tmp_path: Path) -> None:
+    assert not machine.has_cgroups(tmp_path)
+    (tmp_path / "cgroup.controllers").touch()
+    assert machine.has_cgroups(tmp_path)
+
+
+# --- finding an engine
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("github.com/docker/buildx 0.29.1+ds1 0.29.1+ds1-4", (0, 29, 1)),
+        ("github.com/docker/buildx v0.19.0-desktop.2 1fc5647dc2", (0, 19, 0)),
+        ("docker: 'buildx' is not a docker command", None),
+    ],
+)
+def test_buildx_version(text: str, version: tuple[int, ...] | None) -> None:
+    assert find.parse_buildx(text) == version
+
+
+def _client(folder: Path, buildx: str) -> None:
+    """Write a docker client that answers."""
+    program = folder / "docker"
+    program.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo 28.0.0 && exit\n{buildx}\n')
+    program.chmod(0o755)
+
+
+def test_find_takes_the_users_engine(environ: dict[str, str], tmp_path: Path) -> None:
+    _client(tmp_path, "echo x/buildx v0.20.0 abc")
+    address = find.find(environ | {"PATH": f"{tmp_path}:/bin"})
+    assert (address.source, address.version, address.buildx) == ("user", "28.0.0", "0.20.0")
+    assert address.environment == {}
+
+
+@pytest.mark.parametrize(
+    ("buildx", "reason"),
+    [("echo x/buildx v0.18.0 abc", "0.19"), ("echo 'no such command' >&2; exit 1", "no such command")],
+)
+def test_find_refuses_and_says_why(environ: dict[str, str], tmp_path: Path, buildx: str, reason: str) -> None:
+    _client(tmp_path, buildx)
+    with pytest.raises(EngineError) as caught:
+        find.find(environ | {"PATH": f"{tmp_path}:/bin"})
+    assert "bakery engine up" in caught.value.hint
+    assert any(reason in line for line in caught.value.details)
+
+
+def test_find_without_a_client(environ: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        find.find(environ | {"PATH": str(tmp_path)})
+
+
+# --- images
+
+
+def _image(folder: Path, name: str) -> tuple[Path, str]:
+    """Write an image of one small file."""
+    content = folder / "rootfs.tar"
+    with tarfile.open(content, "w") as archive:
+        archive.addfile(tarfile.TarInfo("etc"))
+    image = folder / name
+    full = oci.write_image(content, image, repository="local/x", tag="a-arm64", arch="arm64", epoch=86400)
+    return image, full
+
+
+def test_image_is_the_same_bytes_each_time(tmp_path: Path) -> None:
+    one, name = _image(tmp_path, "one.tar")
+    two, _ = _image(tmp_path, "two.tar")
+    assert one.read_bytes() == two.read_bytes()
+    assert oci.read_name(one) == name
+
+
+def test_image_is_an_oci_layout(tmp_path: Path) -> None:
+    image, name = _image(tmp_path, "one.tar")
+    with tarfile.open(image) as archive:
+        archive.extractall(tmp_path / "layout", filter="data")
+    layout = tmp_path / "layout"
+    entry = json.loads((layout / "index.json").read_text())["manifests"][0]
+    assert entry["platform"] == {"architecture": "arm64", "os": "linux", "variant": "v8"}
+    assert name.endswith(entry["digest"].removeprefix("sha256:")[:12])
+    manifest = json.loads((layout / "blobs" / entry["digest"].replace(":", "/")).read_text())
+    config = json.loads((layout / "blobs" / manifest["config"]["digest"].replace(":", "/")).read_text())
+    assert config["created"] == "1970-01-02T00:00:00Z"
+    assert config["rootfs"]["diff_ids"] == [manifest["layers"][0]["digest"]]
+    assert manifest["layers"][0]["size"] == (tmp_path / "rootfs.tar").stat().st_size
+
+
+def test_image_sources_name_each_part() -> None:
+    text = rootfs.sources_text(Mirror("http://m.test/debian", "http://m.test/sec"), "trixie", ["", "-security"])
+    assert text.count("Types: deb") == 2
+    assert "URIs: http://m.test/sec\nSuites: trixie-security\n" in text

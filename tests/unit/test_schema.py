@@ -1,0 +1,102 @@
+"""The generated schema and reference: fresh, and of one mind with the models."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from bakery import load, plain, reference, schema
+from bakery.document import parse
+from bakery.models import Recipe
+from bakery.resolve.defaults import DEFAULTS
+
+ROOT = Path(__file__).parents[2]
+BAD = ROOT / "tests/golden/bad_recipes"
+Golden = Callable[[Path, str], None]
+
+SHORT_FORMS = """\
+name = "a"
+source = "git+https://example.com/a.git@v1"
+[variables]
+A = "1"
+B = { default = "1", pattern = "[0-9]" }
+[matrix]
+python = ["3.11", "3.13t"]
+cuda = ["12.8.0"]
+exclude = [{ python = "3.11", platform = "linux/arm64" }]
+[[matrix.overrides]]
+cells = "*"
+variables = { A = "2" }
+[builder]
+base = "debian"
+[wheel]
+repair = false
+config-settings = { "cmake.build-type" = "Release" }
+[cache]
+backend = "gha"
+"""
+
+LONG_FORMS = """\
+name = "a"
+source = { path = "." }
+[matrix.axes]
+cuda = ["12.8.0"]
+[builder.base]
+image = "quay.io/pypa/manylinux_2_28_x86_64"
+[wheel.repair]
+exclude = ["libcuda.so.*"]
+"""
+
+SHIPPED = [file.read_text(encoding="utf-8") for file in load.shipped().values()]
+EXAMPLES = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "examples").glob("*/bakery.toml"))]
+VALID = [reference.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
+
+# What a schema can see: keys, types and choices; not what two keys say of each other.
+REFUSED = [*BAD.glob("key-[!p]*.toml"), *BAD.glob("type-[!idnt]*.toml"), BAD / "type-imports-text.toml"]
+REFUSED += [BAD / f"value-{name}.toml" for name in ("frontend", "cache-mode", "python-tag", "axis-name", "import")]
+
+
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema.recipe_schema())
+
+
+def test_schema_is_fresh(golden: Golden) -> None:
+    golden(ROOT / schema.PATH, schema.schema_text())
+
+
+def test_reference_is_fresh(golden: Golden) -> None:
+    golden(ROOT / reference.PATH, reference.reference_text())
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema.recipe_schema())
+
+
+@pytest.mark.parametrize("text", VALID)
+def test_valid(text: str) -> None:
+    validator().validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize("text", [reference.EXAMPLE, SHORT_FORMS, LONG_FORMS])
+def test_valid_recipes_load(text: str) -> None:
+    assert load._problems(parse(text.encode(), "x").data) == []
+
+
+@pytest.mark.parametrize("file", REFUSED, ids=lambda file: file.stem)
+def test_refused(file: Path) -> None:
+    assert not validator().is_valid(tomllib.loads(file.read_text(encoding="utf-8")))
+
+
+def test_every_default_is_that_of_a_key() -> None:
+    for path in DEFAULTS:
+        assert plain.at(Recipe, path.split(".")) is not None, path
+
+
+def test_every_key_is_described() -> None:
+    text = reference.reference_text()
+    assert "|  |\n" not in text
+    assert "``" not in text.replace("```", "")
