@@ -153,7 +153,7 @@ def test_failure_of_a_shared_step_is_every_targets(make: MakeRequest) -> None:
 def test_error_without_a_step_is_told(make: MakeRequest) -> None:
     request = make()
     (request.root / "bake.hcl").write_text('target "x" {\n  nonsense')
-    with pytest.raises(BakeFailure, match="bake.hcl:2"):
+    with pytest.raises(BakeFailure, match=r"bake\.hcl:2"):
         bake(request, QuietDisplay())
 
 
@@ -247,16 +247,26 @@ except BakeryError as error:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_ends_everything(make: MakeRequest, number: signal.Signals) -> None:
+Asleep = tuple[subprocess.Popen[str], BakeRequest, str]
+
+
+@pytest.fixture
+def asleep(make: MakeRequest) -> Asleep:
+    """Give a process whose bake is in the middle of a step, its request, and a word of the step's command."""
     # A number of seconds that no other sleep on this machine has.
-    unique = f"61.{os.getpid()}{number.value}"
+    unique = f"61.{os.getpid()}{time.monotonic_ns()}"
     request = make(f"RUN echo asleep; sleep {unique}", ("cp311", "cp312"))
     pickled = request.root / "request"
     pickled.write_bytes(pickle.dumps(replace(request, environment=dict(request.environment))))
     child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(pickled)], stdout=subprocess.PIPE, text=True)
     log = request.logs / "wheel-cp311.log"
     wait_for(lambda: log.exists() and "\nasleep\n" in log.read_text(), 30)
+    return child, request, unique
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_everything(asleep: Asleep, number: signal.Signals) -> None:
+    child, request, unique = asleep
     began = time.monotonic()
     child.send_signal(number)
     output, _ = child.communicate(timeout=25)
@@ -264,6 +274,14 @@ def test_signal_ends_everything(make: MakeRequest, number: signal.Signals) -> No
     assert child.returncode == InterruptedBake.exit_code
     assert output == f"InterruptedBake interrupted by {number.name}: the build was ended\n"
     assert not commands_with(str(request.state))
+    wait_for(lambda: not commands_with(unique), 10)
+
+
+def test_killed_driver_leaves_nothing_running(asleep: Asleep) -> None:
+    child, request, unique = asleep
+    child.kill()
+    child.communicate()
+    wait_for(lambda: not commands_with(str(request.state)), 15)
     wait_for(lambda: not commands_with(unique), 10)
 
 

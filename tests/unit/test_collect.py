@@ -1,0 +1,290 @@
+"""Wheels from stage folders into the output folder; folders of runs."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakery.drive import collect, runs
+from bakery.drive.collect import publish, stage_files
+from bakery.drive.runs import prune, run_folder
+from bakery.errors import AuditError, OutputError
+
+NAME = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
+OTHER = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    folder = tmp_path / "stage"
+    folder.mkdir()
+    return folder
+
+
+def write(path: Path, text: str = "wheel") -> Path:
+    path.write_text(text)
+    return path
+
+
+def refusal(stage: Path, **bounds: int) -> str:
+    with pytest.raises(AuditError) as caught:
+        stage_files(stage, **bounds)
+    return "\n".join([caught.value.message, *caught.value.details])
+
+
+def test_wheels_are_found_in_order(stage: Path) -> None:
+    write(stage / NAME)
+    write(stage / OTHER)
+    assert [path.name for path in stage_files(stage)] == [OTHER, NAME]
+
+
+def test_links_are_refused(stage: Path) -> None:
+    (stage / NAME).symlink_to("/etc/passwd")
+    assert "a link" in refusal(stage)
+
+
+def test_hard_links_are_refused(stage: Path) -> None:
+    os.link(write(stage.parent / "secret"), stage / NAME)
+    assert "a hard link" in refusal(stage)
+
+
+def test_folders_and_pipes_are_refused(stage: Path) -> None:
+    (stage / NAME).mkdir()
+    os.mkfifo(stage / OTHER)
+    assert refusal(stage).splitlines()[1:] == [f"'{OTHER}': a device, pipe or socket", f"'{NAME}': a folder"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["notes.txt", "demo.whl", "demo-1.0-py3-none-any.whl\n", "-1.0-py3-none-any.whl", "d\x1b[2J-1.0-py3-none-any.whl"]
+    + ["démo-1.0-py3-none-any.whl", ".demo-1.0-py3-none-any.whl.swp", "demo-x!-py3-none-any.whl"],
+)
+def test_other_names_are_refused(stage: Path, name: str) -> None:
+    write(stage / NAME)
+    write(stage / name)
+    said = refusal(stage)
+    assert "not the name of a wheel" in said
+    assert "\x1b" not in said
+
+
+def test_bounds(stage: Path) -> None:
+    write(stage / NAME, "12345")
+    write(stage / OTHER, "123")
+    assert "5 bytes, more than 4" in refusal(stage, largest=4)
+    assert "more than 1 files" in refusal(stage, most=1)
+
+
+def test_large_file_is_refused_without_reading_it(stage: Path) -> None:
+    with (stage / NAME).open("wb") as file:
+        file.truncate(collect.LARGEST + 1)
+    assert "more than" in refusal(stage)
+
+
+def test_stage_must_be_a_folder_with_wheels(stage: Path, tmp_path: Path) -> None:
+    assert "no wheel" in refusal(stage)
+    (tmp_path / "link").symlink_to(stage)
+    assert "is no folder" in refusal(tmp_path / "link")
+    with pytest.raises(OutputError):
+        stage_files(tmp_path / "missing")
+
+
+@given(st.text(max_size=30))
+def test_only_wheel_names_pass(name: str) -> None:
+    status = os.stat_result((0o100600, 1, 1, 1, 0, 0, 10, 0, 0, 0))
+    if collect._problem(name, status, 100) == "":
+        assert name.endswith(".whl")
+        assert "/" not in name
+        assert name.isprintable()
+
+
+def test_publish(stage: Path, tmp_path: Path) -> None:
+    write(stage / NAME).chmod(0o4600)
+    other = write(tmp_path / "dist-other")
+    output = tmp_path / "dist"
+    (published,) = publish([stage / NAME], output, root=tmp_path)
+    assert published == output / NAME
+    assert published.read_text() == "wheel"
+    assert published.stat().st_mode & 0o7777 == 0o644
+    assert os.listdir(output) == [NAME]
+    assert other.exists()
+
+
+def test_same_content_is_left_alone(stage: Path, tmp_path: Path) -> None:
+    output = tmp_path / "dist"
+    (published,) = publish([write(stage / NAME)], output, root=tmp_path)
+    os.utime(published, (1, 1))
+    inode = published.stat().st_ino
+    publish([stage / NAME], output, root=tmp_path)
+    assert (published.stat().st_mtime, published.stat().st_ino) == (1, inode)
+    write(stage / NAME, "WHEEL")
+    publish([stage / NAME], output, root=tmp_path)
+    assert published.read_text() == "WHEEL"
+    assert published.stat().st_ino != inode
+
+
+def test_link_under_the_name_is_replaced_not_followed(stage: Path, tmp_path: Path) -> None:
+    precious = write(tmp_path / "precious", "precious")
+    output = tmp_path / "dist"
+    output.mkdir()
+    (output / NAME).symlink_to(precious)
+    publish([write(stage / NAME)], output, root=tmp_path)
+    assert precious.read_text() == "precious"
+    assert not (output / NAME).is_symlink()
+
+
+def test_what_dead_runs_left_is_removed_and_nothing_else(stage: Path, tmp_path: Path) -> None:
+    output = tmp_path / "dist"
+    output.mkdir()
+    write(output / ".bakery-dead.tmp")
+    kept = [write(output / name).name for name in ("notes.txt", ".bakery-x", "x.tmp", "old-1-py3-none-any.whl")]
+    publish([write(stage / NAME)], output, root=tmp_path)
+    assert sorted(os.listdir(output)) == sorted([*kept, NAME])
+
+
+def test_full_disk_leaves_all_as_it_was(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "dist"
+    publish([write(stage / NAME, "old")], output, root=tmp_path)
+    write(stage / NAME, "new")
+    write(stage / OTHER)
+    real, calls = collect.shutil.copyfileobj, []
+
+    def fail(source: object, target: object, length: int) -> None:
+        calls.append(source)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(source, target, length)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(collect.shutil, "copyfileobj", fail)
+    with pytest.raises(OutputError, match="No space left"):
+        publish([stage / NAME, stage / OTHER], output, root=tmp_path)
+    assert os.listdir(output) == [NAME]
+    assert (output / NAME).read_text() == "old"
+
+
+def test_output_that_cannot_be_written(stage: Path, tmp_path: Path) -> None:
+    file = write(tmp_path / "dist")
+    with pytest.raises(OutputError):
+        publish([write(stage / NAME)], file, root=tmp_path)
+    output = tmp_path / "folder"
+    (output / NAME).mkdir(parents=True)
+    with pytest.raises(OutputError, match="is a folder"):
+        publish([stage / NAME], output, root=tmp_path)
+    assert os.listdir(output) == [NAME]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_output(stage: Path, tmp_path: Path) -> None:
+    output = tmp_path / "dist"
+    output.mkdir(mode=0o500)
+    with pytest.raises(OutputError, match="Permission denied"):
+        publish([write(stage / NAME)], output, root=tmp_path)
+
+
+def test_output_may_not_lead_out_by_a_link(stage: Path, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "dist").symlink_to(tmp_path)
+    with pytest.raises(OutputError, match="leads out"):
+        publish([write(stage / NAME)], root / "dist", root=root)
+    (root / "real").mkdir()
+    (root / "inner").symlink_to("real")
+    assert publish([stage / NAME], root / "inner", root=root) == (root / "inner" / NAME,)
+    # A folder elsewhere that a person names is theirs to name.
+    publish([stage / NAME], tmp_path / "elsewhere", root=root)
+
+
+def test_two_files_of_one_name(stage: Path, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+    files = [write(stage / NAME), write(second / NAME)]
+    assert len(publish(files, tmp_path / "dist", root=tmp_path)) == 2
+    write(second / NAME, "other")
+    with pytest.raises(OutputError, match="different files of one name"):
+        publish(files, tmp_path / "dist", root=tmp_path)
+
+
+def test_runs_wait_for_each_other(stage: Path, tmp_path: Path) -> None:
+    output = tmp_path / "dist"
+    output.mkdir()
+    write(stage / NAME)
+    code = (
+        "import sys; from pathlib import Path; from bakery.drive.collect import publish; print('ready', flush=True);"
+        "publish([Path(sys.argv[1])], Path(sys.argv[2]), root=Path(sys.argv[3]))"
+    )
+    handle = os.open(output, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    # As a living run would have it.
+    write(output / ".bakery-living.tmp")
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(stage / NAME), str(output), str(tmp_path)], stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.3)
+    assert os.listdir(output) == [".bakery-living.tmp"]
+    os.close(handle)
+    assert child.wait(10) == 0
+    child.stdout.close()
+    assert os.listdir(output) == [NAME]
+
+
+def test_run_folder_is_pruned(tmp_path: Path) -> None:
+    paths = []
+    for _ in range(8):
+        with run_folder(tmp_path) as path:
+            (path / "stage" / "cell").mkdir(parents=True)
+            (path / "logs").mkdir()
+            paths.append(path)
+        assert not (path / "stage").exists()
+    left = sorted((tmp_path / ".bakery" / "runs").iterdir())
+    assert len(left) == 6
+    assert set(left) <= set(paths)
+    assert (tmp_path / ".bakery" / ".gitignore").read_text() == "*\n"
+
+
+def test_living_runs_are_not_pruned(tmp_path: Path) -> None:
+    folder = tmp_path / ".bakery" / "runs"
+    with run_folder(tmp_path, keep=0) as first:
+        (first / "stage").mkdir()
+        dead = folder / "dead"
+        (dead / "stage").mkdir(parents=True)
+        (dead / "stage" / "locked").mkdir(mode=0)
+        prune(folder, keep=1)
+        assert dead.exists()
+        assert not (dead / "stage").exists()
+        with run_folder(tmp_path, keep=0):
+            assert (first / "stage").exists()
+            assert not dead.exists()
+
+
+def test_tree_behind_a_link_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    write(precious / "file")
+    link = tmp_path / "link"
+    link.symlink_to(precious)
+    runs.remove_tree(link)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "link").symlink_to(precious)
+    runs.remove_tree(tree)
+    assert not tree.exists()
+    assert (precious / "file").exists()
+
+
+def test_run_folder_may_not_lead_out(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    (project / ".bakery").symlink_to(elsewhere)
+    with pytest.raises(OutputError, match="leads out"), run_folder(project):
+        pass
