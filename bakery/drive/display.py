@@ -21,6 +21,13 @@ HEARTBEAT_S = 30.0
 """Seconds without a line after which a plain display shows that it lives."""
 
 
+MOMENT_S = 2.0
+"""Seconds after which a step is worth a line before it ends."""
+
+LONGEST = 80
+"""Characters of a step's title that a line shows."""
+
+
 class QuietDisplay:
     """Shows nothing."""
 
@@ -51,7 +58,7 @@ class RawDisplay(QuietDisplay):
 
 
 class PlainDisplay(QuietDisplay):
-    """A line for each step that starts or ends, and one now and then while nothing happens."""
+    """A line for each step that ends, one for each that takes a while, and one now and then while it does."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -59,37 +66,50 @@ class PlainDisplay(QuietDisplay):
         self._progress = Progress(())
         self._spoke_at = clock()
         self._width = 0
+        self._begun: dict[StepStarted, float] = {}
 
     def start(self, progress: Progress) -> None:
         """Begin: names get one width, so that steps stand in a column."""
         self._progress = progress
         self._spoke_at = self._clock()
-        self._width = min(40, max((len(name) for name in progress.targets), default=0))
+        names = list(progress.targets)
+        more = len(f" +{len(names) - 1}") if len(names) > 1 else 0
+        self._width = min(40, max((len(name) for name in names), default=0) + more)
 
     def line(self, raw: bytes, events: Sequence[Event]) -> None:
-        """Show what happened."""
+        """Show what ended; remember what began."""
         for event in events:
             match event:
-                case StepStarted(targets, title):
-                    self._say(targets, title)
+                case StepStarted():
+                    self._begun[event] = self._clock()
                 case StepFinished(targets, title):
+                    self._forget(title, targets)
                     self._say(targets, title, _end(event))
 
     def tick(self) -> None:
-        """Show what is running, when nothing was shown for a while."""
-        if self._clock() - self._spoke_at < HEARTBEAT_S:
+        """Show what runs longer than a moment, and that it still runs when nothing was shown for a while."""
+        now = self._clock()
+        for event in [event for event, at in self._begun.items() if now - at >= MOMENT_S]:
+            del self._begun[event]
+            self._say(event.targets, event.title)
+        if now - self._spoke_at < HEARTBEAT_S:
             return
         running = [state for state in self._progress.targets.values() if state.finished_at is None and state.current]
         for state in running:
-            self._say((state.name,), _title(state), f"still running, {duration(state.elapsed(self._clock()))}")
+            self._say((state.name,), _title(state), f"still running, {duration(state.elapsed(now))}")
         if not running:
             self._say(("",), "waiting for the engine")
+
+    def _forget(self, title: str, targets: Sequence[str]) -> None:
+        # Cells have steps of the same title; targets may have joined since the step began.
+        for event in [event for event in self._begun if event.title == title and set(event.targets) & set(targets)]:
+            del self._begun[event]
 
     def _say(self, targets: Sequence[str], title: str, end: str = "") -> None:
         self._spoke_at = self._clock()
         more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
-        head = f"{targets[0]}{more}" if targets else ""
-        text = f"{head:<{self._width}}  {title}{'  ' if end else ''}{end}"
+        short = title if len(title) <= LONGEST else f"{title[: LONGEST - 1].rstrip()}…"
+        text = f"{targets[0] + more:<{self._width}}  {short}{'  ' if end else ''}{end}"
         # Lines of a log are not wrapped: whatever reads them does that.
         self._console.print(Text(text), soft_wrap=True)
 

@@ -34,7 +34,7 @@ TABLE: tuple[Known, ...] = (
         "TLS is intercepted by a proxy whose authority the step does not know: hand it in with --ca-bundle FILE",
     ),
     Known(
-        r"\b(?:cicc|cc1plus|ptxas|nvcc|ld|collect2)\b.*\bkilled\b|^killed\b|signal: killed|exit code: 137|"
+        r"\b(?:cicc|cc1plus|ptxas|nvcc|ld|collect2)\b.*\bkilled\b|^killed\W*$|signal: killed|exit code: 137|"
         r"fatal error: killed signal terminated|virtual memory exhausted|cannot allocate memory|out of memory",
         "memory ran out: lower the number of compile jobs (MAX_JOBS) or bake fewer targets at once",
     ),

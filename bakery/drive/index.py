@@ -180,7 +180,12 @@ def nearest(wanted: Version, offered: Sequence[Version], count: int = 4) -> list
         return tuple(abs(ours - theirs) for ours, theirs in pairs)
 
     usable = [version for version in offered if not version.is_prerelease] or list(offered)
-    return [str(version) for version in sorted(usable, key=distance)[:count]]
+    return [_release(version) for version in sorted(usable, key=distance)[:count]]
+
+
+def _release(version: Version) -> str:
+    """Write a version the way CUDA does: without the fourth part that the index adds."""
+    return ".".join(map(str, _three(version))) if version.release[3:] == (0,) else str(version)
 
 
 def _three(version: Version) -> tuple[int, int, int]:

@@ -70,6 +70,9 @@ class LiveDisplay:
             self._live.refresh()
             self._live.stop()
             self._live = None
+            if not self._console.is_terminal:
+                # rich ends the last line on terminals only.
+                self._console.line()
 
     def _render(self) -> RenderableType:
         states = list(self._progress.targets.values())
@@ -88,7 +91,7 @@ class LiveDisplay:
         table.add_column(no_wrap=True, overflow="ellipsis", max_width=36, min_width=12)
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
         table.add_column(no_wrap=True, justify="right", min_width=6)
-        table.add_column(no_wrap=True, justify="right", min_width=9)
+        table.add_column(no_wrap=True, justify="right", min_width=12)
         if self._wide:
             table.add_column(no_wrap=True, overflow="ellipsis", ratio=2, style="dim")
         return table
@@ -98,16 +101,16 @@ class LiveDisplay:
         return self._console.width >= _NARROW
 
     def _row(self, state: TargetState) -> list[RenderableType]:
-        mark, style = _LOOKS[self._look(state)]
-        title = state.current.label.title if state.current else "waiting"
-        # The clock stands still for what ended with the bake.
+        look = self._look(state)
+        mark, style = _LOOKS[look]
+        title = "done" if look == "done" else state.current.label.title if state.current else "waiting"
         elapsed = duration(state.elapsed(self._clock())) if state.started_at is not None else ""
-        cached = f"{state.cached}/{state.total} hit" if state.total else ""
+        cached = f"{state.cached}/{state.total} cached" if state.total else ""
         row = [Text(mark, style), Text(state.name, "bold"), Text(title), Text(elapsed), Text(cached, "dim")]
         return [*row, Text(state.last_line)] if self._wide else [*row]
 
     def _look(self, state: TargetState) -> str:
-        if state.error:
+        if state.failure:
             return "failed"
         if state.finished_at is not None:
             return "done"
@@ -122,7 +125,7 @@ def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], i
         return list(states), 0
 
     def rank(state: TargetState) -> int:
-        if state.error:
+        if state.failure:
             return 0
         if state.finished_at is None and state.started_at is not None:
             return 1

@@ -120,6 +120,7 @@ class TargetState:
         finished_at: local clock when its result was exported or its step failed.
         last_line: the last thing that it printed.
         exported: its result left the engine; what comes later cannot take that away.
+        failure: the step that failed by itself, the first if there are several.
     """
 
     name: str
@@ -129,6 +130,7 @@ class TargetState:
     finished_at: float | None = None
     last_line: str = ""
     exported: bool = False
+    failure: Step | None = None
 
     @property
     def total(self) -> int:
@@ -148,7 +150,7 @@ class TargetState:
     @property
     def error(self) -> str:
         """What its failed step says; empty when none failed by itself."""
-        return next((step.error for step in self.steps.values() if step.failed), "")
+        return self.failure.error if self.failure else ""
 
     def elapsed(self, now: float) -> float:
         """Return seconds since it began, to its end if it has one, else to ``now`` (local clock)."""
@@ -182,7 +184,10 @@ class Progress:
             events += self._vertex(vertex)
         for log in found.logs:
             events += self._log(log)
-        self.warnings += [warning for warning in found.warnings if warning not in self.warnings]
+        for warning in found.warnings:
+            # Each target that shares a vertex or a line of the Dockerfile warns of it again.
+            if not any((warning.short, warning.detail) == (known.short, known.detail) for known in self.warnings):
+                self.warnings.append(warning)
         if found.text:
             text = clean(found.text.encode())
             self.texts = [*self.texts[-TEXTS:], text]
@@ -250,10 +255,11 @@ class Progress:
         if target.started_at is None:
             target.started_at = self.clock()
         if step.failed:
+            target.failure = target.failure or step
             target.current, target.finished_at = step, self.clock()
         elif step.running:
             target.current = step
-            target.finished_at = target.finished_at if target.exported or target.error else None
+            target.finished_at = target.finished_at if target.exported or target.failure else None
         elif target.current is None or not target.current.running:
             target.current = step
         if step.completed is None or step.error:

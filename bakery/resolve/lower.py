@@ -207,7 +207,11 @@ def _needs(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> tuple[
         needs.append(Need(name, version, True, "the project's source"))
     for toolkit in chosen:
         if int(cuda.split(".", maxsplit=1)[0]) in toolkit.majors:
-            others = tuple(item.name for item in toolkits().values() if item.majors and item is not toolkit)
+            others = tuple(
+                f"{item.name} (CUDA {'/'.join(map(str, item.majors))})"
+                for item in toolkits().values()
+                if item.majors and item is not toolkit
+            )
             needs.append(Need(toolkit.index_name, cuda, False, f"CUDA {cuda} (toolkit {toolkit.name!r})", others))
     return tuple(needs)
 

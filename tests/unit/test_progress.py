@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_fresh_bake() -> None:
 
 def test_log_of_shared_step_belongs_to_all_its_targets() -> None:
     _, events = replay("fresh", TWO)
-    logs = {name: [] for name in TWO}  # type: dict[str, list[str]]
+    logs: dict[str, list[str]] = {name: [] for name in TWO}
     for event in events:
         if isinstance(event, LogLines):
             for name in event.targets:
@@ -236,7 +237,7 @@ def test_pieces_do_not_matter(lines: list[str], cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     output = Output(kept=100)
     found: list[str] = []
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         found += output.feed(1, data[begin:end])[0]
     assert found + output.flush() == lines
 

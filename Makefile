@@ -1,0 +1,52 @@
+# Everything a person does in this repository. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+BAKERY := $(RUN) -m bakery
+# More arguments for the command: make wheel ARGS="--set CUDA_VERSION=12.8.0"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup engine wheel test check bench proof clean
+
+help: ## Show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+setup: $(VENV)/.ready ## Make the virtual environment with bakery and its development tools
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "bakery needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 2; }
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "no virtual environment can be made: install the package python3-venv" >&2; exit 2; }
+	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
+	$(RUN) -m pip install --quiet --editable . --group dev
+	@touch $@
+
+engine: setup ## Make sure that a Docker engine with buildx runs; install a private one where there is none
+	@$(BAKERY) engine up
+
+wheel: engine ## Bake the wheels of the recipes in pyproject.toml into dist/
+	@$(BAKERY) wheel $(ARGS)
+
+check: setup ## Format, lint, types, drift of generated files, unit tests: under a minute
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(BAKERY) generate --check
+	$(VENV)/bin/pytest -q -n 2 tests/unit tests/golden
+
+test: check engine ## All tests, up to real bakes on a real engine
+	$(VENV)/bin/pytest -n 2 tests/contract
+	$(VENV)/bin/pytest tests/engine
+
+bench: engine ## Measure: each figure is a ratio within one run
+	$(RUN) bench/startup.py
+	$(RUN) bench/plan.py
+	$(RUN) bench/noop.py
+
+proof: engine ## Slow proofs, run before an issue is closed
+	$(VENV)/bin/pytest -m proof tests
+
+clean: ## Remove what was built; the engine, its images and caches stay
+	rm -rf dist wheels build .bakery .mypy_cache .pytest_cache .ruff_cache .hypothesis $(VENV)

@@ -1,0 +1,167 @@
+"""What surrounds a bake: its arguments, its entitlements, its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from bakery.drive import process
+from bakery.drive.argv import bake_argv
+from bakery.drive.entitle import Allowed
+from bakery.drive.logfiles import OPEN, LogFiles
+from bakery.drive.process import Ended, Stopped, run
+from bakery.drive.progress import LogLines, StepFinished, StepStarted
+from bakery.errors import EngineError, PlanError
+
+
+def test_arguments() -> None:
+    argv = bake_argv(
+        ["/usr/bin/docker", "--host", "unix:///x"],
+        bakefile=Path("bake/x.hcl"),
+        targets=["wheel-cp311"],
+        metadata=Path("/state/metadata.json"),
+        overrides=("*.args.X=a b", "*.args.X=c"),
+        builder="two",
+        no_cache=True,
+        pull=True,
+        flags=["--allow=fs.write=/out"],
+    )
+    assert argv == [
+        *("/usr/bin/docker", "--host", "unix:///x", "buildx", "bake", "--file=bake/x.hcl", "--progress=rawjson"),
+        *("--metadata-file=/state/metadata.json", "--builder=two", "--no-cache", "--pull", "--allow=fs.write=/out"),
+        *("--set=*.args.X=a b", "--set=*.args.X=c", "wheel-cp311"),
+    ]
+
+
+def test_flags_name_only_what_is_outside(tmp_path: Path) -> None:
+    inside = tmp_path / "state"
+    allowed = Allowed(tmp_path, reads=(Path("/etc/ca.pem"), Path("ca.pem")), writes=(inside, Path("/out")))
+    assert allowed.flags() == ["--allow=fs.read=/etc/ca.pem", "--allow=fs.write=/out"]
+    assert Allowed(tmp_path, grants=("network.host",)).flags() == ["--allow=network.host"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "*.output=type=local,dest=/etc",
+        "*.output+=type=local,dest=../x",
+        "*.output=/etc",
+        '*.output="type=tar","dest=/etc/x"',
+        "*.output=link/x",
+        "w.cache-to=type=local,dest=/var/cache",
+        "w.cache-from=type=local,src=/var/cache",
+        "w.secrets=id=x,src=/etc/shadow",
+        "w.contexts.src=/root",
+        "w.context=..",
+        "w.dockerfile=/etc/passwd",
+        "w.network=host",
+        "w.entitlements+=security.insecure",
+    ],
+)
+def test_overrides_that_reach_out_are_refused(tmp_path: Path, override: str) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    with pytest.raises(PlanError, match=r"outside|entitlement"):
+        Allowed(tmp_path).require([override])
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "*.args.X=/etc",
+        "*.platform=linux/arm64",
+        "*.output=type=local,dest=out",
+        "*.output=type=docker",
+        "*.output=type=tar,dest=/allowed/x.tar",
+        "w.cache-from=type=gha",
+        "w.contexts.src=docker-image://x",
+        "w.secrets=id=x,src=/read/x",
+        "w.entitlements+=network.host",
+        "w.no-cache=true",
+        "nonsense",
+    ],
+)
+def test_other_overrides_pass(tmp_path: Path, override: str) -> None:
+    Allowed(tmp_path, (Path("/read"),), (Path("/allowed"),), ("network.host",)).require([override])
+
+
+def execute(code: str, lines: list[bytes], **more: float) -> Ended:
+    return run(
+        [sys.executable, "-c", code],
+        cwd=Path("/"),
+        environment=os.environ,
+        line=lines.append,
+        tick=lambda: None,
+        timeout_s=more.get("timeout_s"),
+    )
+
+
+def test_lines_and_exit_code() -> None:
+    lines: list[bytes] = []
+    code = "import sys; print('no'); print('a\\nb', file=sys.stderr); sys.exit(1 if sys.stdin.read() else 7)"
+    ended = execute(code, lines)
+    assert (ended, lines) == (Ended(7, Stopped.NO), [b"a\n", b"b\n"])
+
+
+def test_time_limit() -> None:
+    began = time.monotonic()
+    ended = execute("import time; time.sleep(30)", [], timeout_s=0.3)
+    assert ended.stopped is Stopped.TIMEOUT
+    assert time.monotonic() - began < 5
+
+
+def test_stubborn_child_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE_S", 0.3)
+    code = (
+        "import signal, time, subprocess; signal.signal(15, signal.SIG_IGN); subprocess.Popen(['sleep', '30']).wait()"
+    )
+    ended = execute(code + "; time.sleep(30)", [], timeout_s=0.5)
+    assert ended == Ended(-9, Stopped.TIMEOUT)
+
+
+def test_signal_is_told_and_handlers_come_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    ended = execute("import time; time.sleep(30)", [])
+    assert (ended.stopped, ended.signal) == (Stopped.SIGNAL, signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_other_threads_install_no_handlers() -> None:
+    found: list[Ended] = []
+    thread = threading.Thread(target=lambda: found.append(execute("pass", [])))
+    thread.start()
+    thread.join()
+    assert found == [Ended(0, Stopped.NO)]
+
+
+def test_error_of_a_listener_ends_the_child() -> None:
+    def fail(_line: bytes) -> None:
+        raise BrokenPipeError
+
+    code = "import sys, os, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(30)"
+    began = time.monotonic()
+    with pytest.raises(BrokenPipeError):
+        run([sys.executable, "-c", code], cwd=Path("/"), environment=os.environ, line=fail, tick=lambda: None)
+    assert time.monotonic() - began < 5
+
+
+def test_program_that_is_missing() -> None:
+    with pytest.raises(EngineError, match="cannot start"):
+        run(["/no/docker"], cwd=Path("/"), environment={}, line=lambda _: None, tick=lambda: None)
+
+
+def test_logs_of_more_targets_than_files_may_be_open(tmp_path: Path) -> None:
+    names = tuple(f"t{number}" for number in range(OPEN + 10))
+    with LogFiles(tmp_path) as logs:
+        logs.write([StepStarted(names, "[c 1/1] RUN x")])
+        for text in ("one", "two\udcff"):
+            logs.write([LogLines(names, "[c 1/1] RUN x", (text,))])
+        logs.write([StepFinished(names[:1], "[c 1/1] RUN x", 1.26, cached=False, error="", canceled=False)])
+    assert logs.path("t0").read_text() == "# [c 1/1] RUN x\none\ntwo?\n# done in 1.3 s\n"
+    assert logs.path(names[-1]).read_text() == "# [c 1/1] RUN x\none\ntwo?\n"

@@ -1,0 +1,184 @@
+"""What people see of recorded bakes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bakery.drive.display import HEARTBEAT_S, PlainDisplay, QuietDisplay, RawDisplay, choose
+from bakery.drive.listener import Listener
+from bakery.drive.live import LiveDisplay
+from bakery.drive.progress import Progress
+from bakery.drive.words import duration
+from bakery.errors import UsageError
+
+DATA = Path(__file__).parent / "data"
+TARGETS = {
+    "fresh": ("wheel-cp311", "wheel-cp312"),
+    "cached": ("wheel-cp311", "wheel-cp312"),
+    "canceled": ("w-fast", "w-slow", "w-bad"),
+    "no-image": ("a", "b"),
+}
+
+Golden = Callable[[Path, str], None]
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def console(width: int = 80, *, terminal: bool = False) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    made = Console(file=file, width=width, height=25, force_terminal=terminal, color_system=None, legacy_windows=False)
+    return made, file
+
+
+def replay(name: str, display: Listener, clock: Clock) -> None:
+    progress = Progress(TARGETS[name], clock)
+    display.start(progress)
+    for raw in (DATA / "rawjson" / f"{name}.jsonl").read_bytes().splitlines(keepends=True):
+        clock.now += 0.125
+        display.line(raw, progress.feed(raw))
+        display.tick()
+    display.finish()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_plain(name: str, golden: Golden) -> None:
+    clock = Clock()
+    made, file = console()
+    replay(name, PlainDisplay(made, clock), clock)
+    golden(DATA / "display" / f"{name}.plain.txt", file.getvalue())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", TARGETS)
+def test_live_final_state(name: str, width: int, golden: Golden) -> None:
+    clock = Clock()
+    made, file = console(width)
+    replay(name, LiveDisplay(made, clock), clock)
+    assert all(len(line) <= width for line in file.getvalue().splitlines())
+    golden(DATA / "display" / f"{name}.live-{width}.txt", file.getvalue())
+
+
+def test_live_redraws_on_a_terminal_and_keeps_to_its_height() -> None:
+    clock = Clock()
+    made, file = console(terminal=True)
+    display = LiveDisplay(made, clock)
+    display.start(Progress([f"wheel-cp{number}" for number in range(300, 400)], clock))
+    clock.now += 1
+    display.tick()
+    drawn = file.getvalue()
+    assert "… and 78 more" in drawn
+    file.truncate(0)
+    display.finish()
+    assert "wheel-cp399" in file.getvalue()
+    assert "more" not in file.getvalue()
+
+
+def test_plain_shows_that_it_lives() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock)
+    progress = Progress(("a", "b"), clock)
+    display.start(progress)
+    clock.now += HEARTBEAT_S - 1
+    display.tick()
+    assert file.getvalue() == ""
+    clock.now += 2
+    display.tick()
+    assert file.getvalue().strip() == "waiting for the engine"
+    line = b'{"vertexes":[{"digest":"1","name":"[a c 1/2] RUN make","started":"2026-11-20T21:47:44Z"}]}'
+    display.line(line, progress.feed(line))
+    clock.now += 3
+    display.tick()
+    clock.now += HEARTBEAT_S * 3 - 3
+    display.tick()
+    display.tick()
+    assert file.getvalue().splitlines()[1:] == [
+        "a     [c 1/2] RUN make",
+        "a     [c 1/2] RUN make  still running, 1m30s",
+    ]
+
+
+def test_steps_of_one_title_are_told_apart() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock)
+    progress = Progress(("a", "b"), clock)
+    display.start(progress)
+    for target, more in (("a", ""), ("b", ""), ("b", ',"completed":"2026-11-20T21:47:45Z"')):
+        head = f'"digest":"{target}","name":"[{target} c 1/1] RUN x"'
+        line = f'{{"vertexes":[{{{head},"started":"2026-11-20T21:47:44Z"{more}}}]}}'
+        display.line(line.encode(), progress.feed(line.encode()))
+    clock.now += 3
+    display.tick()
+    assert file.getvalue().splitlines() == ["b     [c 1/1] RUN x  1.0s", "a     [c 1/1] RUN x"]
+
+
+def test_markup_of_containers_is_text() -> None:
+    clock = Clock()
+    made, file = console(120)
+    times = '"started":"2026-11-20T21:47:44Z","completed":"2026-11-20T21:47:45Z"'
+    line = f'{{"vertexes":[{{"digest":"1","name":"[c 1/1] RUN [red]x[/red] [/]","error":"no",{times}}}]}}'.encode()
+    for display in (PlainDisplay(made, clock), LiveDisplay(made, clock)):
+        progress = Progress(("a",), clock)
+        display.start(progress)
+        display.line(line, progress.feed(line))
+        display.finish()
+    assert file.getvalue().count("RUN [red]x[/red] [/]") == 2
+
+
+def test_raw_passes_json_only() -> None:
+    made, file = console()
+    replay("canceled", RawDisplay(made), Clock())
+    recorded = (DATA / "rawjson" / "canceled.jsonl").read_text().splitlines()
+    assert file.getvalue().splitlines() == [line for line in recorded if line.startswith("{")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "terminal", "environ", "kind"),
+    [
+        ("auto", True, {}, LiveDisplay),
+        ("auto", True, {"CI": "true"}, PlainDisplay),
+        ("auto", False, {}, PlainDisplay),
+        ("tty", False, {}, LiveDisplay),
+        ("plain", True, {}, PlainDisplay),
+        ("rawjson", True, {}, RawDisplay),
+        ("quiet", True, {}, QuietDisplay),
+    ],
+)
+def test_choice(mode: str, terminal: bool, environ: dict[str, str], kind: type) -> None:
+    made, _ = console(terminal=terminal)
+    assert type(choose(mode, made, environ)) is kind
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(UsageError, match="unknown progress 'fancy'"):
+        choose("fancy", console()[0], {})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0s"),
+        (0.26, "0.3s"),
+        (59.94, "59.9s"),
+        (59.99, "1m00s"),
+        (245.2, "4m05s"),
+        (3599.6, "1h00m"),
+        (7400, "2h03m"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
