@@ -110,7 +110,7 @@ def test_no_cache_runs_everything(make: MakeRequest) -> None:
 
 def test_failing_step_is_told_with_its_log_and_a_hint(make: MakeRequest) -> None:
     steps = (
-        "RUN if [ $CELL = cp312 ]; then seq 1 50; echo 'fatal error: cuda.h: No such file or directory' >&2; exit 3; "
+        "RUN if [ $CELL = cp312 ]; then seq 1 50; echo 'fatal error: cuda.h: No such file or directory'; exit 3; "
         "elif [ $CELL = cp313 ]; then sleep 60; fi\n" + WHEEL
     )
     # One target is through before the other fails.
