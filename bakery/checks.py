@@ -14,15 +14,9 @@ from bakery.models.text import REFERENCE
 from bakery.plain import Step
 from bakery.problems import Problem, nearest, one_of, shorten
 
-BASES = ("debian", "image")
-"""The providers of bases."""
-
-TOOLKITS = ("none", "cuda", "wheels", "clang")
-"""The values of ``builder.toolkit``."""
-
 RESERVED = frozenset(
     (
-        *("BASE_IMAGE", "RUNTIME_IMAGE", "CACHE", "CACHE_REF", "DEST", "CA_BUNDLE", "PIP_CONF"),
+        *("BASE_IMAGE", "RUNTIME_IMAGE", "CACHE", "CACHE_REF", "CACHE_DIR", "DEST", "CA_BUNDLE", "PIP_CONF"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
@@ -31,7 +25,7 @@ RESERVED = frozenset(
 )
 """Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
 
-RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "BUILDX_", "BUILDKIT_", "DOCKER_")
+RESERVED_PREFIXES = ("BAKE_", "BAKERY_")
 """Beginnings of such names."""
 
 _FREE_TEXT = ("name", "description", "pattern")
@@ -44,7 +38,7 @@ Path = tuple[Step, ...]
 Table = Mapping[str, object]
 
 
-def check(data: Table, *, bases: Sequence[str] = BASES, toolkits: Sequence[str] = TOOLKITS) -> tuple[Problem, ...]:
+def check(data: Table, *, bases: Sequence[str], toolkits: Sequence[str]) -> tuple[Problem, ...]:
     """Return the problems between the fields of a recipe, given as its file's (partly wrong) data."""
     builder = _table(data, "builder")
     base = builder.get("base")
@@ -140,17 +134,23 @@ def _axis_variable(axis: str, path: Path, axes: Iterable[str]) -> Iterator[Probl
 
 
 def _is_reserved(variable: str) -> bool:
-    return variable in RESERVED or variable.startswith(RESERVED_PREFIXES)
+    return (
+        variable in RESERVED
+        or variable.startswith(RESERVED_PREFIXES)
+        or names.DOCKER_VARIABLE.match(variable) is not None
+    )
 
 
 def _variable_names(data: Table) -> Iterator[Problem]:
-    has_python = "python" in _table(data, "matrix")
+    by_axis = {names.axis_variable(axis): axis for axis in free_axes(data)}
+    if "python" in _table(data, "matrix"):
+        by_axis["PYTHON_VERSION"] = "python"
     for name in _table(data, "variables"):
         if _is_reserved(name):
             what = "this name is taken: Docker, bake or bakery gives it another meaning"
             yield Problem(("variables", name), what, f"choose another, such as MY_{name}")
-        elif name == "PYTHON_VERSION" and has_python:
-            what = "the axis matrix.python sets this variable already"
+        elif name in by_axis:
+            what = f"the axis matrix.{by_axis[name]} sets this variable already"
             yield Problem(("variables", name), what, "remove the variable or the axis")
 
 

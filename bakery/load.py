@@ -15,6 +15,7 @@ from bakery.errors import RecipeError
 from bakery.models import Recipe, Workspace
 from bakery.positions import line_of
 from bakery.problems import Problem, dotted, found, merged, nearest, recipe_error, shorten
+from bakery.providers import registry
 from bakery.wording import findings
 
 FILE = "bakery.toml"
@@ -88,7 +89,7 @@ def from_python(recipe: Recipe, root: Path) -> Loaded:
         RecipeError: its fields contradict each other.
     """
     data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True)
-    problems = check(data)
+    problems = _crossed(data)
     if problems:
         raise recipe_error(f"Recipe(name={recipe.name!r})", problems)
     return Loaded(recipe, None, root)
@@ -279,7 +280,11 @@ def _recipe(source: _Source, root: Path, folder: str) -> Loaded:
 def _problems(data: dict[str, object]) -> list[Problem]:
     from_models = findings(Recipe, data)
     reported = {problem.path for problem in from_models}
-    return [*from_models, *(problem for problem in check(data) if problem.path not in reported)]
+    return [*from_models, *(problem for problem in _crossed(data) if problem.path not in reported)]
+
+
+def _crossed(data: Mapping[str, object]) -> tuple[Problem, ...]:
+    return check(data, bases=tuple(registry.bases()), toolkits=(registry.ANY_CUDA, *registry.toolkits()))
 
 
 def _find(folder: Path, cwd: Path) -> _Source | None:

@@ -24,6 +24,11 @@ PYTHON = re.compile(r"3\.(?:[6-9]|[1-9][0-9])t?\Z")
 PLATFORM = re.compile(r"linux/(?:amd64|arm64)\Z")
 """A platform in Docker's spelling; others are for the cibuildwheel back end."""
 
+DOCKER_VARIABLE = re.compile(
+    r"(?:DOCKER|BUILDX|BUILDKIT|LD|GODEBUG|SSL)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
+)
+"""Variables that docker itself obeys: a recipe's variable of that name would change more than the plan."""
+
 
 class Kind(StrEnum):
     """What a target produces."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +20,11 @@ from bakery.drive.process import Ended, Stopped, run
 from bakery.drive.progress import Progress, Step, TargetState
 from bakery.drive.rawjson import Warned
 from bakery.errors import InterruptedBake, OutputError, PlanError
+from bakery.names import DOCKER_VARIABLE
 from bakery.plan import Json, Target
 
 SHOWN = 30
 """Lines of a failing step's log that a failure shows."""
-
-_RESERVED = re.compile(r"(?:DOCKER|BUILDX|BUILDKIT|LD|GODEBUG|SSL)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z")
-"""Variables that docker itself obeys: a recipe's variable of that name would change more than the plan."""
 
 _DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "disabled", "DOCKER_CLI_HINTS": "false"}
 """What the environment may set otherwise. Provenance in the metadata file costs a round trip for each target."""
@@ -137,7 +134,7 @@ def _argv(request: BakeRequest) -> list[str]:
 
 def _check_variables(names: Iterable[str]) -> None:
     for name in names:
-        if _RESERVED.match(name):
+        if DOCKER_VARIABLE.match(name):
             raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
 
 

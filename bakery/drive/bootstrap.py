@@ -148,7 +148,8 @@ def _spawn(where: Places, prefix: Prefix, environ: Mapping[str, str]) -> int:
     return os.posix_spawnp(
         command[0],
         command,
-        {**environ, "PATH": search},
+        # BuildKit clips a noisy step's log at 200 KiB/s, and with it the error that ends it.
+        {**environ, "PATH": search, "BUILDKIT_STEP_LOG_MAX_SIZE": "-1", "BUILDKIT_STEP_LOG_MAX_SPEED": "-1"},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(where.log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),

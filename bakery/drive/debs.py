@@ -30,7 +30,7 @@ NEWER_SUITE = "forky"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 APT_HELPER = Path("/usr/lib/apt/apt-helper")
 APT_TIMEOUT_S = 600
-_TARGET_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(LABEL)"
+TARGET_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(LABEL)"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def machine_mirror(suite: str) -> Mirror:
     Raises:
         UnavailableError: apt names no mirror for the machine's suite.
     """
-    query = ["apt-get", "indextargets", "--format", _TARGET_FORMAT]
+    query = ["apt-get", "indextargets", "--format", TARGET_FORMAT]
     targets = _run(query)
     if not targets.strip():
         # A machine whose package lists were deleted names no targets: read them into a folder of our own.

@@ -40,7 +40,7 @@ class _Refused(Exception):
     """An engine cannot be used; the text says why."""
 
 
-def find(environ: Mapping[str, str] | None = None) -> EngineAddress:
+def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_TIMEOUT_S) -> EngineAddress:
     """Return the engine to use.
 
     The user's own comes first (DOCKER_HOST, else the current docker context) if it answers and its client
@@ -48,6 +48,7 @@ def find(environ: Mapping[str, str] | None = None) -> EngineAddress:
 
     Args:
         environ: the environment to look in; the process's own when None.
+        timeout_s: seconds to wait for each answer of a docker client.
 
     Raises:
         EngineError: no engine can bake; ``details`` says what was tried.
@@ -56,18 +57,18 @@ def find(environ: Mapping[str, str] | None = None) -> EngineAddress:
     private = bootstrap.status(env)
     # With the private engine's own variables set, the user's engine and the private one are the same.
     if private is not None and env.get("DOCKER_HOST") == private.host:
-        return _private(private, env)
+        return _private(private, env, timeout_s)
     try:
-        version, buildx = _ask(env)
+        version, buildx = _ask(env, timeout_s)
     except _Refused as refusal:
         if private is None:
             details = [f"docker: {refusal}", "private engine: not running"]
             raise EngineError("no engine that can bake", hint=HINT, details=details) from refusal
-        return _private(private, env)
+        return _private(private, env, timeout_s)
     return EngineAddress("user", env.get("DOCKER_HOST", ""), version, buildx, {})
 
 
-def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str]) -> EngineAddress:
+def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str], timeout_s: float) -> EngineAddress:
     """Describe the private engine.
 
     Raises:
@@ -75,7 +76,7 @@ def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str]) -> EngineA
     """
     added = bootstrap.environment(engine, env)
     try:
-        version, buildx = _ask({**env, **added})
+        version, buildx = _ask({**env, **added}, timeout_s)
     except _Refused as refusal:
         raise EngineError(
             f"the private engine cannot bake: {refusal}",
@@ -85,14 +86,14 @@ def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str]) -> EngineA
     return EngineAddress("private", engine.host, version, buildx, added)
 
 
-def _ask(env: Mapping[str, str]) -> tuple[str, str]:
+def _ask(env: Mapping[str, str], timeout_s: float) -> tuple[str, str]:
     """Return the versions of the engine and of buildx that an environment leads to.
 
     Raises:
         _Refused: one of them is missing or too old.
     """
-    version = _client(env, ["version", "--format", "{{.Server.Version}}"])
-    buildx = parse_buildx(_client(env, ["buildx", "version"]))
+    version = _client(env, ["version", "--format", "{{.Server.Version}}"], timeout_s)
+    buildx = parse_buildx(_client(env, ["buildx", "version"], timeout_s))
     if buildx is None:
         raise _Refused("the version of its buildx cannot be read")
     if buildx < MINIMUM_BUILDX:
@@ -107,11 +108,11 @@ def parse_buildx(text: str) -> tuple[int, ...] | None:
     return tuple(int(number or 0) for number in match.groups()) if match else None
 
 
-def _client(env: Mapping[str, str], arguments: Sequence[str]) -> str:
+def _client(env: Mapping[str, str], arguments: Sequence[str], timeout_s: float) -> str:
     """Return what the docker client prints.
 
     Raises:
-        _Refused: it fails, is missing, or takes longer than CLIENT_TIMEOUT_S.
+        _Refused: it fails, is missing, or takes longer than ``timeout_s``.
     """
     try:
         done = subprocess.run(
@@ -121,7 +122,7 @@ def _client(env: Mapping[str, str], arguments: Sequence[str]) -> str:
             capture_output=True,
             text=True,
             check=False,
-            timeout=CLIENT_TIMEOUT_S,
+            timeout=timeout_s,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _Refused(str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import ssl
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from http.client import HTTPException
 from pathlib import Path
 
 from packaging.utils import (
@@ -30,7 +32,7 @@ TIMEOUT_S = 60
 REMEMBER_S = 24 * 3600
 """How long a release that was seen is taken to be there still; a missing one is asked for every time."""
 
-_SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "retries")
+_SHARED = ("index-url", "extra-index-url", "trusted-host", "retries")
 """Settings of pip that mean the same inside a container."""
 
 
@@ -46,6 +48,11 @@ class Index:
     url: str
     settings: Mapping[str, str]
 
+    @property
+    def address(self) -> str:
+        """The simple index without a user and a password: what may be shown and kept."""
+        return without_credentials(self.url)
+
     def pip_conf(self) -> str:
         """Return a pip configuration file for containers; empty where pip's defaults do."""
         if not self.settings:
@@ -53,26 +60,61 @@ class Index:
         return "[global]\n" + "".join(f"{key} = {value}\n" for key, value in self.settings.items())
 
 
+def without_credentials(url: str) -> str:
+    """Return a URL without a user and a password."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 def configured() -> Index:
-    """Return the index that pip would use here: its files and environment, else its own default."""
-    # pip has no public interface for its configuration; these two names have stood since pip 10.
+    """Return the index that pip would use here: its files and environment, else its own default.
+
+    A folder of this machine (``file:``) is none of a container's, so it is left out.
+
+    Raises:
+        UnavailableError: pip's configuration cannot be read.
+    """
+    # pip has no public interface for its configuration and its default; these names have stood since pip 10.
     from pip._internal.configuration import Configuration
+    from pip._internal.exceptions import PipError
     from pip._internal.models.index import PyPI
 
     configuration = Configuration(isolated=False)
-    configuration.load()
-    merged: dict[str, str] = {}
-    for source in configuration.items():
-        values = source[1] if isinstance(source[1], dict) else {source[0]: source[1]}
-        for key, value in values.items():
-            name = str(key).rpartition(".")[2]
-            if name in _SHARED:
-                merged[name] = str(value)
-    if "extra-index-url" in merged:
-        # A folder of this machine is none of the container's.
-        merged["extra-index-url"] = " ".join(u for u in merged["extra-index-url"].split() if not u.startswith("file:"))
-    settings = {key: value for key, value in merged.items() if value and key != "timeout"}
+    try:
+        configuration.load()
+    except PipError as error:
+        raise UnavailableError(
+            "pip's configuration cannot be read", hint="`pip config debug` lists its files", details=[str(error)]
+        ) from error
+    merged = _merge(configuration.items())
+    # Several values may stand on several lines, which another configuration file would have to indent.
+    settings = {key: " ".join(_remote(value)) for key, value in merged.items()}
+    settings = {key: value for key, value in settings.items() if value}
     return Index(settings.get("index-url", PyPI.simple_url), settings)
+
+
+def _merge(found: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Merge what pip's `Configuration` holds the way ``pip install`` does.
+
+    Sections count first, the environment most; in each, a later file wins over an earlier one; what is empty
+    counts only there.
+
+    Args:
+        found: a dictionary of values for each file, ``:env:`` for the environment (pip 25.1 and newer), or the
+            values themselves.
+    """
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    for source, content in found:
+        values = content if isinstance(content, dict) else {source: content}
+        for key, value in values.items():
+            section, _, name = str(key).partition(".")
+            if section in sections and name in _SHARED:
+                sections[section][name] = str(value)
+    return {name: value for section in sections.values() for name, value in section.items() if value}
+
+
+def _remote(value: str) -> list[str]:
+    return [word for word in value.split() if not word.startswith("file:")]
 
 
 class _Anchors(HTMLParser):
@@ -88,32 +130,45 @@ class _Anchors(HTMLParser):
             self.names.append(urllib.parse.unquote(urllib.parse.urlsplit(href).path.rsplit("/", 1)[-1]))
 
 
-def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str) -> list[Version]:
+def releases(
+    index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S
+) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; none when it has no such name.
 
     Args:
         sdist: only versions with a source archive.
         ca_bundle: a PEM file of certificate authorities; empty for those the system trusts.
+        timeout_s: seconds to wait for each part of the answer.
 
     Raises:
-        UnavailableError: the index cannot be reached.
+        UnavailableError: the index cannot be reached, or does not answer like one.
     """
-    url = f"{index.url.rstrip('/')}/{canonicalize_name(name)}/"
-    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
-    request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "wheel-bakery"})
+    request = _request(index, name)
     try:
-        context = ssl.create_default_context(cafile=ca_bundle or None) if url.startswith("https") else None
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=context) as reply:
-            kind, body = reply.headers.get_content_type(), reply.read()
+        context = ssl.create_default_context(cafile=ca_bundle or None) if request.type == "https" else None
+        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as reply:
+            files = _names(reply.headers.get_content_type(), reply.read())
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return []
         raise UnavailableError(f"the package index answered {error.code} for {name}", hint=_REACH) from error
-    except (OSError, ValueError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         raise UnavailableError(
             f"cannot reach the package index for {name}", hint=_REACH, details=[str(error)]
         ) from error
-    return sorted({version for file in _names(kind, body) if (version := _version(file, name, sdist=sdist))})
+    return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
+
+
+def _request(index: Index, name: str) -> urllib.request.Request:
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
+    headers = {"Accept": accept, "User-Agent": "wheel-bakery"}
+    request = urllib.request.Request(f"{index.address.rstrip('/')}/{canonicalize_name(name)}/", headers=headers)
+    user, _, password = urllib.parse.urlsplit(index.url).netloc.rpartition("@")[0].partition(":")
+    if user:
+        # urllib takes a user and a password for a part of the host's name. No other host shall see them.
+        both = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}".encode()
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(both).decode()}")
+    return request
 
 
 _REACH = "see `python -m bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
@@ -149,7 +204,7 @@ def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) 
     now = time.time()
     problems: list[str] = []
     for need in dict.fromkeys(needs):
-        key = f"{index.url} {need.name}=={need.version}{' sdist' if need.sdist else ''}"
+        key = f"{index.address} {need.name}=={need.version}{' sdist' if need.sdist else ''}"
         if now - seen.get(key, 0.0) < REMEMBER_S:
             continue
         offered = releases(index, need.name, sdist=need.sdist, ca_bundle=ca_bundle)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from bakery.emit.override import merged, overridden
 from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
 from bakery.names import Kind
 from bakery.plan import Cell, Family, Json, Plan, Target, Variable
@@ -46,15 +49,15 @@ def _variable(variable: Variable) -> list[str]:
 
 
 def _cache_functions(plan: Plan) -> list[list[str]]:
-    def function(name: str, by_backend: dict[str, str]) -> list[str]:
-        chain = [f'CACHE == "{backend}" ? [{entry}] :' for backend, entry in by_backend.items()]
-        result = ["result = (", *indent([*chain, "[]"]), ")"]
+    def function(name: str, *, export: bool) -> list[str]:
+        entries = [_cache_entry(plan, backend, export=export) for backend in _BACKENDS]
+        result = ["result = [", *indent(["for cache in [", *indent(entries), "] : cache if cache.type == CACHE"]), "]"]
         return _block(f'function "{name}"', ["params = [scope]", *result])
 
     return [
         comment("Each target and platform has a cache of its own: none overwrites another's.")
-        + function("cache_from", {backend: _cache_entry(plan, backend, export=False) for backend in _BACKENDS}),
-        function("cache_to", {backend: _cache_entry(plan, backend, export=True) for backend in _BACKENDS}),
+        + function("cache_from", export=False),
+        function("cache_to", export=True),
     ]
 
 
@@ -62,16 +65,13 @@ _BACKENDS = ("gha", "registry", "local")
 
 
 def _cache_entry(plan: Plan, backend: str, *, export: bool) -> str:
-    mode = f",mode={plan.cache.mode}"
-    tail = f"{mode},ignore-error=true" if export else ""
-    match backend:
-        case "gha":
-            return f'"type=gha,scope=${{scope}}{tail}"'
-        case "registry":
-            return f'"type=registry,ref=${{CACHE_REF}}:${{scope}}{tail}"'
-        case _:
-            folder = "dest" if export else "src"
-            return f'"type=local,{folder}=${{CACHE_DIR}}/${{scope}}{tail}"'
+    where = {
+        "gha": "scope = scope",
+        "registry": 'ref = "${CACHE_REF}:${scope}"',
+        "local": f'{"dest" if export else "src"} = "${{CACHE_DIR}}/${{scope}}"',
+    }
+    tail = f', mode = "{plan.cache.mode}", ignore-error = "true"' if export else ""
+    return f'{{ type = "{backend}", {where[backend]}{tail} }},'
 
 
 def _cells(plan: Plan) -> list[str]:
@@ -89,15 +89,13 @@ def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
 
 
 def _common(plan: Plan) -> list[str]:
-    secrets = ", ".join(f'{{ id = "{id_}", src = {variable} }}' for id_, variable in SECRETS)
+    secrets = ", ".join(f'{{ type = "file", id = "{id_}", src = {variable} }}' for id_, variable in SECRETS)
     args = aligned((name, hcl_value(value)) for name, value in plan.args.items())
     body = [
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
         *comment("A file that is not named is no secret; steps then use what the image trusts."),
-        "secret = [",
-        *indent([f"for file in [{secrets}] :", '"type=file,id=${file.id},src=${file.src}" if file.src != ""']),
-        "]",
+        f'secret = [for file in [{secrets}] : file if file.src != ""]',
     ]
     return _block('target "_common"', body)
 
@@ -125,16 +123,43 @@ def _family(plan: Plan, family: Family) -> list[str]:
 def _output_template(family: Family) -> str:
     match family.exports:
         case "wheels":
-            return '"type=local,dest=${DEST}/${cell.id}"'
+            return '{ type = "local", dest = "${DEST}/${cell.id}" }'
         case "image":
-            return '"type=docker"'
+            return '{ type = "docker" }'
         case _:
-            return '"type=cacheonly"'
+            return '{ type = "cacheonly" }'
 
 
 def bake_json(plan: Plan, targets: tuple[Target, ...]) -> dict[str, dict[str, Json]]:
-    """Return target → attributes, as ``bake --print`` names and orders none of them (dictionaries)."""
-    return {target.name: _attributes(plan, target) for target in targets}
+    """Return target → attributes, as ``bake --print`` names them, with the plan's overrides applied."""
+    common = overridden({}, "_common", plan.overrides)
+    return {
+        target.name: overridden(merged(common, _attributes(plan, target)), target.name, plan.overrides)
+        for target in targets
+    }
+
+
+def bake_groups(plan: Plan, names: Iterable[str]) -> dict[str, list[str]]:
+    """Return group → members, as ``bake --print`` tells them when ``names`` are asked for.
+
+    Group ``default`` is what was asked for; its own members take its place. The matrix of a kind is a group, too.
+    """
+    asked = list(names)
+    members: dict[str, list[str]] = {}
+
+    def visit(name: str) -> None:
+        if name in set(Kind):
+            members[name] = [f"{name}-{cell.id}" for cell in plan.cells]
+        elif name in plan.groups:
+            members[name] = [kind.value for kind in plan.groups[name]]
+            for kind in plan.groups[name]:
+                visit(kind.value)
+
+    for name in asked:
+        visit(name)
+    own = members.pop("default", [])
+    top = {name for item in asked for name in (own if item == "default" else [item])}
+    return {"default": sorted(top), **members}
 
 
 def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
@@ -154,7 +179,7 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     if family.exports == "image":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
     secrets: list[Json] = [
-        {"type": "file", "id": id_, "src": values[variable]} for id_, variable in SECRETS if values[variable]
+        {"id": id_, "src": values[variable]} for id_, variable in SECRETS if values[variable]
     ]
     if secrets:
         attributes["secret"] = secrets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bakery.emit.text import comment, dockerfile_string, heredoc_delimiter, shell_word
+from bakery.emit.text import comment, dockerfile_string, dockerfile_word, heredoc_delimiter, mount_option, shell_word
 from bakery.plan import (
     Add,
     Arg,
@@ -81,7 +81,7 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             origin = f"--from={from_} " if from_ else ""
             yield f"COPY --link {origin}{json.dumps([source, target], ensure_ascii=False)}"
         case Add(source, target):
-            yield f"ADD --link {_from(source)} {target}"
+            yield f"ADD --link {dockerfile_word(source)} {target}"
         case Workdir(path):
             yield f"WORKDIR {path}"
         case Cmd(words):
@@ -98,15 +98,14 @@ def _continued(head: str, parts: list[str]) -> Iterator[str]:
 def _run(run: Run) -> Iterator[str]:
     yield from comment(run.comment)
     flags = ([] if run.network else ["--network=none"]) + [_mount(mount) for mount in run.mounts]
-    scripts = [command for command in run.commands if isinstance(command, Script) and "\n" in command.text]
-    if scripts:
-        text = "set -eu\n" + "\n".join(_shell(command) for command in run.commands)
+    commands = [_shell(command) for command in run.commands]
+    if any("\n" in command for command in commands):
+        text = "set -eu\n" + "\n".join(commands)
         delimiter = heredoc_delimiter(text)
         yield from _continued("RUN ", [*flags, f"<<'{delimiter}'"])
         yield from text.split("\n")
         yield delimiter
         return
-    commands = [_shell(command) for command in run.commands]
     joined = [command + (" &&" if index < len(commands) - 1 else "") for index, command in enumerate(commands)]
     yield from _continued("RUN ", [*flags, *joined])
 
@@ -128,5 +127,5 @@ def _mount(mount: Mount) -> str:
         "sharing": mount.sharing,
         "env": mount.env,
     }
-    text = ",".join(f"{key}={value}" for key, value in parts.items() if value)
-    return f"--mount={text}" + (",rw" if mount.type == "bind" and mount.writable else "")
+    fields = [(key, value) for key, value in parts.items() if value]
+    return mount_option([*fields, *([("rw", "")] if mount.type == "bind" and mount.writable else [])])

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from bakery.plan import Ref, Value
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+:,./=-]+\Z")
+_HCL_TEMPLATE = re.compile(r"[$%]+(?=\{)|[$%]+\Z")
 _HCL_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -29,9 +30,14 @@ def hcl_value(value: Value) -> str:
 
 def _hcl_inner(text: str) -> str:
     escaped = "".join(_HCL_ESCAPES.get(c) or (c if c.isprintable() or c == " " else _hcl_unicode(c)) for c in text)
-    # `${` and `%{` start templates; doubling the first character is HCL's own escape. A `$` that an
-    # earlier part of the text doubles already cannot occur: the escape looks at pairs from the left.
-    return re.sub(r"([$%])(?=\{)", r"\1\1", escaped)
+    return _HCL_TEMPLATE.sub(_hcl_template, escaped)
+
+
+def _hcl_template(match: re.Match[str]) -> str:
+    # `${` and `%{` start templates; doubling is HCL's own escape. Where more of these characters come before
+    # the brace, or a reference follows the text, the doubled ones could be read as another pair.
+    run = match.group()
+    return run * 2 if len(run) == 1 and match.end() < len(match.string) else "".join(map(_hcl_unicode, run))
 
 
 def _hcl_unicode(char: str) -> str:
@@ -51,6 +57,19 @@ def dockerfile_string(value: Value) -> str:
 
 def _double_quoted(text: str) -> str:
     return re.sub(r'(["\\$])', r"\\\1", text)
+
+
+def dockerfile_word(value: Value) -> str:
+    """Return one word of an instruction that expands variables: bare where that is safe, else quoted."""
+    bare = all(_SHELL_SAFE.match(part) for part in value if isinstance(part, str))
+    text = dockerfile_string(value)
+    return text[1:-1] if bare else text
+
+
+def mount_option(fields: Iterable[tuple[str, str]]) -> str:
+    """Return the ``--mount`` of a ``RUN``; quoted as a whole where a path holds a space."""
+    text = ",".join(f"{key}={value}" if value else key for key, value in fields)
+    return f'--mount="{text}"' if " " in text else f"--mount={text}"
 
 
 def shell_word(value: Value) -> str:

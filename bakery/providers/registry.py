@@ -11,6 +11,9 @@ from bakery.providers import toolkits as _toolkits
 from bakery.providers.bases.base import Base
 from bakery.providers.toolkits.base import Toolkit
 
+ANY_CUDA = "cuda"
+"""What a recipe writes for whichever toolkit has the CUDA release asked for."""
+
 
 @cache
 def bases() -> dict[str, Base]:

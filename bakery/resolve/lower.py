@@ -13,7 +13,7 @@ from bakery.load import Loaded
 from bakery.names import GROUPS, PLATFORM, CacheBackend, Kind, axis_variable
 from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, Variable
 from bakery.providers.bases.base import Base, Request
-from bakery.providers.registry import bases, toolkits
+from bakery.providers.registry import ANY_CUDA, bases, toolkits
 from bakery.providers.toolkits.base import Toolkit
 from bakery.resolve.matrix import combinations, identifiers
 from bakery.resolve.overrides import Sets, parse
@@ -149,7 +149,7 @@ def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     name = settings.text("builder.toolkit")
     if name == "none":
         return ()
-    chosen = [item for item in toolkits().values() if item.majors] if name == "cuda" else [toolkits()[name]]
+    chosen = [item for item in toolkits().values() if item.majors] if name == ANY_CUDA else [toolkits()[name]]
     versions = [item.value for item in settings.variables if item.name == "CUDA_VERSION"]
     versions += settings.axes.get("cuda", ())
     served = {major for toolkit in chosen for major in toolkit.majors}

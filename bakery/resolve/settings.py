@@ -248,4 +248,6 @@ def _check_values(variables: tuple[VariableSetting, ...]) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(str, value)) + "]"
-    return str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    return "" if value is None else str(value)

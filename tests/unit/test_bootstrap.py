@@ -178,7 +178,9 @@ def test_daemon_keeps_to_its_own_folders(environ: dict[str, str]) -> None:
     assert settings["features"] == {"containerd-snapshotter": True}
 
 
-@pytest.mark.parametrize("content", ["", "not a number", "999999999", str(os.getpid())])
+@pytest.mark.parametrize(
+    "content", ["", "not a number", "999999999", pytest.param(str(os.getpid()), id="a live process")]
+)
 def test_stale_pid_file_is_no_engine(environ: dict[str, str], content: str) -> None:
     where = places(environ)
     where.run.mkdir(parents=True)

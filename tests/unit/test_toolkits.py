@@ -247,3 +247,10 @@ def test_cuda_13_has_one_folder(tmp_path: Path):
         "libcudart_static.a",
     ]
     assert json.loads((tree / "version.json").read_text())["nvvm"]["version"] == "13.0.88"
+
+
+def test_wheels_without_a_part_of_nvcc_are_refused(tmp_path: Path):
+    unpacked = _unpacked(tmp_path / "wheels", "nvidia/cu13/bin/cudafe++", "nvidia/cu13/lib/libcudart.so.13")
+    message = "the wheels of CUDA 13.0.0 lack nvvm/bin/cicc, bin/crt/link.stub: take another release"
+    with pytest.raises(SystemExit, match=message):
+        cuda_tree.main([str(unpacked), str(tmp_path / "cuda"), "13.0.0"])

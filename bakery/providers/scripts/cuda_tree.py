@@ -43,6 +43,13 @@ def link(tree: Path) -> None:
         (tree / "lib64").symlink_to("lib")
 
 
+def missing(tree: Path) -> list[str]:
+    """Return the files that nvcc needs and the wheels lack; the wheels of 13.0.0 lack some."""
+    if not (tree / "bin/cudafe++").exists():
+        return []
+    return [name for name in ("nvvm/bin/cicc", "bin/crt/link.stub") if not (tree / name).exists()]
+
+
 def versions(wheels: Path, release: str) -> dict[str, dict[str, str]]:
     """Return what ``version.json`` says in NVIDIA's own installations: the release and its components."""
     components = {"cuda": {"name": "CUDA SDK", "version": release}}
@@ -60,6 +67,9 @@ def main(arguments: list[str]) -> None:
     wheels, tree = Path(arguments[0]), Path(arguments[1])
     merge(wheels, tree)
     link(tree)
+    lacking = missing(tree)
+    if lacking:
+        raise SystemExit(f"the wheels of CUDA {arguments[2]} lack {', '.join(lacking)}: take another release")
     text = json.dumps(versions(wheels, arguments[2]), indent=2)
     (tree / "version.json").write_text(text + "\n", encoding="utf-8")
     print(text)
