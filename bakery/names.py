@@ -29,6 +29,9 @@ DOCKER_VARIABLE = re.compile(
 )
 """Variables that docker itself obeys: a recipe's variable of that name would change more than the plan."""
 
+CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
+"""Where tools look for a company's CA bundle, in this order."""
+
 
 class Kind(StrEnum):
     """What a target produces."""

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.errors import UsageError
-
-VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
-"""Where tools look for a company's CA bundle, in this order."""
+from bakery.names import CA_VARIABLES
 
 
 def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -21,7 +19,7 @@ def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | Non
         if not _holds_certificates(given):
             raise UsageError(f"--ca-bundle {given}: expected a PEM file with certificates")
         return given.resolve()
-    named = (Path(environ[name]) for name in VARIABLES if environ.get(name))
+    named = (Path(environ[name]) for name in CA_VARIABLES if environ.get(name))
     return next((path.resolve() for path in named if _holds_certificates(path)), None)
 
 

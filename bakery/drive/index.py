@@ -130,9 +130,7 @@ class _Anchors(HTMLParser):
             self.names.append(urllib.parse.unquote(urllib.parse.urlsplit(href).path.rsplit("/", 1)[-1]))
 
 
-def releases(
-    index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S
-) -> list[Version]:
+def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; none when it has no such name.
 
     Args:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 _BRACKET = re.compile(r"\[(?P<head>[^\]]*)\] ?(?P<text>.*)", re.DOTALL)
+_FLAGS = re.compile(r"(?<=^RUN )(?:--\S+\s+)+")
+"""What a step mounts and may reach: in the file, and in nobody's way here."""
+
 _INDEX = re.compile(r"(?P<at>\d+)/(?P<of>\d+)\Z")
 
 
@@ -31,7 +34,7 @@ class Label:
         target: the bake target, empty where the name has none.
         stage: the Dockerfile stage, empty where it has none.
         index: ``3/5``, empty for what is no step.
-        text: the rest, its first line only.
+        text: the rest: its first line, without the flags of RUN.
     """
 
     target: str
@@ -61,4 +64,4 @@ def parse(name: str, targets: Collection[str]) -> Label:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].rstrip()
+    return " ".join(_FLAGS.sub("", text.strip().partition("\n")[0]).split())

@@ -89,13 +89,15 @@ def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
 
 
 def _common(plan: Plan) -> list[str]:
-    secrets = ", ".join(f'{{ type = "file", id = "{id_}", src = {variable} }}' for id_, variable in SECRETS)
+    secrets = [f'{{ type = "file", id = "{id_}", src = {variable} }},' for id_, variable in SECRETS]
     args = aligned((name, hcl_value(value)) for name, value in plan.args.items())
     body = [
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
         *comment("A file that is not named is no secret; steps then use what the image trusts."),
-        f'secret = [for file in [{secrets}] : file if file.src != ""]',
+        "secret = [",
+        *indent(["for file in [", *indent(secrets), '] : file if file.src != ""']),
+        "]",
     ]
     return _block('target "_common"', body)
 
@@ -178,9 +180,7 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     }
     if family.exports == "image":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
-    secrets: list[Json] = [
-        {"id": id_, "src": values[variable]} for id_, variable in SECRETS if values[variable]
-    ]
+    secrets: list[Json] = [{"id": id_, "src": values[variable]} for id_, variable in SECRETS if values[variable]]
     if secrets:
         attributes["secret"] = secrets
     if values["CACHE"] != "none":

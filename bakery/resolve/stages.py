@@ -29,6 +29,7 @@ from bakery.plan import (
 )
 from bakery.providers import scripts
 from bakery.providers.bases.base import Base, Request
+from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.toolkits.base import Toolkit
 from bakery.resolve.settings import Settings
 from bakery.resolve.values import parse, references
@@ -37,10 +38,6 @@ TOOLS = "/opt/bakery"
 VENV = "/opt/venv"
 SCRIPTS = "/usr/local/bin"
 STUBS = "/usr/local/cuda/lib64/stubs"
-
-_PIP_CACHE = Mount("cache", "/root/.cache/pip", id="bakery-pip", sharing="shared")
-NETWORK = (Mount("secret", "", id="ca-bundle"), Mount("secret", "", id="pip-conf"))
-"""What a step that uses the network is given: the company's CA bundle and pip's configuration, if any."""
 
 _PIP = ("pip", "install", "--disable-pip-version-check", "--root-user-action=ignore")
 
@@ -90,7 +87,7 @@ def _words(*words: str) -> tuple[Value, ...]:
 
 
 def _install(*packages: str) -> Run:
-    return Run((Command(_words("net", "install-packages", *packages)),), NETWORK)
+    return Run((Command(_words("net", "install-packages", *packages)),), SECRETS)
 
 
 def _file(name: str, path: str, comment: str, mode: str = "0755") -> File:
@@ -120,7 +117,7 @@ def _base(parts: Parts) -> Stage:
         literal("common"),
         (
             *((_install(*packages),) if packages else ()),
-            Run((Script(f'"$(find-python)" -m venv {TOOLS}'), tools), (*NETWORK, _PIP_CACHE)),
+            Run((Script(f'"$(find-python)" -m venv {TOOLS}'), tools), NETWORK),
             _file("requires.py", f"{TOOLS}/requires.py", "Prints what a project needs to be built.", "0644"),
             _file("finish.py", f"{TOOLS}/finish.py", "Repairs and names the wheel.", "0644"),
             _file("with-ccache", f"{SCRIPTS}/with-ccache", "Runs a command with compilers behind ccache."),
@@ -148,7 +145,7 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         fetch = Command(_words("net", f"{TOOLS}/bin/python", f"{TOOLS}/sdist.py", sdist, "/src"))
         steps = (
             _file("sdist.py", f"{TOOLS}/sdist.py", "Fetches a source archive from the package index.", "0644"),
-            Run((fetch,), NETWORK),
+            Run((fetch,), SECRETS),
         )
         return (
             Stage("fetch", literal("base"), steps),
@@ -184,7 +181,7 @@ def _builder(parts: Parts) -> Stage:
     settings = parts.settings
     packages = settings.texts("builder.system-packages")
     frontend = {"build": "build", "uv": "uv"}[settings.text("wheel.frontend")]
-    listed = (Mount("bind", "/requires.txt", source="/requires.txt", from_="project"), *NETWORK, _PIP_CACHE)
+    listed = (Mount("bind", "/requires.txt", source="/requires.txt", from_="project"), *NETWORK)
     wanted = tuple(parse(item) for item in settings.texts("builder.requirements"))
     install = Command((*_words("net", f"{VENV}/bin/python", "-m", *_PIP, "-r", "/requires.txt", frontend), *wanted))
     steps: tuple[Step, ...] = (
@@ -266,13 +263,13 @@ def _test(parts: Parts) -> tuple[Stage, ...]:
     pip = _words("net", f"{VENV}/bin/python", "-m", *_PIP)
     setup: tuple[Step, ...] = (
         Run((_venv(),)),
-        *((Run((Command((*pip, *wanted)),), (*NETWORK, _PIP_CACHE)),) if wanted else ()),
+        *((Run((Command((*pip, *wanted)),), NETWORK),) if wanted else ()),
     )
     wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe}-wheel")
     install = Script(" ".join(["net", f"{VENV}/bin/python", "-m", *_PIP, "/wheels/*.whl"]))
     checks: tuple[Step, ...] = (
         _file("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
-        Run((install,), (wheel, *NETWORK, _PIP_CACHE)),
+        Run((install,), (wheel, *NETWORK)),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )

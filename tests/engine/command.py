@@ -1,0 +1,122 @@
+"""The whole command, run as a person runs it; and docker beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The repository: its workspace is what the larger tests bake."""
+
+TIMEOUT_S = 900
+
+
+@dataclass(frozen=True)
+class Done:
+    """An ended command.
+
+    Attributes:
+        pid: its process id, which is part of the name of its run folder.
+        seconds: what it took.
+    """
+
+    folder: Path
+    pid: int
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def wheels(self) -> list[Path]:
+        """The wheels that it printed, one a line."""
+        return [self.folder / line for line in self.out.splitlines() if line.endswith(".whl")]
+
+    @property
+    def runs(self) -> list[Path]:
+        """The folders of its runs, one for each recipe, oldest first."""
+        found = (self.folder / ".bakery" / "runs").glob(f"*-{self.pid}*")
+        return sorted(found, key=lambda path: path.stat().st_mtime)
+
+    def results(self, run: int = -1) -> dict[str, dict[str, object]]:
+        """Return what the report of a run says of each target."""
+        report = json.loads((self.runs[run] / "report.json").read_text())
+        return {target["name"]: target for target in report["targets"]}
+
+    def log(self, target: str) -> str:
+        """Return the log of a target of the last run."""
+        return (self.runs[-1] / "logs" / f"{target}.log").read_text()
+
+
+def start(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start ``python -m bakery`` in a folder, in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "bakery", *words],
+        cwd=folder,
+        env={**os.environ, "BAKERY_PROGRESS": "plain", "COLUMNS": "200", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(child: subprocess.Popen[str], folder: Path, began: float, timeout_s: float = TIMEOUT_S) -> Done:
+    """Wait for a started command."""
+    try:
+        out, err = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        child.terminate()
+        out, err = child.communicate(timeout=60)
+        raise AssertionError(f"not done within {timeout_s:g} s\n{err[-4000:]}") from None
+    done = Done(folder, child.pid, child.returncode, out, err, time.monotonic() - began)
+    assert "Traceback (most recent call last)" not in err, err
+    return done
+
+
+def bakery(
+    folder: Path,
+    *words: str,
+    code: int = 0,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Done:
+    """Run ``python -m bakery`` in a folder; it must end with ``code`` and without a traceback."""
+    began = time.monotonic()
+    done = finish(start(folder, *words, environment=environment), folder, began, timeout_s)
+    assert done.code == code, f"exit code {done.code}, not {code}\n{done.err[-6000:]}"
+    return done
+
+
+def shell(environment: Mapping[str, str], *words: str, cwd: Path | None = None, timeout_s: float = TIMEOUT_S) -> str:
+    """Run another program, which must succeed; return what it prints."""
+    done = subprocess.run(
+        words,
+        env=environment,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return name → sha256 of all wheels below a folder."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*.whl"))}
+
+
+def states(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return name → (time of the last change, inode) of what is in a folder: equal when nothing was touched."""
+    return {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in sorted(folder.iterdir())}

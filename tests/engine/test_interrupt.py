@@ -1,0 +1,104 @@
+"""Ctrl-C and SIGTERM in the middle of a compile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import Done, bakery, finish, start, states
+from projects import SOURCE, extension
+
+pytestmark = pytest.mark.engine
+
+PATIENCE_S = 15
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a project whose compile step sleeps as long as a file ``sleep`` is beside its source."""
+    project = tmp_path / "project"
+    # The number tells this test's sleep from any other's.
+    setup = (
+        "import pathlib, subprocess\n"
+        "if pathlib.Path('sleep').exists():\n"
+        f"    print('now sleeping', flush=True)\n    subprocess.run(['sleep', '{nap()}'], check=True)\n"
+    )
+    extension(project, 'name = "tiny"\n', SOURCE, setup=setup)
+    (project / "sleep").touch()
+    (project / "dist").mkdir()
+    (project / "dist" / "earlier-1.0-py3-none-any.whl").write_bytes(b"earlier")
+    return project
+
+
+def nap() -> str:
+    """Return seconds that no other process sleeps."""
+    return f"86400.{os.getpid()}"
+
+
+def command_lines() -> list[str]:
+    """Return the command lines of all processes; those in containers are among them."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:  # it is gone
+            continue
+    return lines
+
+
+def left(folder: Path) -> list[str]:
+    """Return what still runs of a bake in a folder."""
+    return [line for line in command_lines() if str(folder) in line or f"sleep {nap()}" in line]
+
+
+def wait_for(what: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something is so; say whether it came to it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.1)
+    return what()
+
+
+def interrupted(folder: Path, *signals: signal.Signals) -> Done:
+    """Bake until the compile step sleeps, send signals half a second apart, and wait for the end."""
+    child = start(folder, "wheel")
+    sleeping = wait_for(lambda: any(f"sleep {nap()}" in line for line in command_lines()), 300)
+    if not sleeping:
+        child.terminate()
+    began = time.monotonic()
+    for number, sent in enumerate(signals):
+        time.sleep(0.5 if number else 0)
+        child.send_signal(sent)
+    done = finish(child, folder, began, 60)
+    assert sleeping, done.err
+    return done
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        pytest.param((signal.SIGINT,), id="ctrl-c"),
+        pytest.param((signal.SIGTERM,), id="sigterm"),
+        pytest.param((signal.SIGINT, signal.SIGINT), id="ctrl-c-twice"),
+    ],
+)
+def test_signal_ends_the_build_and_leaves_dist_as_it_was(folder: Path, signals: tuple[signal.Signals, ...]) -> None:
+    before = states(folder / "dist")
+    done = interrupted(folder, *signals)
+    assert done.code == 130, done.err
+    assert done.seconds < PATIENCE_S
+    assert f"interrupted: interrupted by {signals[0].name}" in done.err
+    assert states(folder / "dist") == before
+    assert done.wheels == []
+    # The engine needs a moment to end what ran in the container.
+    assert wait_for(lambda: not left(folder), 10), left(folder)
+    (folder / "sleep").unlink()
+    again = bakery(folder, "wheel")
+    assert len(again.wheels) == 1
+    assert len(states(folder / "dist")) == 2
