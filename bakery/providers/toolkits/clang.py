@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bakery.plan import Arg, Env, File, Run, Stage, literal
 from bakery.providers import scripts
+from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.toolkits import base
 
 MAJOR = 12
@@ -25,7 +26,7 @@ _TOOLCHAIN = f"{base.HOME}/clang-cuda.cmake"
 
 
 def _stages() -> tuple[Stage, ...]:
-    compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=base.NETWORK[:2])
+    compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=SECRETS)
     install = Run(
         (
             *base.install_tree("nvcc", "cudart", "cccl", "curand"),
@@ -35,7 +36,7 @@ def _stages() -> tuple[Stage, ...]:
             base.run_python("libcuda_stub.py", base.HOME, f"{base.HOME}/bin/clang++"),
             base.LOADER,
         ),
-        mounts=base.NETWORK,
+        mounts=NETWORK,
     )
     steps = (
         base.program("clang-for-cuda"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bakery.plan import Arg, Env, Run, Stage
+from bakery.providers.network import NETWORK
 from bakery.providers.toolkits import base
 
 MAJOR = 13
@@ -15,7 +16,7 @@ def _stages() -> tuple[Stage, ...]:
             base.run_python("libcuda_stub.py", base.HOME, "cc"),
             base.LOADER,
         ),
-        mounts=base.NETWORK,
+        mounts=NETWORK,
     )
     steps = (Arg(base.VERSION.name), install, Env(base.environment("nvcc")))
     return (base.common_stage(), base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
