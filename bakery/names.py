@@ -12,7 +12,7 @@ from enum import StrEnum
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 """A recipe variable: also a Dockerfile ARG, a bake variable and a shell variable."""
 
-RECIPE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\Z")
+RECIPE = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?\Z")
 """A recipe name: also a file name and the prefix of Dockerfile stages."""
 
 AXIS = re.compile(r"[a-z][a-z0-9-]*\Z")
@@ -99,7 +99,7 @@ def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
     if axis == "python":
         return python_tag(value)
     parts = value.split(".")
-    is_version = all(part.isdigit() for part in parts)
+    is_version = all(part.isascii() and part.isdigit() for part in parts)
     if is_version:
         text = "".join(parts[:2] if short else parts)
     else:

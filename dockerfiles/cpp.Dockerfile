@@ -301,13 +301,12 @@ def relabel(root: str, label: str) -> None:
             text = stream.read()
     except (OSError, ValueError) as error:
         sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
-    head, blank, body = re.match(r"(.*?)(\r?\n\r?\n|\Z)(.*)", text, re.DOTALL).groups()
     line = "Version: " + public + "+" + label
-    head, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, head, count=1)
+    text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
     if not count:
         sys.exit("finish: the wheel's METADATA has no Version")
     with open(path, "w", encoding="utf-8", newline="") as stream:
-        stream.write(head + blank + body)
+        stream.write(text)
     renamed = name + "-" + public + "+" + label.replace("-", "_")
     os.rename(info, os.path.join(root, renamed + ".dist-info"))
     data = os.path.join(root, name + "-" + version + ".data")

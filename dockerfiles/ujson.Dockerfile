@@ -301,13 +301,12 @@ def relabel(root: str, label: str) -> None:
             text = stream.read()
     except (OSError, ValueError) as error:
         sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
-    head, blank, body = re.match(r"(.*?)(\r?\n\r?\n|\Z)(.*)", text, re.DOTALL).groups()
     line = "Version: " + public + "+" + label
-    head, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, head, count=1)
+    text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
     if not count:
         sys.exit("finish: the wheel's METADATA has no Version")
     with open(path, "w", encoding="utf-8", newline="") as stream:
-        stream.write(head + blank + body)
+        stream.write(text)
     renamed = name + "-" + public + "+" + label.replace("-", "_")
     os.rename(info, os.path.join(root, renamed + ".dist-info"))
     data = os.path.join(root, name + "-" + version + ".data")
@@ -549,7 +548,8 @@ def unpack(archive: str, folder: str) -> None:
             else:
                 unpack_tar(stream, folder)
     except DAMAGES as error:
-        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + str(error))
+        said = str(error).partition("\n")[0].rstrip(":")
+        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + said)
 
 
 def unpack_zip(stream: IO[bytes], folder: str) -> None:
@@ -597,10 +597,9 @@ def main() -> None:
         unpacked = os.path.join(scratch, "unpacked")
         unpack(archive, unpacked)
         entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
+        root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
         try:
-            shutil.copytree(
-                os.path.join(unpacked, *entries[:1]) if len(entries) == 1 else unpacked, sys.argv[2], symlinks=True
-            )
+            shutil.copytree(root, sys.argv[2], symlinks=True)
         except OSError as error:
             sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
     print("unpacked " + entry.filename + " sha256:" + sha256)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -51,5 +53,9 @@ app.add_typer(engine.app, name="engine")
 
 def main() -> None:
     """Run the command; every failure ends in text and an exit code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows no "✓" shows another character; it is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     with failures():
         app()

@@ -14,6 +14,8 @@ from bakery.errors import EngineError
 def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
     """Look at what baking needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
 
+    Exits with 6 if anything keeps wheels from being baked here, and with 0 otherwise.
+
     [dim]bakery doctor[/dim]
     """
     from bakery.cli.trust import find_ca_bundle

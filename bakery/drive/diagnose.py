@@ -164,10 +164,14 @@ def _start(future: Future[_T], work: Callable[[], _T]) -> Future[_T]:
 
 def _look(name: str, facts: _Facts) -> Diagnosis:
     try:
-        return Diagnosis(name, *CHECKS[name](facts))
-    except EngineError:
-        # Checks that need the engine; the first one says what is wrong with it.
-        return Diagnosis(name, State.SKIP, "needs an engine")
+        state, found, advice = CHECKS[name](facts)
+    except EngineError as error:
+        if facts.engine.done() and facts.engine.exception():
+            # The first check says what is wrong with it.
+            return Diagnosis(name, State.SKIP, "needs an engine")
+        state, found, advice = State.WARN, "; ".join((error.message, *error.details)), error.hint
+    # What others say may have several lines.
+    return Diagnosis(name, state, " ".join(found.split()), advice)
 
 
 def _result(facts: _Facts, name: str, future: Future[Diagnosis]) -> Diagnosis:
@@ -296,8 +300,10 @@ def _docker(client: Mapping[str, str], words: Sequence[str], timeout_s: float = 
     """
     try:
         return _run(["docker", *words], client, timeout_s)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EngineError(f"docker {words[0]} does not answer: {error}") from error
+    except subprocess.CalledProcessError as error:
+        raise EngineError(f"`docker {' '.join(words[:2])}` failed", details=str(error.stderr).splitlines()) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"`docker {' '.join(words[:2])}` does not answer") from error
 
 
 def _run(command: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> str:
@@ -389,7 +395,7 @@ def _certificates(facts: _Facts) -> _Answer:
         text = bundle.read_text(encoding="utf-8", errors="replace")
         ssl.create_default_context(cafile=str(bundle))
     except (OSError, ssl.SSLError) as error:
-        return State.FAIL, f"{where}: {error}", "give a PEM file with certificates as --ca-bundle FILE"
+        return State.FAIL, f"{where}: cannot be read ({error})", "give a PEM file with certificates as --ca-bundle FILE"
     return State.OK, f"{where}: {text.count('-----BEGIN CERTIFICATE-----')} certificates", ""
 
 

@@ -124,7 +124,11 @@ def _client(env: Mapping[str, str], arguments: Sequence[str], timeout_s: float) 
             check=False,
             timeout=timeout_s,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except FileNotFoundError as error:
+        raise _Refused("there is no docker on PATH") from error
+    except subprocess.TimeoutExpired as error:
+        raise _Refused(f"no answer within {timeout_s:g} s") from error
+    except OSError as error:
         raise _Refused(str(error)) from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no reason given"]

@@ -46,17 +46,25 @@ def overridden(attributes: Attributes, name: str, overrides: Sequence[Override])
             result[head] = {**(before if isinstance(before, dict) else {}), sub: last.value}
         else:
             result[head] = last.value == "true" if head in _FLAGS else last.value
-    return result
+    return _without_empty(result)
 
 
 def _items(key: str, text: str) -> list[Json]:
     """Return the entries of one list override; caches are written as CSV, or as plain references of images."""
-    if key == "tags":
-        return [text]
+    if not text or key == "tags":
+        return [text] if text else []
     fields = next(csv.reader([text], strict=True), [])
     if not any("=" in field for field in fields):
         return [{"type": "registry", "ref": field} for field in fields]
     return [{name.strip().lower(): value for name, _, value in (field.partition("=") for field in fields)}]
+
+
+def _without_empty(attributes: Attributes) -> Attributes:
+    """Leave out what buildx leaves out: empty lists, and contexts that an empty value removes."""
+    contexts = attributes.get("contexts")
+    if isinstance(contexts, dict):
+        attributes["contexts"] = {name: value for name, value in contexts.items() if value}
+    return {key: value for key, value in attributes.items() if value not in ([], {})}
 
 
 def _distinct(items: Sequence[Json]) -> list[Json]:

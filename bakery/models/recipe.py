@@ -51,5 +51,5 @@ class Recipe(Model):
     @classmethod
     def _recipe_name(cls, value: str) -> str:
         if not names.RECIPE.match(value) or len(value) > 64:
-            raise ValueError("expected lower-case letters, digits and dashes, such as 'my-kernels'")
+            raise ValueError("expected a letter, then lower-case letters, digits and dashes, such as 'my-kernels'")
         return value

@@ -150,17 +150,6 @@ def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     if name == "none":
         return ()
     chosen = [item for item in toolkits().values() if item.majors] if name == ANY_CUDA else [toolkits()[name]]
-    versions = [item.value for item in settings.variables if item.name == "CUDA_VERSION"]
-    versions += settings.axes.get("cuda", ())
-    served = {major for toolkit in chosen for major in toolkit.majors}
-    for version in versions:
-        major = version.split(".")[0]
-        if not major.isdigit() or int(major) not in served:
-            raise PlanError(
-                f"toolkit {name!r} has no CUDA {version}",
-                hint=f"it has the releases {', '.join(f'{item}.x' for item in sorted(served))}; "
-                'an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "none"',
-            )
     return tuple(sorted(chosen, key=lambda item: item.majors))
 
 
@@ -205,8 +194,9 @@ def _needs(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> tuple[
     if sdist:
         name, version = sdist.split("==")
         needs.append(Need(name, version, True, "the project's source"))
+    major = _cuda_major(settings, chosen, cuda) if chosen else 0
     for toolkit in chosen:
-        if int(cuda.split(".", maxsplit=1)[0]) in toolkit.majors:
+        if major in toolkit.majors:
             others = tuple(
                 f"{item.name} (CUDA {'/'.join(map(str, item.majors))})"
                 for item in toolkits().values()
@@ -214,6 +204,18 @@ def _needs(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> tuple[
             )
             needs.append(Need(toolkit.index_name, cuda, False, f"CUDA {cuda} (toolkit {toolkit.name!r})", others))
     return tuple(needs)
+
+
+def _cuda_major(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> int:
+    served = sorted(major for toolkit in chosen for major in toolkit.majors)
+    major = next((item for item in served if cuda.split(".", maxsplit=1)[0] == str(item)), None)
+    if major is None:
+        raise PlanError(
+            f"toolkit {settings.text('builder.toolkit')!r} has no CUDA {cuda}",
+            hint=f"it has the releases {', '.join(f'{item}.x' for item in served)}; "
+            'an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "none"',
+        )
+    return major
 
 
 def _apply(overrides: Sequence[Override], cells: tuple[Cell, ...]) -> tuple[tuple[Cell, ...], tuple[Override, ...]]:
@@ -241,13 +243,14 @@ def _apply(overrides: Sequence[Override], cells: tuple[Cell, ...]) -> tuple[tupl
                 hint="write '*.platform=…', and choose cells with --only",
             )
         else:
-            pattern = f"{override.pattern}-*" if override.pattern in set(Kind) else override.pattern
-            remaining.append(Override(pattern, override.key, override.append, override.value))
+            kinds = GROUPS.get(override.pattern)
+            patterns = [f"{kind}-*" for kind in kinds] if kinds else [override.pattern]
+            remaining += [Override(item, override.key, override.append, override.value) for item in patterns]
     return cells, tuple(remaining)
 
 
 def _selects(pattern: str, cell: Cell) -> bool:
-    return any(pattern == kind or fnmatch.fnmatchcase(f"{kind}-{cell.id}", pattern) for kind in Kind)
+    return pattern in GROUPS or any(fnmatch.fnmatchcase(f"{kind}-{cell.id}", pattern) for kind in Kind)
 
 
 def _no_match(pattern: str, cells: Sequence[Cell]) -> str:

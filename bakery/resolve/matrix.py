@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bakery.errors import PlanError
-from bakery.names import axis_tag, platform_tag
+from bakery.names import MACHINES, PYTHON, axis_tag, platform_tag
+
+LONGEST = 120
+"""Characters of an id: with its kind before it, it must fit into an image's tag (128)."""
 
 
 def combinations(
@@ -19,7 +22,7 @@ def combinations(
     """Return each cell's axes: the product, less ``exclude``, plus ``include``; no cell twice.
 
     Raises:
-        PlanError: nothing is left.
+        PlanError: nothing is left, or a value is none that its axis can have.
     """
     names = tuple(axes)
     cells = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values())]
@@ -31,7 +34,20 @@ def combinations(
         cells = [dict(key) for key in dict.fromkeys(tuple(cell.items()) for cell in cells)]
     if not cells:
         raise PlanError("the matrix has no cell left", hint="an entry of matrix.exclude matches every combination")
+    _check(cells)
     return cells
+
+
+def _check(cells: Sequence[Mapping[str, str]]) -> None:
+    """Check what the models cannot see: values of ``include``, of the environment and of the command line."""
+    for axis in cells[0]:
+        for value in {cell[axis] for cell in cells}:
+            if axis == "python" and not PYTHON.match(value):
+                raise PlanError(f"{value!r} is no Python version", hint="write it as '3.12' or '3.13t'")
+            if axis == "platform" and value not in MACHINES:
+                raise PlanError(f"{value!r} is no platform", hint=f"expected {' or '.join(MACHINES)}")
+            if any(ord(char) < 32 or ord(char) == 127 for char in value):
+                raise PlanError(f"axis {axis}: expected one line without control characters, got {value!r}")
 
 
 def _matches(rule: Mapping[str, str], cell: Mapping[str, str]) -> bool:
@@ -42,7 +58,7 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
     """Return each cell's id: the Python, then every other axis that varies.
 
     Raises:
-        PlanError: two values of an axis read the same in an id.
+        PlanError: two values of an axis read the same in an id, or an id is too long for a name.
     """
     axes = list(cells[0])
     tags: dict[str, dict[str, str]] = {}
@@ -56,6 +72,12 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
         raise PlanError(
             f"two cells have the same id: {', '.join(twice[:5])}",
             hint="values of an axis must differ in their letters and digits",
+        )
+    longest = max(names, key=len)
+    if len(longest) > LONGEST:
+        raise PlanError(
+            f"the id of a cell has {len(longest)} characters, and {LONGEST} fit into names: {longest[:60]}…",
+            hint="shorten the values of the axes",
         )
     return names
 

@@ -34,6 +34,7 @@ _REFUSED = {
     "secrets": "not supported yet; a CA bundle is handed in with --ca-bundle",
     "ssh": "not supported yet",
 }
+_SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
 _ALIASES = {"platforms": "platform"}
 
 
@@ -106,6 +107,8 @@ def _override(left: str, value: str) -> Override:
     if key in _SCALARS:
         if append:
             raise ValueError(f"{key} takes = and not +=")
+        if key == "shm-size" and not _SIZE.match(value):
+            raise ValueError(f"{key} is a number of bytes, such as 64m")
         if key != "shm-size" and value not in ("true", "false"):
             raise ValueError(f"{key} is true or false")
         return Override(pattern, key, False, value)

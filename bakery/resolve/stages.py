@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bakery.errors import PlanError
 from bakery.plan import (
     Add,
     Arg,
@@ -38,6 +39,8 @@ TOOLS = "/opt/bakery"
 VENV = "/opt/venv"
 SCRIPTS = "/usr/local/bin"
 STUBS = "/usr/local/cuda/lib64/stubs"
+
+_SPECIAL = frozenset("*?[]\\$\"',")
 
 _PIP = ("pip", "install", "--disable-pip-version-check", "--root-user-action=ignore")
 
@@ -162,9 +165,19 @@ def _mounted(parts: Parts, *, writable: bool) -> Mount:
 
 
 def folder(parts: Parts) -> str:
-    """Return the source's folder in the build context."""
+    """Return the source's folder in the build context.
+
+    Raises:
+        PlanError: mounts and ``COPY`` would read its name as a pattern, a list or a variable.
+    """
     pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
-    return "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
+    path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
+    special = sorted(set(path) & _SPECIAL)
+    if special:
+        raise PlanError(
+            f"source folder {path!r}: Dockerfiles cannot name {' '.join(special)}", hint="rename the folder"
+        )
+    return path
 
 
 def _project(parts: Parts) -> Stage:
@@ -302,7 +315,10 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     files = settings.texts("test.files")
     copies = tuple(Command(_words("cp", "-r", f"/src/{item}", "/work/")) for item in files)
     run = Command(_words("sh", "-c", command))
+    # The shell itself replaces ${NAME} here; all that it needs is the variable.
+    declared = tuple(Arg(name) for name in references((Run((Script(command),)),)))
     return (
+        *declared,
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         Workdir("/work"),
         Run((*copies, run), (_mounted(parts, writable=False),) if files else (), network=False),

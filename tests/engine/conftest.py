@@ -55,11 +55,20 @@ def ca_bundle() -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def manylinux_image(engine_environment: Mapping[str, str]) -> Iterator[str]:
-    """Give the name of a local image for amd64 in manylinux layout."""
+def debian(engine_environment: Mapping[str, str]) -> str:
+    """Give the name of a Debian image that the engine has."""
+    return rootfs.ensure_debian(engine_environment, "bookworm", "amd64", "debian:bookworm-slim", print).name
+
+
+@pytest.fixture(scope="session")
+def manylinux_image(debian: str, engine_environment: Mapping[str, str]) -> Iterator[str]:
+    """Give the name of a local image in manylinux layout.
+
+    It has no index, only a manifest: the kind of image that BuildKit takes for any platform that is asked for.
+    """
     name = f"bakery-test/pypa/manylinux_2_36_x86_64:{os.getpid()}"
-    rootfs.ensure_debian(engine_environment, "bookworm", "amd64", "debian:bookworm-slim", print)
     folder = Path(__file__).parent
-    shell(engine_environment, "docker", "build", "--tag", name, "-f", f"{folder}/manylinux.Dockerfile", str(folder))
+    build = ("docker", "build", "--provenance=false", "--tag", name, "-f", f"{folder}/manylinux.Dockerfile")
+    shell(engine_environment, *build, str(folder))
     yield name
     shell(engine_environment, "docker", "rmi", "--force", name)

@@ -6,6 +6,7 @@ import base64
 import email.message
 import io
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -13,14 +14,15 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
-from conftest import Golden
 from packaging.version import Version
+from pip._internal import configuration
 
 from bakery.drive import index
 from bakery.drive.index import REMEMBER_S, Index
 from bakery.errors import UnavailableError
 from bakery.plan import Need
 
+Golden = Callable[[Path, str], None]
 DATA = Path(__file__).parent / "data" / "index"
 PLACE = Index("https://index.test/simple", {})
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -215,34 +217,29 @@ Settings = Callable[..., Index]
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Return what `configured` makes of the text of a user's and of a chosen configuration, and of variables."""
+    """Return what `configured` makes of the machine's, the user's and a chosen file, and of variables."""
+    names = {"global": tmp_path / "machine.conf", "user": tmp_path / "user.conf"}
+    kinds = configuration.get_configuration_files()
+    files = {kind: [str(names[str(kind)])] if str(kind) in names else [] for kind in kinds}
+    monkeypatch.setattr(configuration, "get_configuration_files", lambda: files)
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
 
-    def read(user: str = "", chosen: str = "", **variables: str) -> Index:
-        (tmp_path / "pip").mkdir()
-        (tmp_path / "pip" / "pip.conf").write_text(user)
-        (tmp_path / "chosen.conf").write_text(chosen)
+    def read(*, machine: str = "", user: str = "", chosen: str | None = None, **variables: str) -> Index:
+        names["global"].write_text(machine)
+        names["user"].write_text(user)
+        if chosen is not None:
+            (tmp_path / "chosen.conf").write_text(chosen)
+            monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "chosen.conf"))
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return index.configured()
 
-    import os
-
-    from pip._internal import configuration
-
-    for name in os.environ:
-        if name.startswith("PIP_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "chosen.conf"))
-    monkeypatch.setattr(
-        configuration,
-        "get_configuration_files",
-        lambda: {
-            configuration.kinds.GLOBAL: [],
-            configuration.kinds.SITE: [],
-            configuration.kinds.USER: [str(tmp_path / "pip" / "pip.conf")],
-        },
-    )
     return read
+
+
+def at(name: str, section: str = "global") -> str:
+    return f"[{section}]\nindex-url = https://{name}.test/simple\n"
 
 
 def test_without_settings_pip_has_a_default(settings: Settings) -> None:
@@ -252,32 +249,31 @@ def test_without_settings_pip_has_a_default(settings: Settings) -> None:
     assert found.pip_conf() == ""
 
 
-def test_a_chosen_file_beats_the_users(settings: Settings) -> None:
-    user = "[global]\nindex-url = https://user.test/simple\nretries = 1\n"
-    found = settings(user, "[global]\nindex-url = https://chosen.test/simple\n")
-    assert found.settings == {"index-url": "https://chosen.test/simple", "retries": "1"}
+def test_the_user_beats_the_machine(settings: Settings) -> None:
+    found = settings(machine=at("machine") + "retries = 1\n", user=at("user"))
+    assert found.settings == {"index-url": "https://user.test/simple", "retries": "1"}
+
+
+def test_a_chosen_file_beats_the_machine_and_replaces_the_users(settings: Settings) -> None:
+    found = settings(machine=at("machine"), user=at("user") + "retries = 1\n", chosen=at("chosen"))
+    assert found.settings == {"index-url": "https://chosen.test/simple"}
 
 
 def test_the_environment_beats_every_file(settings: Settings) -> None:
-    text = "[install]\nindex-url = https://install.test/simple\n"
-    assert settings(text, text, PIP_INDEX_URL="https://env.test/simple").url == "https://env.test/simple"
+    files = {"machine": at("machine"), "user": at("user", "install"), "chosen": at("chosen", "install")}
+    assert settings(**files, PIP_INDEX_URL="https://env.test/simple").url == "https://env.test/simple"
 
 
 def test_an_empty_variable_says_nothing(settings: Settings) -> None:
-    text = "[global]\nindex-url = https://chosen.test/simple\n"
-    assert settings(chosen=text, PIP_INDEX_URL="").url == "https://chosen.test/simple"
+    assert settings(user=at("user"), PIP_INDEX_URL="").url == "https://user.test/simple"
 
 
 def test_the_section_of_install_beats_global_in_a_later_file(settings: Settings) -> None:
-    found = settings(
-        "[install]\nindex-url = https://install.test/simple\n", "[global]\nindex-url = https://global.test/simple\n"
-    )
-    assert found.url == "https://install.test/simple"
+    assert settings(machine=at("machine", "install"), chosen=at("chosen")).url == "https://machine.test/simple"
 
 
 def test_sections_of_other_commands_do_not_count(settings: Settings) -> None:
-    text = "[global]\nindex-url = https://global.test/simple\n[search]\nindex-url = https://search.test\n"
-    assert settings(chosen=text).url == "https://global.test/simple"
+    assert settings(user=at("user") + at("search", "search")).url == "https://user.test/simple"
 
 
 def test_pip_before_25_gave_its_values_without_files() -> None:
@@ -308,5 +304,5 @@ def test_folders_of_this_machine_are_left_out(settings: Settings) -> None:
 
 def test_a_broken_configuration_is_no_traceback(settings: Settings) -> None:
     with pytest.raises(UnavailableError, match="pip's configuration cannot be read") as caught:
-        settings(chosen="index-url = before any section\n")
-    assert "chosen.conf" in caught.value.details[0]
+        settings(user="index-url = before any section\n")
+    assert "user.conf" in caught.value.details[0]

@@ -194,7 +194,8 @@ def unpack(archive: str, folder: str) -> None:
             else:
                 unpack_tar(stream, folder)
     except DAMAGES as error:
-        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + str(error))
+        said = str(error).partition("\n")[0].rstrip(":")
+        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + said)
 
 
 def unpack_zip(stream: IO[bytes], folder: str) -> None:
@@ -242,10 +243,9 @@ def main() -> None:
         unpacked = os.path.join(scratch, "unpacked")
         unpack(archive, unpacked)
         entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
+        root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
         try:
-            shutil.copytree(
-                os.path.join(unpacked, *entries[:1]) if len(entries) == 1 else unpacked, sys.argv[2], symlinks=True
-            )
+            shutil.copytree(root, sys.argv[2], symlinks=True)
         except OSError as error:
             sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
     print("unpacked " + entry.filename + " sha256:" + sha256)

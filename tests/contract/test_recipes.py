@@ -1,0 +1,134 @@
+"""buildx reads of every recipe's files what the plan says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from buildx import Buildx
+
+from bakery.emit.bakefile import bakefile
+from bakery.emit.dockerfile import dockerfile
+from bakery.load import load, shipped
+from bakery.plan import Plan
+from bakery.resolve.lower import resolve
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = [*shipped(), *(str(file.parent.relative_to(ROOT)) for file in sorted(ROOT.glob("examples/*/bakery.toml")))]
+GOLDEN = sorted(ROOT.glob("tests/golden/recipes/*.toml"))
+
+SETS = (
+    "*.tags=team/app:1",
+    "dev.tags+=team/app:2",
+    "wheel.cache-from=team/cache:a",
+    "wheel.cache-from+=type=local,src=a",
+    "test-*.cache-to=type=registry,ref=team/cache,mode=min",
+    "*.labels.org.example.note=${A} %{if} $$ \"q\" 'r'",
+    "full.contexts.base=docker-image://debian",
+    "*.extra-hosts.db=10.0.0.1",
+    "dev.no-cache=true",
+    "*.pull=false",
+    "test.shm-size=64m",
+    "wheel.args.EXTRA=$x ${y}",
+    "*-cp311.args.PIP_OPTION=a=b.c",
+)
+VARIABLES = {
+    "none": {},
+    "gha": {"CACHE": "gha"},
+    "registry": {"CACHE": "registry", "CACHE_REF": 'registry.example/team/cache,"x"'},
+    "local": {"CACHE": "local", "CACHE_DIR": 'a,b "c"', "DEST": 'out,"put ${x}'},
+}
+
+
+def plan_of(name: str, *sets: str) -> Plan:
+    (item,) = load(name, ROOT)
+    return resolve(item, sets)
+
+
+@pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
+@pytest.mark.parametrize("name", RECIPES)
+def test_print_says_what_the_plan_says(buildx: Buildx, name: str, variables: dict[str, str]) -> None:
+    buildx.assert_prints(plan_of(name), variables=variables)
+
+
+@pytest.mark.parametrize("group", ["default", "wheel", "test", "dev", "full"])
+def test_one_group(buildx: Buildx, group: str) -> None:
+    buildx.assert_prints(plan_of("ujson"), groups=[group])
+
+
+@pytest.mark.parametrize("file_name", ["ca.pem", 'a,b "c" ${x}.pem'])
+def test_secrets_exist_when_their_files_are_named(buildx: Buildx, tmp_path: Path, file_name: str) -> None:
+    file = tmp_path / file_name
+    file.write_text("")
+    buildx.assert_prints(plan_of("ujson"), variables={"CA_BUNDLE": str(file), "PIP_CONF": str(file)})
+
+
+def test_a_variable_of_the_environment(buildx: Buildx) -> None:
+    buildx.assert_prints(plan_of("examples/cuda"), variables={"CUDA_VERSION": "12.8.0", "CUDA_ARCHS": "90;$x"})
+
+
+@pytest.mark.parametrize("cache", ["none", "local"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_overrides(buildx: Buildx, name: str, cache: str) -> None:
+    buildx.assert_prints(plan_of(name, *SETS), variables={"CACHE": cache})
+
+
+@pytest.mark.parametrize("last", ["=", "+="])
+@pytest.mark.parametrize("pattern", ["*", "wheel-*", "wheel-cp31[1]", "[_w]*"])
+@pytest.mark.parametrize("key", ["tags", "cache-from", "cache-to"])
+def test_the_last_operator_governs_a_list(buildx: Buildx, key: str, pattern: str, last: str) -> None:
+    sets = (f"{pattern}.{key}+=team/app:a", f"{pattern}.{key}{last}team/app:b", f"{pattern}.{key}{last}team/app:a")
+    buildx.assert_prints(plan_of("ujson", *sets), variables={"CACHE": "local"})
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ("CUDA_VERSION=12.8.0",),
+        ("*.args.CUDA_VERSION=12.8.0", "*.platforms=linux/arm64"),
+        ("PYTHON_VERSION=3.14", "*.platform+=linux/arm64", "CACHE=registry", "CACHE_REF=a/b"),
+    ],
+)
+def test_what_the_plan_takes_over(buildx: Buildx, sets: tuple[str, ...]) -> None:
+    plan = plan_of("examples/cuda", *sets)
+    assert plan.overrides == ()
+    buildx.assert_prints(plan)
+
+
+@pytest.mark.parametrize("name", [*RECIPES, *map(str, GOLDEN)])
+def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
+    plan = plan_of(name)
+    text = dockerfile(plan)
+    targets = buildx.frontend(text, "targets")["targets"]
+    assert [target["name"] for target in targets] == [stage.name for stage in plan.stages]
+    found = buildx.frontend(text, "check", plan.family(plan.families[0].kind).stage)
+    assert not found["warnings"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_check_through_bake(buildx: Buildx, name: str) -> None:
+    plan = plan_of(name)
+    for path, text in ((plan.dockerfile, dockerfile(plan)), (plan.bakefile, bakefile(plan))):
+        file = buildx.folder / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    done = buildx.call("bake", "-f", plan.bakefile, "--call=check", "full", "dev")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no warnings found" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "message"),
+    [
+        ("examples/cuda", {"CUDA_VERSION": "12.8"}, "CUDA_VERSION: expected a CUDA release in three parts, such as"),
+        ("examples/cuda", {"CUDA_VERSION": "12.8.0\n"}, "CUDA_VERSION: expected a CUDA release in three parts"),
+        ("ujson", {"CACHE": "s3"}, "CACHE: expected one of none, gha, registry, local"),
+        ("ujson", {"SOURCE_DATE_EPOCH": "now"}, "SOURCE_DATE_EPOCH: expected seconds since 1970"),
+    ],
+)
+def test_validation_refuses(buildx: Buildx, name: str, variables: dict[str, str], message: str) -> None:
+    file = buildx.folder / "refused.hcl"
+    file.write_text(bakefile(plan_of(name)), encoding="utf-8")
+    done = buildx.call("bake", "-f", file.name, "--print", "wheel", variables=variables)
+    assert done.returncode != 0
+    assert message in " ".join(done.stderr.split())

@@ -1,0 +1,119 @@
+"""The shell programs that run inside images: a POSIX shell can read them, and they do what they say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bakery.providers.scripts import requires
+
+FOLDER = Path(requires.__file__).parent
+SHELL = sorted(path for path in FOLDER.iterdir() if path.is_file() and path.read_bytes().startswith(b"#!/bin/sh\n"))
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="they run on Linux")
+
+
+def run(name: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], **environment}
+    return subprocess.run(["sh", str(FOLDER / name), *words], env=env, capture_output=True, text=True, check=False)
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_all_are_known() -> None:
+    assert {"find-python", "install-packages", "net", "pip-target", "with-ccache"} <= {path.name for path in SHELL}
+
+
+@pytest.mark.parametrize("path", SHELL, ids=lambda path: path.name)
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
+def test_a_shell_can_read_it(shell: str, path: Path) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"this machine has no {shell}")
+    done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="this machine has no shellcheck")
+@pytest.mark.parametrize("path", SHELL, ids=lambda path: path.name)
+def test_shellcheck_is_content(path: Path) -> None:
+    done = subprocess.run(["shellcheck", "--norc", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# --- find-python
+
+
+@pytest.fixture
+def pythons(tmp_path: Path) -> Path:
+    """Give a folder for PATH with a Python under three names; two of them are none or too old."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    program(bin_, "python", "exit 1")
+    program(bin_, "python3", f'exec "{sys.executable}" "$@"')
+    for name in ("sh", "tr"):
+        (bin_ / name).symlink_to(shutil.which(name) or "")
+    return bin_
+
+
+@pytest.mark.parametrize("version", [(), (VERSION,)])
+def test_a_python_on_path(pythons: Path, version: tuple[str, ...]) -> None:
+    if Path("/opt/python").exists():
+        pytest.skip("this machine has Pythons where manylinux images have them")
+    assert run("find-python", *version, PATH=str(pythons)).stdout == f"{pythons / 'python3'}\n"
+
+
+@pytest.mark.parametrize(("version", "said"), [("3.77", "3.77"), (f"{VERSION}t", f"{VERSION}t")])
+def test_no_such_python(pythons: Path, version: str, said: str) -> None:
+    done = run("find-python", version, PATH=str(pythons))
+    assert done.returncode == 1
+    assert done.stderr == f"find-python: this base has no Python {said}\n"
+
+
+# --- net, with-ccache, install-packages
+
+
+def test_net_without_secrets_changes_nothing() -> None:
+    if Path("/run/secrets").exists():
+        pytest.skip("this machine has secrets")
+    done = run(
+        "net", "sh", "-c", 'printf "%s|" "$1" "${SSL_CERT_FILE-none}" "${PIP_CONFIG_FILE-none}"; exit 7', "x", "a b"
+    )
+    assert (done.returncode, done.stdout) == (7, "a b|none|none|")
+
+
+def test_with_ccache_without_ccache(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    done = run(
+        "with-ccache", "sh", "-c", 'printf "%s|" "$PATH" "${CCACHE_DIR-none}" "$1"', "x", "a b", PATH=str(tmp_path)
+    )
+    assert done.stdout == f"{tmp_path}|none|a b|"
+
+
+def test_with_ccache(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    program(tmp_path, "ccache", "")
+    done = run(
+        "with-ccache", "sh", "-c", 'printf "%s|" "$CCACHE_DIR" "$CMAKE_CUDA_COMPILER_LAUNCHER"', PATH=str(tmp_path)
+    )
+    assert done.stdout == "/var/cache/ccache|ccache|"
+
+
+def test_nothing_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    assert run("install-packages", PATH=str(tmp_path)).returncode == 0
+
+
+def test_a_base_without_a_package_manager(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    done = run("install-packages", "git", "make", PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == "install-packages: this base has none of apt-get, dnf and yum; cannot install git make\n"

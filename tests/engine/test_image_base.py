@@ -1,0 +1,131 @@
+"""Base ``image``: an image in manylinux layout, pulled from a registry by its digest."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import bakery, shell
+from projects import example
+
+pytestmark = pytest.mark.engine
+
+NEEDED = ("PATH", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
+"""What leads a docker client to the engine."""
+
+
+@pytest.fixture(scope="session")
+def docker_compose_file() -> str:
+    """Give the file of the services that the tests need."""
+    return str(Path(__file__).parent / "docker-compose.yml")
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command(engine_environment: Mapping[str, str]) -> str:
+    """Give the command that reaches the engine, whatever this process' own environment says."""
+    known = [f"{name}={engine_environment[name]}" for name in NEEDED if name in engine_environment]
+    return shlex.join(["env", *known, "docker", "compose"])
+
+
+@pytest.fixture(scope="session")
+def docker_cleanup() -> list[str]:
+    """Give what removes the services: also their images, but not the layers in the build cache."""
+    return ["down -v --rmi local"]
+
+
+@pytest.fixture(scope="session")
+def registry(debian: str, docker_ip: str, docker_services: Any) -> str:
+    """Give host and port of a registry that answers."""
+    address = f"{docker_ip}:{docker_services.port_for('registry', 5000)}"
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{address}/v2/", timeout=2) as reply:
+                return bool(reply.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+    docker_services.wait_until_responsive(check=answers, timeout=30, pause=0.2)
+    return address
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """An image that only the registry has."""
+
+    name: str
+    digest: str
+
+
+@pytest.fixture(scope="session")
+def pushed(registry: str, manylinux_image: str, engine_environment: Mapping[str, str]) -> Pushed:
+    """Push the image in manylinux layout, and forget its name here."""
+    name = f"{registry}/{manylinux_image.removeprefix('bakery-test/')}"
+    shell(engine_environment, "docker", "tag", manylinux_image, name)
+    said = shell(engine_environment, "docker", "push", name)
+    found = re.search(r"digest: (sha256:[0-9a-f]{64})", said)
+    assert found, said
+    shell(engine_environment, "docker", "rmi", "--force", name)
+    return Pushed(name, found[1])
+
+
+def recipe(name: str, digest: str) -> str:
+    """Return a recipe of examples/cpp on an image."""
+    return f"""\
+name = "cpp"
+[builder]
+base = {{ image = "{name}", digest = "{digest}" }}
+[wheel.repair]
+strip = true
+[test]
+imports = ["bakery_example_cpp"]
+"""
+
+
+def test_wheel_has_the_platform_of_the_image(tmp_path: Path, pushed: Pushed) -> None:
+    folder = example(tmp_path / "project", recipe(pushed.name, pushed.digest))
+    done = bakery(folder, "full")
+    (wheel,) = done.wheels
+    policies = re.findall(r"manylinux_2_(\d+)_x86_64", wheel.name)
+    assert policies
+    assert min(map(int, policies)) <= 36
+    assert wheel.name.startswith("bakery_example_cpp-1.0.0-cp311-cp311-manylinux")
+    text = (done.runs[-1] / "Dockerfile").read_text()
+    assert f"FROM {pushed.name}@{pushed.digest} AS root\n" in text
+
+
+def test_dockerfile_is_the_same_but_for_its_base(tmp_path: Path) -> None:
+    """What stands above ``root``, and the packages that a Debian base lacks, are all that a base decides."""
+    image = example(tmp_path / "image", recipe("example.invalid/manylinux_2_28_x86_64:1", "sha256:" + "0" * 64))
+    lines = recipe("", "").splitlines(keepends=True)
+    debian = example(tmp_path / "debian", "".join(line for line in lines if not line.startswith("base =")))
+    texts = []
+    for folder in (image, debian):
+        bakery(folder, "generate")
+        text = (folder / "dockerfiles" / "cpp.Dockerfile").read_text()
+        text = text[text.index("# What every image of this file has.") :]
+        text = text.replace('ARG PYTHON_VERSION="3.11"\n', "ARG PYTHON_VERSION\n")
+        texts.append(re.sub(r"RUN (?:--mount=\S+ \\\n +)+net install-packages [^\n]*\n", "", text))
+    assert texts[0] == texts[1]
+
+
+def test_digest_that_is_not_there_is_told(tmp_path: Path, pushed: Pushed) -> None:
+    wrong = "sha256:" + "1" * 64
+    folder = example(tmp_path / "project", recipe(pushed.name, wrong))
+    done = bakery(folder, "wheel", code=7)
+    assert wrong in done.err
+    assert "not found" in done.err
+
+
+def test_registry_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    folder = example(tmp_path / "project", recipe("127.0.0.1:9/nothing:1", "sha256:" + "1" * 64))
+    done = bakery(folder, "wheel", code=7)
+    assert "127.0.0.1:9" in done.err
+    assert "→ " in done.err

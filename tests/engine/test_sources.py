@@ -1,0 +1,195 @@
+"""Where a project comes from and how a recipe says to build it: each of it in a real bake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from command import bakery, shell
+from projects import SOURCE, example, extension, pure
+
+pytestmark = pytest.mark.engine
+
+NASTY = """a 'b' "c" $d ${e:-f} `g` \\h ;|&<> #i %j {k} *? ~ é"""
+"""A value that must reach the build as it is."""
+
+
+def told(wheel: Path) -> dict[str, dict[str, str]]:
+    """Return what the backend of `projects.pure` saw."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read("demo.py").decode()
+    scope: dict[str, str] = {}
+    exec(text, scope)
+    found: dict[str, dict[str, str]] = json.loads(scope["TOLD"])
+    return found
+
+
+class GitServer(BaseHTTPRequestHandler):
+    """Serves the repositories below ``root`` by ``git http-backend``."""
+
+    protocol_version = "HTTP/1.0"
+    root: Path
+
+    def do_GET(self) -> None:
+        self._answer(b"")
+
+    def do_POST(self) -> None:
+        self._answer(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def _answer(self, body: bytes) -> None:
+        path, _, query = self.path.partition("?")
+        done = subprocess.run(
+            ["git", "http-backend"],
+            input=body,
+            env={**os.environ, **self._variables(self.headers, path, query)},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        self.send_response(int(fields.pop("Status", "200").split()[0]))
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _variables(self, headers: Message, path: str, query: str) -> dict[str, str]:
+        return {
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "REQUEST_METHOD": self.command,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REMOTE_ADDR": "127.0.0.1",
+            "CONTENT_TYPE": headers.get("Content-Type", ""),
+            "HTTP_CONTENT_ENCODING": headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": headers.get("Git-Protocol", ""),
+        }
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[str]:
+    """Give the URL of a git repository whose tag v1.5 is an older version than its branch."""
+    work = extension(tmp_path / "work", 'name = "elsewhere"\n', SOURCE)
+    environment = {
+        **os.environ,
+        **{f"GIT_{who}_{what}": "test@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+
+    def git(*words: str) -> None:
+        shell(environment, "git", "-c", "init.defaultBranch=main", *words, cwd=work)
+
+    git("init", "--quiet")
+    for version in ("1.5", "2.0"):
+        text = (work / "pyproject.toml").read_text()
+        (work / "pyproject.toml").write_text(text.replace('version = "1.0"', 'version = "1.5"').replace("1.5", version))
+        git("add", "--all")
+        git("commit", "--quiet", "--message", version)
+        git("tag", f"v{version}")
+    git("clone", "--quiet", "--bare", ".", str(tmp_path / "served" / "project.git"))
+    handler = type("Handler", (GitServer,), {"root": tmp_path / "served"})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/project"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("suffix", ["", ".git"])
+def test_git_source_is_built_at_its_ref(tmp_path: Path, repository: str, suffix: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    recipe = f'name = "tiny"\nsource = "git+{repository}{suffix}@v1.5"\n[test]\nimports = ["tiny"]\n'
+    (folder / "bakery.toml").write_text(recipe)
+    (wheel,) = bakery(folder, "full").wheels
+    assert wheel.name.startswith("tiny-1.5-cp311-cp311-manylinux")
+
+
+def test_missing_git_ref_is_told(tmp_path: Path, repository: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "bakery.toml").write_text(f'name = "tiny"\nsource = "git+{repository}.git@v9.9"\n')
+    done = bakery(folder, "wheel", code=7)
+    assert "v9.9" in done.err
+
+
+def test_source_in_a_subfolder(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    extension(folder / "python" / "pkg", "", SOURCE)
+    (folder / "python" / "pkg" / "bakery.toml").unlink()
+    (folder / "bakery.toml").write_text('name = "tiny"\nsource = "python/pkg"\n[test]\nimports = ["tiny"]\n')
+    assert len(bakery(folder, "full").wheels) == 1
+
+
+def test_uv_builds_the_same_project(tmp_path: Path) -> None:
+    recipe = 'name = "cpp"\n[wheel]\nfrontend = "uv"\n[test]\nimports = ["bakery_example_cpp"]\n'
+    (wheel,) = bakery(example(tmp_path / "project", recipe), "full").wheels
+    assert wheel.name.startswith("bakery_example_cpp-1.0.0-cp311-cp311-manylinux_2_")
+
+
+@pytest.mark.parametrize("frontend", ["build", "uv"])
+def test_settings_and_environment_reach_the_build_as_they_are(tmp_path: Path, frontend: str) -> None:
+    # A recipe's own reference is the only thing with a meaning in it.
+    value = NASTY.replace("${", "$ {")
+    recipe = f"""\
+name = "demo"
+[variables]
+WORD = 'it''s "fine"'
+[builder]
+system-packages = ["tree"]
+environment = {{ NASTY = {json.dumps(value, ensure_ascii=False)}, WITH = "<${{WORD}}>", EMPTY = "" }}
+[wheel]
+frontend = "{frontend}"
+repair = false
+config-settings = {{ nasty = {json.dumps(value, ensure_ascii=False)}, "dotted.key" = "<${{WORD}}>" }}
+""".replace("'it''s \"fine\"'", '"it\'s \\"fine\\""')
+    (wheel,) = bakery(pure(tmp_path / "project", recipe), "wheel").wheels
+    assert wheel.name == "demo-1.0-py3-none-any.whl"
+    seen = told(wheel)
+    assert seen["environment"]["NASTY"] == value
+    assert seen["environment"]["WITH"] == "<it's \"fine\">"
+    assert seen["environment"]["EMPTY"] == ""
+    assert seen["settings"]["nasty"] == value
+    assert seen["settings"]["dotted.key"] == "<it's \"fine\">"
+    assert seen["programs"]["tree"] == "/usr/bin/tree"
+    assert (seen["programs"]["uv"] is not None) == (frontend == "uv")
+
+
+def test_names_of_wheels(tmp_path: Path) -> None:
+    naming = '[wheel.naming]\nlocal = "cu${NUMBER}"\nbuild-tag = "1x"\n'
+    recipe = f'name = "cpp"\n[variables]\nNUMBER = "128"\n{naming}[test]\nimports = ["bakery_example_cpp"]\n'
+    (wheel,) = bakery(example(tmp_path / "project", recipe), "full").wheels
+    assert wheel.name.startswith("bakery_example_cpp-1.0.0+cu128-1x-cp311-cp311-manylinux_2_")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        info = "bakery_example_cpp-1.0.0+cu128.dist-info"
+        assert "\nVersion: 1.0.0+cu128\n" in archive.read(f"{info}/METADATA").decode()
+        assert "\nBuild: 1x\n" in archive.read(f"{info}/WHEEL").decode()
+        assert {item.filename.split("/")[0] for item in archive.infolist()} == {"bakery_example_cpp", info}
+
+
+def test_dev_image_has_the_tools_and_the_project(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
+    name = f"cpp-{os.getpid()}"
+    folder = example(tmp_path / "project", f'name = "{name}"\n')
+    try:
+        bakery(folder, "dev")
+        script = "ls; python -m build --version; python -V; command -v g++"
+        said = shell(engine_environment, "docker", "run", "--rm", f"{name}:dev-cp311", "sh", "-ec", script)
+    finally:
+        subprocess.run(["docker", "rmi", "--force", f"{name}:dev-cp311"], env=engine_environment, check=False)
+    lines = said.splitlines()
+    assert {"pyproject.toml", "src", "tests"} <= set(lines)
+    assert any(line.startswith("build ") for line in lines)
+    assert "Python 3.11" in said
+    assert lines[-1] == "/usr/bin/g++"

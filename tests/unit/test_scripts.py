@@ -1,0 +1,534 @@
+"""The Python programs that run inside images: everything but the processes that they start."""
+
+from __future__ import annotations
+
+import ast
+import email.message
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from bakery.providers.scripts import finish, requires, sdist, smoke
+
+PROGRAMS = sorted(Path(requires.__file__).parent.glob("*.py"))
+
+
+def failure(caught: pytest.ExceptionInfo[SystemExit]) -> str:
+    """Return what a person sees: always one line, never a number."""
+    assert isinstance(caught.value.code, str)
+    assert "\n" not in caught.value.code
+    return caught.value.code
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+def test_python_38_can_read_it(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+# --- requires
+
+
+def test_a_project_without_pyproject(tmp_path: Path) -> None:
+    assert requires.requirements(str(tmp_path)) == ["setuptools", "wheel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", ["setuptools", "wheel"]),
+        ("[project]\nname = 'demo'\n", ["setuptools", "wheel"]),
+        ("[build-system]\nrequires = ['nanobind>=2', 'a; python_version > \"3\"']\n", None),
+        ("[build-system]\nrequires = []\n", []),
+    ],
+)
+def test_what_pyproject_requires(tmp_path: Path, text: str, wanted: list[str] | None) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    expected = ["nanobind>=2", 'a; python_version > "3"'] if wanted is None else wanted
+    assert requires.requirements(str(tmp_path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[build-system\n", "cannot read"),
+        ("a = '\xff'\n", "cannot read"),
+        ("[build-system]\nbuild-backend = 'x'\n", "has no list named requires"),
+        ("[build-system]\nrequires = 'nanobind'\n", "has no list named requires"),
+        ("[build-system]\nrequires = [1]\n", "has no list named requires"),
+        ("build-system = 1\n", "has no list named requires"),
+    ],
+)
+def test_a_pyproject_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(SystemExit) as caught:
+        requires.requirements(str(tmp_path))
+    assert said in failure(caught)
+    assert str(tmp_path / "pyproject.toml") in failure(caught)
+
+
+def test_requirements_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sys_argv = ["requires.py", str(tmp_path)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", sys_argv)
+        requires.main()
+        patch.setattr(sys, "argv", sys_argv[:1])
+        with pytest.raises(SystemExit, match=r"usage: requires\.py FOLDER"):
+            requires.main()
+    assert capsys.readouterr().out == "setuptools\nwheel\n"
+
+
+# --- sdist: the index
+
+INDEX = "https://index.test/simple"
+CONTENT = b"an archive"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Reply(io.BytesIO):
+    """What urlopen returns."""
+
+    def __init__(self, url: str, body: bytes, kind: str) -> None:
+        super().__init__(body)
+        self.url = url
+        self.headers = email.message.Message()
+        self.headers["Content-Type"] = kind
+
+    def geturl(self) -> str:
+        return self.url
+
+    def __enter__(self) -> Reply:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Web:
+    """Answers requests by URL, and remembers them."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, tuple[bytes, str] | Exception] = {}
+        self.asked: list[urllib.request.Request] = []
+
+    def open(self, request: urllib.request.Request, timeout: float) -> Reply:
+        self.asked.append(request)
+        page = self.pages.get(request.full_url)
+        if isinstance(page, Exception):
+            raise page
+        if page is None:
+            raise urllib.error.HTTPError(request.full_url, 404, "Not Found", email.message.Message(), io.BytesIO())
+        return Reply(request.full_url, *page)
+
+    def list(self, name: str, *files: str, hashes: dict[str, str] | None = None) -> None:
+        entries = [{"filename": file, "url": f"../../files/{file}", "hashes": hashes or {}} for file in files]
+        page = json.dumps({"files": entries}).encode()
+        self.pages[f"{INDEX}/{name}/"] = (page, "application/vnd.pypi.simple.v1+json")
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Web:
+    found = Web()
+    monkeypatch.setattr(urllib.request, "urlopen", found.open)
+    return found
+
+
+def test_index_in_json(web: Web) -> None:
+    web.list("demo", "demo-1.0-py3-none-any.whl", "demo-1.0.zip", "demo-1.0.tar.gz", hashes={"sha256": SHA256})
+    wanted = sdist.Entry("https://index.test/files/demo-1.0.tar.gz", "demo-1.0.tar.gz", {"sha256": SHA256})
+    assert sdist.find(INDEX, "Demo", "1.0") == wanted
+
+
+def test_index_in_html(web: Web) -> None:
+    page = (
+        f'<a>none</a><a href="../../f/demo-1.0%2Bcu12.tar.gz?x=1#sha256={SHA256}">x</a><a href="/demo-2.tar.gz">y</a>'
+    )
+    web.pages[f"{INDEX}/demo/"] = (page.encode(), "text/html; charset=utf-8")
+    entry = sdist.find(INDEX, "demo", "1.0+cu12")
+    assert entry.url == "https://index.test/f/demo-1.0%2Bcu12.tar.gz?x=1"
+    assert entry.filename == "demo-1.0+cu12.tar.gz"
+    assert entry.hashes == {"sha256": SHA256}
+    assert sdist.find(INDEX, "demo", "2").hashes == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "version"),
+    [
+        ("causal_conv1d-1.5.tar.gz", "causal-conv1d", "1.5"),
+        ("causal-conv1d-1.5.tar.gz", "causal_conv1d", "1.5"),
+        ("Causal.Conv1D-1.5.zip", "causal--conv1d", "1.5"),
+        ("demo-1.0rc1.tar.gz", "demo", "1.0.RC1"),
+        ("demo-1.0-rc1.tar.gz", "demo", "1.0rc1"),
+        ("demo-1.0.tar.gz", "demo", "1.0.0"),
+        ("demo-1.0+cu128.tar.gz", "demo", "1.0+cu128"),
+        ("demo-1.0+cu12.8.tar.bz2", "demo", "1.0+CU12-8"),
+        ("demo-2-2.tar.gz", "demo", "2.post2"),
+        ("demo-2-2.tar.gz", "demo-2", "2"),
+    ],
+)
+def test_names_of_archives(file: str, name: str, version: str) -> None:
+    assert sdist.rank(file, name, version) is not None
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "demo-1.0.tar.xz",
+        "demo-1.0-py3-none-any.whl",
+        "demo-1.0rc1.tar.gz",
+        "demo-1.0+cu128.tar.gz",
+        "demo-extra-1.0.tar.gz",
+        "extra-demo-1.0.tar.gz",
+        "demo-11.0.tar.gz",
+        "demo.tar.gz",
+        "../demo-1.0.tar.gz",
+        "demo-/../1.0.tar.gz",
+        "",
+    ],
+)
+def test_other_archives(file: str) -> None:
+    assert sdist.rank(file, "demo", "1.0") is None
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (None, "the package index answered 404 for demo"),
+        (urllib.error.URLError("no route"), "cannot read demo in the package index: <urlopen error no route>"),
+        ((b"{", "x/y+json"), "cannot read demo in the package index"),
+        ((b'{"files": [{}]}', "x/y+json"), "cannot read demo in the package index"),
+        ((b"<a href='demo-2.0.tar.gz'>", "text/html"), "no source archive of demo==1.0 in the package index"),
+    ],
+)
+def test_an_index_without_it(web: Web, page: tuple[bytes, str] | Exception | None, said: str) -> None:
+    if page is not None:
+        web.pages[f"{INDEX}/demo/"] = page
+    with pytest.raises(SystemExit) as caught:
+        sdist.find(INDEX, "demo", "1.0")
+    assert said in failure(caught)
+
+
+def test_credentials_are_for_the_index_only(web: Web) -> None:
+    index = "https://me:p%40ss@index.test/simple"
+    web.list("demo", "demo-1.0.tar.gz")
+    sdist.find(index, "demo", "1.0")
+    own, other = sdist.request("https://index.test/x", index), sdist.request("https://files.test/x", index)
+    assert web.asked[0].full_url == f"{INDEX}/demo/"
+    assert own.unredirected_hdrs == web.asked[0].unredirected_hdrs == {"Authorization": "Basic bWU6cEBzcw=="}
+    assert other.unredirected_hdrs == {}
+
+
+# --- sdist: the archive
+
+
+@pytest.mark.parametrize("hashes", [{}, {"sha256": SHA256}, {"sha256": SHA256.upper()}, {"md99": "00"}])
+def test_an_archive_with_the_right_hash(web: Web, tmp_path: Path, hashes: dict[str, str]) -> None:
+    web.pages["https://files.test/demo"] = (CONTENT, "application/gzip")
+    entry = sdist.Entry("https://files.test/demo", "demo", hashes)
+    assert sdist.fetch(entry, INDEX, str(tmp_path / "demo")) == SHA256
+    assert (tmp_path / "demo").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("hashes", [{"sha256": "00"}, {"sha512": "00"}, {"sha256": SHA256, "md5": "00"}])
+def test_another_hash_is_refused(web: Web, tmp_path: Path, hashes: dict[str, str]) -> None:
+    web.pages["https://files.test/demo"] = (CONTENT, "application/gzip")
+    with pytest.raises(SystemExit) as caught:
+        sdist.fetch(sdist.Entry("https://files.test/demo", "demo", hashes), INDEX, str(tmp_path / "demo"))
+    assert "of demo is not the one in the index" in failure(caught)
+
+
+def test_an_archive_that_cannot_be_had(web: Web, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        sdist.fetch(sdist.Entry("https://files.test/demo", "demo", {}), INDEX, str(tmp_path / "demo"))
+    assert failure(caught) == "sdist: cannot fetch demo: HTTP Error 404: Not Found"
+
+
+def write_tar(path: Path, *members: tarfile.TarInfo) -> str:
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(b"x" * member.size))
+    return str(path)
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname = kind, link
+    found.size = 1 if kind == tarfile.REGTYPE else 0
+    return found
+
+
+@pytest.fixture(params=["today's Python", "Python without filters"])
+def _both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "Python without filters":
+        monkeypatch.delattr(tarfile, "data_filter")
+
+
+@pytest.mark.usefixtures("_both")
+def test_a_good_tar(tmp_path: Path) -> None:
+    archive = write_tar(tmp_path / "demo-1.0.tar.gz", member("demo-1.0/setup.py"), member("demo-1.0/src/a..b.c"))
+    sdist.unpack(archive, str(tmp_path / "out"))
+    assert (tmp_path / "out/demo-1.0/setup.py").read_bytes() == b"x"
+    assert (tmp_path / "out/demo-1.0/src/a..b.c").is_file()
+
+
+@pytest.mark.usefixtures("_both")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("../evil"),
+        member("demo/../../evil"),
+        member("/evil-of-bakery"),
+        member("demo/link", tarfile.SYMTYPE, "/etc/passwd"),
+        member("demo/link", tarfile.SYMTYPE, "../../evil"),
+        member("demo/link", tarfile.LNKTYPE, "/etc/passwd"),
+        member("demo/null", tarfile.CHRTYPE),
+        member("demo/disk", tarfile.BLKTYPE),
+        member("demo/pipe", tarfile.FIFOTYPE),
+    ],
+    ids=lambda bad: f"{bad.name}-{bad.type!r}-{bad.linkname}",
+)
+def test_bad_members_are_refused(tmp_path: Path, bad: tarfile.TarInfo) -> None:
+    archive = write_tar(tmp_path / "demo-1.0.tar.gz", member("demo/good"), bad)
+    with pytest.raises(SystemExit) as caught:
+        sdist.unpack(archive, str(tmp_path / "out"))
+    assert failure(caught).startswith("sdist: cannot unpack demo-1.0.tar.gz: ")
+    assert bad.name.strip("/") in failure(caught)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_a_link_that_stays_inside(tmp_path: Path) -> None:
+    link = member("demo/link", tarfile.SYMTYPE, "good")
+    sdist.unpack(write_tar(tmp_path / "demo.tar.gz", member("demo/good"), link), str(tmp_path / "out"))
+    assert (tmp_path / "out/demo/link").read_bytes() == b"x"
+
+
+def test_a_zip(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "demo-1.0.zip", "w") as archive:
+        archive.writestr("demo-1.0/setup.py", "x")
+    sdist.unpack(str(tmp_path / "demo-1.0.zip"), str(tmp_path / "out"))
+    assert (tmp_path / "out/demo-1.0/setup.py").read_text() == "x"
+
+
+def test_a_bad_zip(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "demo.zip", "w") as archive:
+        archive.writestr("../evil", "x")
+    with pytest.raises(SystemExit) as caught:
+        sdist.unpack(str(tmp_path / "demo.zip"), str(tmp_path / "out"))
+    assert failure(caught) == "sdist: cannot unpack demo.zip: refusing ../evil"
+
+
+@pytest.mark.parametrize("name", ["demo.tar.gz", "demo.zip"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_damaged_archives(tmp_path: Path, name: str, share: float) -> None:
+    write_tar(tmp_path / "demo.tar.gz", *(member(f"demo/{number}") for number in range(99)))
+    with zipfile.ZipFile(tmp_path / "demo.zip", "w") as archive:
+        archive.writestr("demo", "x" * 999)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(SystemExit) as caught:
+        sdist.unpack(str(tmp_path / name), str(tmp_path / "out"))
+    assert failure(caught).startswith(f"sdist: cannot unpack {name}: ")
+
+
+def test_the_whole_way(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = Path(write_tar(tmp_path / "a", member("causal_conv1d-1.5/setup.py"))).read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    web.list("causal-conv1d", "causal_conv1d-1.5.tar.gz", hashes={"sha256": sha256})
+    web.pages["https://index.test/files/causal_conv1d-1.5.tar.gz"] = (content, "application/gzip")
+    monkeypatch.setenv("PIP_INDEX_URL", INDEX)
+    monkeypatch.setattr(sys, "argv", ["sdist.py", "causal-conv1d==1.5", str(tmp_path / "src")])
+    sdist.main()
+    assert (tmp_path / "src/setup.py").is_file()
+    assert capsys.readouterr().out == f"unpacked causal_conv1d-1.5.tar.gz sha256:{sha256}\n"
+    with pytest.raises(SystemExit) as caught:
+        sdist.main()
+    assert failure(caught).startswith(f"sdist: cannot write {tmp_path / 'src'}: ")
+
+
+@pytest.mark.parametrize("words", [[], ["demo"], ["demo", "/src"], ["demo==1==2", "/src"]])
+def test_usage_of_sdist(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["sdist.py", *words])
+    with pytest.raises(SystemExit, match=r"usage: sdist\.py"):
+        sdist.main()
+
+
+# --- finish
+
+
+def options(*words: str) -> finish.Options:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["finish.py", "/built", "/dist", *words])
+        return finish.arguments()
+
+
+def test_pure_wheels_are_not_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finish, "run", lambda *words: pytest.fail(str(words)))
+    wheel = "/built/demo-1.0-py3-none-any.whl"
+    assert finish.repaired(wheel, options(), str(tmp_path)) == wheel
+    wheel = "/built/demo-1.0-cp312-cp312-linux_x86_64.whl"
+    assert finish.repaired(wheel, options("--no-repair"), str(tmp_path)) == wheel
+
+
+def test_how_auditwheel_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def run(*words: str) -> None:
+        said.extend(words)
+        (tmp_path / "demo.whl").touch()
+
+    monkeypatch.setattr(finish, "run", run)
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    chosen = options("--plat", "manylinux_2_28", "--exclude", "liba*", "--exclude", "libb.so", "--strip")
+    assert finish.repaired("/built/w.whl", chosen, str(tmp_path)) == str(tmp_path / "demo.whl")
+    flags = "--plat manylinux_2_28_aarch64 --exclude liba* --exclude libb.so --strip"
+    assert said == ["auditwheel", "repair", "--wheel-dir", str(tmp_path), *flags.split(), "/built/w.whl"]
+
+
+@pytest.mark.parametrize(("names", "said"), [((), "none"), (("b.whl", "a.whl"), "a.whl, b.whl")])
+def test_not_one_wheel(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+    folder = tmp_path / "[x]"
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    with pytest.raises(SystemExit) as caught:
+        finish.only(str(folder), "*.whl")
+    assert failure(caught) == f"finish: expected one *.whl in {folder}, found {said}"
+
+
+def write_tree(root: Path, metadata: str, version: str = "1.0") -> None:
+    for name in (f"demo-{version}.dist-info/METADATA", f"demo-{version}.data/scripts/tool", "demo/__init__.py"):
+        path = root / name
+        path.parent.mkdir(parents=True)
+        path.write_text(metadata if path.name == "METADATA" else "", newline="")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_local_label(tmp_path: Path, end: str) -> None:
+    lines = ["Metadata-Version: 2.1", "Name: demo", "Version: {}", "", "Version: none of a header", ""]
+    write_tree(tmp_path, end.join(lines).format("1.0"))
+    finish.relabel(str(tmp_path), "cu12-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "demo",
+        "demo-1.0+cu12_8.data",
+        "demo-1.0+cu12_8.dist-info",
+    ]
+    written = (tmp_path / "demo-1.0+cu12_8.dist-info/METADATA").read_bytes().decode()
+    assert written == end.join(lines).format("1.0+cu12-8")
+
+
+def test_a_label_replaces_another(tmp_path: Path) -> None:
+    write_tree(tmp_path, "Version: 1.0+old\n", "1.0+old")
+    finish.relabel(str(tmp_path), "cu128")
+    assert (tmp_path / "demo-1.0+cu128.dist-info/METADATA").read_text() == "Version: 1.0+cu128\n"
+
+
+def test_metadata_without_a_version(tmp_path: Path) -> None:
+    write_tree(tmp_path, "Name: demo\n")
+    with pytest.raises(SystemExit) as caught:
+        finish.relabel(str(tmp_path), "cu128")
+    assert failure(caught) == "finish: the wheel's METADATA has no Version"
+
+
+def test_a_tool_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SystemExit) as caught:
+        finish.run("auditwheel", "repair")
+    assert failure(caught).startswith("finish: cannot run auditwheel: ")
+
+
+# --- smoke
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder with a wheel; what it brought is installed beside it."""
+    (tmp_path / "demo_pkg-1.0-cp312-cp312-linux_x86_64.whl").touch()
+    site = tmp_path / "site"
+    info = site / "demo_pkg-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo-pkg\nVersion: 1.0\n")
+    files = ("demo/_b.cpython-312.so", "demo/_a.abi3.so", "demo.libs/libz-1.so.1.2", "demo/soup.sox", "demo/x.so.py")
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for file in (*files, "nvidia/lib/libcudart.so.12"):
+        path = site / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+    return tmp_path
+
+
+def smoke_main(*words: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["smoke.py", *words])
+        smoke.main()
+
+
+def test_every_shared_object_is_loaded(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[tuple[str, list[str]]] = []
+
+    def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:
+        calls.append((argument, libraries))
+        return []
+
+    monkeypatch.setattr(smoke, "check", check)
+    driver = installed / "driver"
+    driver.mkdir()
+    smoke_main(str(installed), "--load", "--driver", str(driver), "--import", "demo")
+    site = installed / "site"
+    libraries = [str(site / "demo.libs"), str(site / "nvidia/lib"), str(driver)]
+    objects = ["demo.libs/libz-1.so.1.2", "demo/_a.abi3.so", "demo/_b.cpython-312.so"]
+    assert calls == [*((str(site / name), libraries) for name in objects), ("demo", [str(driver)])]
+    wheel = "demo_pkg-1.0-cp312-cp312-linux_x86_64.whl"
+    assert capsys.readouterr().out == f"loaded 3 of 3 shared objects of {wheel}\nimported demo\n"
+
+
+def test_faults_are_listed_together(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        code, output = {
+            "_a.abi3.so": (-11, ""),
+            "libz-1.so.1.2": (1, "Traceback\nOSError: undefined symbol\n"),
+            "demo.bad": (3, ""),
+        }.get(Path(command[-1]).name, (0, ""))
+        return subprocess.CompletedProcess(command, code, stdout=output)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(SystemExit) as caught:
+        smoke_main(str(installed), "--load", "--import", "demo.bad", "--import", "demo")
+    site = installed / "site"
+    assert str(caught.value.code).splitlines() == [
+        f"FAILED {site}/demo.libs/libz-1.so.1.2: OSError: undefined symbol",
+        f"FAILED {site}/demo/_a.abi3.so: killed by signal 11",
+        "FAILED import demo.bad: exit status 3",
+    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["loaded 1 of 3 shared objects of demo_pkg-1.0-cp312-cp312-linux_x86_64.whl", "imported demo"]
+
+
+def test_a_wheel_that_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "no_such_thing-1.0-py3-none-any.whl").touch()
+    with pytest.raises(SystemExit) as caught:
+        smoke_main(str(tmp_path), "--load")
+    assert failure(caught) == "smoke: no_such_thing is not installed"
+
+
+def test_no_wheel(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        smoke_main(str(tmp_path))
+    assert failure(caught) == f"smoke: expected one wheel in {tmp_path}, found none"
