@@ -5,7 +5,7 @@ variable "CUDA_VERSION" {
   default     = "13.0.3"
   description = "CUDA release, 12.x or 13.x"
   validation {
-    condition     = length(regexall("^(?:[0-9]+\\.[0-9]+\\.[0-9]+)\u0024", CUDA_VERSION)) > 0
+    condition     = length(regexall("^(?:[0-9]+\\.[0-9]+\\.[0-9]+)$", CUDA_VERSION)) > 0
     error_message = "CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0"
   }
 }
@@ -19,7 +19,7 @@ variable "SOURCE_DATE_EPOCH" {
   default     = "315532800"
   description = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
   validation {
-    condition     = length(regexall("^(?:[0-9]+)\u0024", SOURCE_DATE_EPOCH)) > 0
+    condition     = length(regexall("^(?:[0-9]+)$", SOURCE_DATE_EPOCH)) > 0
     error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970"
   }
 }

@@ -5,7 +5,7 @@ variable "SOURCE_DATE_EPOCH" {
   default     = "315532800"
   description = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
   validation {
-    condition     = length(regexall("^(?:[0-9]+)\u0024", SOURCE_DATE_EPOCH)) > 0
+    condition     = length(regexall("^(?:[0-9]+)$", SOURCE_DATE_EPOCH)) > 0
     error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970"
   }
 }

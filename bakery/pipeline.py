@@ -24,7 +24,7 @@ from bakery.emit.files import generate
 from bakery.errors import AuditError, BakeError, UsageError
 from bakery.files import write
 from bakery.names import MACHINES, Kind
-from bakery.plan import Cell, Plan, Target
+from bakery.plan import Cell, Plan, Target, ignored_output
 from bakery.report.run import RunReport, TargetReport
 
 Say = Callable[[str], None]
@@ -164,7 +164,12 @@ class _Run:
     def _request(self, pip_conf: Path | None, contexts: Iterable[str]) -> BakeRequest:
         # The files of this very plan, beside the run's logs: what is committed may be out of date.
         place = self.state.relative_to(self.root)
-        own = replace(self.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
+        own = replace(
+            self.plan,
+            dockerfile=str(place / "Dockerfile"),
+            bakefile=str(place / "bake.hcl"),
+            ignore=(*self.plan.ignore, *self._output_ignored()),
+        )
         write(self.root, generate(own))
         ca_bundle = self.options.ca_bundle
         secrets = {"CA_BUNDLE": ca_bundle, "PIP_CONF": pip_conf}
@@ -185,6 +190,14 @@ class _Run:
             pull=self.options.pull,
             reads=tuple(path for path in secrets.values() if path),
         )
+
+    def _output_ignored(self) -> tuple[str, ...]:
+        """An output folder inside the project must not change what the next bake sees."""
+        output, root = (self.options.output or self.root / self.plan.output).absolute(), self.root.absolute()
+        if not output.is_relative_to(root):
+            return ()
+        pattern = ignored_output(output.relative_to(root).as_posix())
+        return (pattern,) if pattern and pattern not in self.plan.ignore else ()
 
     def _audited(self, stage: Path, outcome: BakeOutcome) -> tuple[dict[str, Verdict], list[str]]:
         """Return the wheels that keep their promise by cell, and what is wrong with the others."""

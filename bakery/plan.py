@@ -369,5 +369,12 @@ class Plan:
         return {name: substitute(value, values) for name, value in self.args.items()} | dict(cell.args)
 
 
+def ignored_output(output: str) -> str:
+    """Return the pattern of an output folder in the build context; empty where it is none, or has no plain name."""
+    if output.startswith("/") or any(char in "*?[]\\!#" or char.isspace() for char in output):
+        return ""
+    return "/".join(piece for piece in output.split("/") if piece not in ("", ".")) or "*.whl"
+
+
 def _matches(glob: str, target: Target) -> bool:
     return fnmatch.fnmatchcase(target.cell.id, glob) or fnmatch.fnmatchcase(target.name, glob)

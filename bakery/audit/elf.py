@@ -1,7 +1,4 @@
-"""ELF objects as the dynamic loader sees them: machine, names, needs and symbol versions.
-
-Device code (``.nv_fatbin``) will be read next to this and become one more field of ``SharedObject``.
-"""
+"""ELF objects as the dynamic loader sees them: machine, names, needs, symbol versions and device code."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
+from bakery.audit.fatbin import DeviceCode, read_sections, search_segments
+from bakery.audit.symbols import LIMIT, Symbols, read_symbols
 from bakery.audit.tags import Release, release_text
 
 _MOST_ITEMS = 20_000
@@ -33,10 +32,19 @@ _ARCHES = {
     ("EM_LOONGARCH", True): "loongarch64",
 }
 _DEVICES = frozenset({"EM_CUDA", "EM_AMDGPU", "EM_BPF", 190, 224, 247})
+_DEBUG = re.compile(r"\.z?debug_|\.gdb_index$")
 _SHARED = re.compile(r"\.so(\.|$)")
 _DT_RELR = (2, 36)
 
 _Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    offset: int
+    size: int
+    stored: bool
 
 
 class UnreadableElf(ValueError):
@@ -57,8 +65,11 @@ class SharedObject:
         rpath: DT_RPATH as stored.
         runpath: DT_RUNPATH as stored.
         stripped: whether it has no ``.symtab``.
+        debug_size: bytes of its debug sections in the file.
         glibc: the newest glibc its symbols ask for, as (major, minor).
         glibcxx: the newest GLIBCXX its symbols ask for, as (3, 4, n).
+        symbols: what its dynamic symbols say of the CUDA driver and of libstdc++'s ABI.
+        device_code: its code for GPUs.
     """
 
     path: str
@@ -70,8 +81,11 @@ class SharedObject:
     rpath: str | None
     runpath: str | None
     stripped: bool
+    debug_size: int
     glibc: Release | None
     glibcxx: Release | None
+    symbols: Symbols
+    device_code: DeviceCode
 
     @property
     def file_name(self) -> str:
@@ -90,8 +104,11 @@ class SharedObject:
             "rpath": self.rpath,
             "runpath": self.runpath,
             "stripped": self.stripped,
+            "debug_size": self.debug_size,
             "glibc": release_text(self.glibc),
             "glibcxx": release_text(self.glibcxx),
+            "cxx_abi": self.symbols.cxx_abi,
+            "device_code": self.device_code.to_json(),
         }
 
 
@@ -121,6 +138,7 @@ def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
     if "DT_VERNEED" in tags and not versions:
         raise UnreadableElf("it needs symbol versions, but its section headers do not show them")
     machine = header["e_machine"]
+    sections = _sections(elf)
     return SharedObject(
         path=path,
         size=size,
@@ -130,9 +148,12 @@ def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
         needed=tuple(tags.get("DT_NEEDED", ())),
         rpath=_first(tags.get("DT_RPATH")),
         runpath=_first(tags.get("DT_RUNPATH")),
-        stripped=elf.get_section_by_name(".symtab") is None,
+        stripped=not any(section.name == ".symtab" for section in sections),
+        debug_size=sum(section.size for section in sections if _DEBUG.match(section.name) and section.stored),
         glibc=_floor("GLIBC_", versions),
         glibcxx=_floor("GLIBCXX_", versions),
+        symbols=_symbols(elf, stream, sections),
+        device_code=_device_code(elf, stream, sections),
     )
 
 
@@ -168,6 +189,33 @@ def _version_needs(elf: ELFFile) -> Iterator[str]:
         pairs = ((need, version) for need, versions in section.iter_versions() for version in versions)
         for _, version in _bounded(pairs):
             yield str(version.name)
+
+
+def _sections(elf: ELFFile) -> tuple[_Section, ...]:
+    return tuple(
+        _Section(section.name, section["sh_offset"], section["sh_size"], section["sh_type"] != "SHT_NOBITS")
+        for section in elf.iter_sections()
+    )
+
+
+def _symbols(elf: ELFFile, stream: IO[bytes], sections: tuple[_Section, ...]) -> Symbols:
+    named = {section.name: section for section in sections}
+    if not {".dynsym", ".dynstr"} <= named.keys():
+        return Symbols()
+    table, strings = (_content(stream, named[name]) for name in (".dynsym", ".dynstr"))
+    return read_symbols(table, strings, int(elf.elfclass), little_endian=bool(elf.little_endian))
+
+
+def _content(stream: IO[bytes], section: _Section) -> bytes:
+    stream.seek(section.offset)
+    return stream.read(min(section.size, LIMIT))
+
+
+def _device_code(elf: ELFFile, stream: IO[bytes], sections: tuple[_Section, ...]) -> DeviceCode:
+    if sections:
+        return read_sections(stream, [(found.name, found.offset, found.size) for found in sections if found.stored])
+    loaded = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+    return search_segments(stream, [(segment["p_offset"], segment["p_filesz"]) for segment in loaded])
 
 
 def _bounded(items: Iterable[_Item]) -> Iterator[_Item]:

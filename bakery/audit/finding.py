@@ -42,3 +42,8 @@ def error(check: str, message: str, *, file: str | None = None, hint: str = "") 
 def warning(check: str, message: str, *, file: str | None = None, hint: str = "") -> Finding:
     """Return a finding that a person should look at."""
     return Finding(check, Severity.WARNING, message, file, hint)
+
+
+def info(check: str, message: str, *, file: str | None = None, hint: str = "") -> Finding:
+    """Return a finding that is only worth knowing."""
+    return Finding(check, Severity.INFO, message, file, hint)

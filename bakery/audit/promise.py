@@ -20,6 +20,9 @@ class Promise:
         excludes: globs over sonames that must stay outside the wheel, as given to auditwheel.
         pure: True refuses machine code, False refuses a wheel without any.
         max_size: the largest file, in bytes.
+        device_archs: all that it must hold code for, and nothing else, as nvcc's ``code=`` has it: ``sm_80``,
+            ``sm_90a``, ``compute_90``.
+        cuda: the release of CUDA that it is made with and for: ``13.0.3``; only the major is compared.
         public_index: the wheel goes to PyPI, whose limit of 100 MiB then binds.
     """
 
@@ -33,4 +36,11 @@ class Promise:
     excludes: tuple[str, ...] = ()
     pure: bool | None = None
     max_size: int | None = None
+    device_archs: tuple[str, ...] = ()
+    cuda: str = ""
     public_index: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all is promised, as of a wheel that somebody else made."""
+        return self == Promise()

@@ -18,8 +18,6 @@ JSON_VERSION = 1
 class WheelReport:
     """What one wheel is, and what is wrong with it.
 
-    Device code will be one more field of each shared object.
-
     Attributes:
         path: the file.
         sha256: hex digest of the file.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
 from bakery import __version__
-from bakery.cli import audit, bake, doctor, engine, generate, plan, schema
+from bakery.cli import audit, bake, doctor, engine, generate, gpus, plan, rules, schema
 from bakery.cli.console import failures, out
-from bakery.errors import EXIT_CODES
+from bakery.errors import EXIT_CODES, InterruptedBake
 
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {text.rstrip('.')}" for code, text in sorted(EXIT_CODES.items())) + "."
 
@@ -46,7 +48,7 @@ def _root(
         raise typer.Exit
 
 
-for module in (bake, plan, generate, audit, doctor, schema):
+for module in (bake, plan, generate, audit, gpus, rules, doctor, schema):
     module.register(app)
 app.add_typer(engine.app, name="engine")
 
@@ -57,5 +59,19 @@ def main() -> None:
         # A terminal that knows no "✓" shows another character; it is no reason to fail.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     with failures():
-        app()
+        try:
+            app()
+        except _Signal as arrived:
+            raise InterruptedBake(f"interrupted by {arrived}", hint="the output folder is as it was") from None
+
+
+class _Signal(BaseException):
+    """A signal's name. Neither a failure that something could swallow, nor KeyboardInterrupt, on which typer is mute."""
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    # While buildx runs, its own handlers are in place.
+    raise _Signal(signal.Signals(number).name)

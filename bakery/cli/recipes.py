@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bakery.cli.console import say
 from bakery.errors import UsageError
 from bakery.names import VARIABLE
-from bakery.plan import Plan
+
+if TYPE_CHECKING:
+    from bakery.plan import Plan
 
 
 def plans(references: list[str] | None, sets: list[str] | None, *, root: Path | None = None) -> list[tuple[Path, Plan]]:
@@ -16,7 +20,7 @@ def plans(references: list[str] | None, sets: list[str] | None, *, root: Path | 
     A variable given with ``--set`` goes to the recipes that have it.
 
     Raises:
-        BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
+        BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
     from bakery.load import load
     from bakery.resolve.lower import resolve
@@ -36,7 +40,28 @@ def plans(references: list[str] | None, sets: list[str] | None, *, root: Path | 
         chosen = [[text for text in texts if _fits(text, names)] for names in known]
     else:
         chosen = [texts]
-    return [(item.root, resolve(item, own, os.environ)) for item, own in zip(loaded, chosen, strict=True)]
+    found = [(item.root, resolve(item, own, os.environ)) for item, own in zip(loaded, chosen, strict=True)]
+    for _, plan in found:
+        _judge(plan)
+    return found
+
+
+def _judge(plan: Plan) -> None:
+    """Say what rules warn of in a plan.
+
+    Raises:
+        PlanError: the plan breaks rules; all of them at once.
+    """
+    from bakery.report.rules import lines, refusal
+    from bakery.rules import judge
+    from bakery.rules.rule import Severity
+
+    findings = judge(plan)
+    errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
+    if errors:
+        raise refusal(plan.recipe, errors, len(plan.cells))
+    for line in lines(findings, len(plan.cells)):
+        say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 
 
 def _fits(text: str, names: set[str]) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from bakery.plan import Ref, Value
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+:,./=-]+\Z")
-_HCL_TEMPLATE = re.compile(r"[$%]+(?=\{)|[$%]+\Z")
+_DOCKERFILE_SAFE = re.compile(r"[A-Za-z0-9_@%+:,./=#-]+\Z")
+_HCL_TEMPLATE = re.compile(r"[$%]+(?=\{)")
 _HCL_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -25,7 +26,13 @@ def hcl_value(value: Value) -> str:
     """Return the HCL expression of ``value``; a lone reference stays a bare name."""
     if len(value) == 1 and isinstance(value[0], Ref):
         return value[0].name
-    return '"' + "".join(_hcl_inner(part) if isinstance(part, str) else f"${{{part.name}}}" for part in value) + '"'
+    return '"' + "".join(_hcl_literal(part) if isinstance(part, str) else f"${{{part.name}}}" for part in value) + '"'
+
+
+def _hcl_literal(text: str) -> str:
+    # A reference may follow: its `$` must not meet another.
+    body = text.rstrip("$%")
+    return _hcl_inner(body) + "".join(map(_hcl_unicode, text[len(body) :]))
 
 
 def _hcl_inner(text: str) -> str:
@@ -34,10 +41,10 @@ def _hcl_inner(text: str) -> str:
 
 
 def _hcl_template(match: re.Match[str]) -> str:
-    # `${` and `%{` start templates; doubling is HCL's own escape. Where more of these characters come before
-    # the brace, or a reference follows the text, the doubled ones could be read as another pair.
+    # `${` and `%{` start templates; doubling is HCL's own escape. After another of these characters the
+    # doubled ones could be read as another pair.
     run = match.group()
-    return run * 2 if len(run) == 1 and match.end() < len(match.string) else "".join(map(_hcl_unicode, run))
+    return run * 2 if len(run) == 1 else "".join(map(_hcl_unicode, run))
 
 
 def _hcl_unicode(char: str) -> str:
@@ -61,7 +68,7 @@ def _double_quoted(text: str) -> str:
 
 def dockerfile_word(value: Value) -> str:
     """Return one word of an instruction that expands variables: bare where that is safe, else quoted."""
-    bare = all(_SHELL_SAFE.match(part) for part in value if isinstance(part, str))
+    bare = all(_DOCKERFILE_SAFE.match(part) for part in value if isinstance(part, str))
     text = dockerfile_string(value)
     return text[1:-1] if bare else text
 

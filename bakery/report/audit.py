@@ -8,7 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bakery.audit.compare import Change
 from bakery.audit.elf import SharedObject
+from bakery.audit.fatbin import sorted_archs
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.report import WheelReport
 from bakery.audit.tags import release_text
@@ -29,6 +31,29 @@ def render(report: WheelReport) -> RenderableType:
         parts.append(_objects(report.objects))
     parts += [_finding(finding) for finding in report.findings]
     return Group(*parts)
+
+
+def render_changes(changes: Iterable[Change]) -> RenderableType:
+    """Return what changed since an older wheel as a rich renderable, one line for each change."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for change in changes:
+        table.add_row(f"  {change.subject}", _change(change))
+    return table if table.row_count else Text("  nothing changed", "dim")
+
+
+def _change(change: Change) -> Text:
+    text = Text(plain(f"{change.file}: " if change.file else ""))
+    if change.old and change.new:
+        text.append(plain(f"{change.old} -> {change.new}"))
+        if change.bytes:
+            text.append(f" ({change.bytes:+,} bytes)", "dim")
+    elif change.new:
+        text.append(plain(f"+ {change.new}"), "green")
+    else:
+        text.append(plain(f"- {change.old}"), "red")
+    return text
 
 
 def _verdict(report: WheelReport) -> Text:
@@ -55,11 +80,28 @@ def _facts(report: WheelReport) -> Table:
         "auditwheel": report.platform_tag or "",
         "bundled": _listed(f"{found.file_name} ({found.size / 1e6:.1f} MB)" for found in report.bundled),
         "external": _listed(report.external),
+        "device code": _device_code(report),
     }
     for key, value in rows.items():
         if value:
             table.add_row(f"  {key}", Text(plain(value)))
     return table
+
+
+def _device_code(report: WheelReport) -> str:
+    """Return all architectures of the wheel in one line: ``sm_80 sm_90 + PTX 8.5 for compute_90``."""
+    images = [image for found in report.objects for image in found.device_code.images]
+    if not images:
+        return ""
+    isas = {image.ptx_isa: sorted_archs(i.arch for i in images if i.ptx_isa == image.ptx_isa) for image in images}
+    parts = [" ".join(sorted_archs(image.arch for image in images if image.kind != "ptx"))]
+    parts += [f"PTX {isa} for {' '.join(isas[isa])}" for isa in sorted(isas, key=_isa_key) if isa]
+    size = sum(image.size for image in images)
+    return f"{' + '.join(part for part in parts if part)} ({size / 1e6:,.2f} MB)"
+
+
+def _isa_key(isa: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in isa.split(".") if part)
 
 
 def _objects(objects: tuple[SharedObject, ...]) -> Table:

@@ -11,26 +11,42 @@ from packaging.utils import canonicalize_name
 from bakery.errors import PlanError, UsageError
 from bakery.load import Loaded
 from bakery.names import GROUPS, PLATFORM, CacheBackend, Kind, axis_variable
-from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, Variable
+from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, Variable, ignored_output
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, toolkits
 from bakery.providers.toolkits.base import Toolkit
 from bakery.resolve.matrix import combinations, identifiers
 from bakery.resolve.overrides import Sets, parse
 from bakery.resolve.settings import Settings, VariableSetting, decide
-from bakery.resolve.stages import Parts, stages
+from bakery.resolve.stages import Parts, folder, stages
 
 IGNORED = (
     ".git",
     "**/.bakery",
+    "**/bakery.toml",
     "**/__pycache__",
-    "**/*.egg-info",
+    "**/.*_cache",
+    "**/.hypothesis",
+    "**/.nox",
+    "**/.tox",
     "**/.venv",
+    "**/*.egg-info",
+    "**/*.cpython-*.so",
+    "**/*.abi3.so",
+    "**/build/bdist.*",
+    "**/build/lib.*",
+    "**/build/temp.*",
+    "**/CMakeCache.txt",
+    "**/CMakeFiles",
     "dist",
     "wheels",
     "wheelhouse",
 )
-"""What never enters the build context: results, caches and history change without changing a wheel."""
+"""What never enters the build context.
+
+Results, caches and history change without changing a wheel; and what a build on this machine left beside the
+source (objects, extensions, CMake's cache) would be taken for up to date in a container, and shipped.
+"""
 
 NO_ARGUMENT = frozenset({"DEST", "CACHE", "CACHE_REF", "CACHE_DIR", "CA_BUNDLE", "PIP_CONF"})
 """Variables of the bake file that steps do not see."""
@@ -75,13 +91,14 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
         item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT
     }
     recipe = loaded.recipe
+    dockerfile, bakefile = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl"
     return Plan(
         recipe=recipe.name,
         description=recipe.description or "",
         source_file=_source_file(loaded),
         context=".",
-        dockerfile=f"dockerfiles/{recipe.name}.Dockerfile",
-        bakefile=f"bake/{recipe.name}.hcl",
+        dockerfile=dockerfile,
+        bakefile=bakefile,
         variables=tuple(_variable(item) for item in settings.variables),
         args=args,
         global_args=tuple(dict.fromkeys((*base.global_args, *(("CUDA_VERSION",) if chosen else ())))),
@@ -98,12 +115,25 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
             settings.text("cache.mode"),
         ),
         stages=made,
-        ignore=IGNORED,
+        ignore=_ignored(parts, bakefile, dockerfile),
         audit=_audit(settings),
         output=settings.text("output.directory"),
         overrides=remaining,
         origins=settings.origins,
     )
+
+
+def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
+    """Return what never enters the build context, with what setuptools and bakery leave in this project."""
+    inside = folder(parts) if parts.settings.text("source.path") else "."
+    own = (
+        "build/lib" if inside == "." else f"{inside}/build/lib",
+        ignored_output(parts.settings.text("output.directory")),
+        bakefile,
+        dockerfile,
+        f"{dockerfile}.dockerignore",
+    )
+    return (*IGNORED, *(pattern for pattern in own if pattern and pattern not in IGNORED))
 
 
 def _lift(said: Sets, loaded: Loaded) -> tuple[dict[str, str], tuple[str, ...] | None, tuple[Override, ...]]:

@@ -172,7 +172,8 @@ def folder(parts: Parts) -> str:
     """
     pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
     path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
-    special = sorted(set(path) & _SPECIAL)
+    # BuildKit reads a mount's options byte by byte.
+    special = sorted({char for char in path if char in _SPECIAL or not char.isascii()})
     if special:
         raise PlanError(
             f"source folder {path!r}: Dockerfiles cannot name {' '.join(special)}", hint="rename the folder"

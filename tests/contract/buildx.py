@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bakery.emit.bakefile import bake_groups, bake_json, bakefile
-from bakery.plan import Json, Plan
+from bakery.plan import Json, Plan, Value, literal
 
 GROUPS = ("default", "dev", "wheel", "test", "full")
 _TEMPLATES = ("args", "labels", "extra-hosts")
@@ -84,6 +84,17 @@ def with_values(plan: Plan, values: Mapping[str, str]) -> Plan:
     """Return a plan whose variables have other values."""
     given = tuple(replace(item, value=values.get(item.name, item.value)) for item in plan.variables)
     return replace(plan, variables=given)
+
+
+def offline(plan: Plan) -> Plan:
+    """Return a plan whose Dockerfile names no image: a frontend asks a registry for those that an engine lacks."""
+    names = {stage.name for stage in plan.stages}
+
+    def is_image(base: Value) -> bool:
+        return len(base) == 1 and base[0] not in names
+
+    stages = [replace(stage, base=literal("scratch")) if is_image(stage.base) else stage for stage in plan.stages]
+    return replace(plan, stages=tuple(stages))
 
 
 def printed(targets: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:

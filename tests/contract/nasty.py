@@ -171,10 +171,22 @@ overrides = st.one_of(
     st.builds(
         "{}.{}{}{}".format,
         st.sampled_from(["*", "wheel", "full", "test-*", "dev-cp3*"]),
-        st.sampled_from(["args.ALPHA", "args.lower_1", "labels.a.b", "labels.c", "contexts.c", "extra-hosts.h", "tags"]),
+        st.sampled_from(
+            ["args.EXTRA", "args.lower_1", "labels.a.b", "labels.c", "contexts.c", "extra-hosts.h", "tags"]
+        ),
         st.just("="),
         lines,
     ),
-    st.sampled_from(["*.no-cache=true", "wheel.pull=false", "dev.shm-size=1g", "*.tags+=", "*.cache-from=", "*.cache-from+=a/b", "dev.cache-to=type=local,dest=x"]),
+    st.sampled_from(
+        [
+            "*.no-cache=true",
+            "wheel.pull=false",
+            "dev.shm-size=1g",
+            "*.tags+=",
+            "*.cache-from=",
+            "*.cache-from+=a/b",
+            "dev.cache-to=type=local,dest=x",
+        ]
+    ),
 )
 """Texts for ``--set``."""

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from buildx import Buildx
-from hypothesis import HealthCheck, assume, given, settings
+from buildx import Buildx, offline
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from nasty import lines, overrides, recipes
 
@@ -29,9 +29,9 @@ def planned(recipe: Recipe, sets: list[str]) -> Plan:
     try:
         return resolve(from_python(recipe, Path.cwd()), sets)
     except PlanError as error:
-        # Values of an axis that read the same in an id; every other recipe here has a plan.
-        assert "same id" in error.message, (error.message, error.details)
-        assume(False)
+        # Values of an axis may read the same in an id; every other recipe here has a plan.
+        if "same id" in error.message:
+            reject()
         raise
 
 
@@ -48,7 +48,7 @@ def test_print_says_what_500_plans_say(buildx: Buildx, recipe: Recipe, sets: lis
     buildx.assert_prints(planned(recipe, sets))
 
 
-@settings(QUICK, max_examples=30)
+@settings(QUICK, max_examples=12)
 @given(recipes())
 def test_frontend_reads_what_the_plan_says(buildx: Buildx, recipe: Recipe) -> None:
     assert_understood(buildx, planned(recipe, []))
@@ -62,7 +62,7 @@ def test_frontend_reads_what_200_plans_say(buildx: Buildx, recipe: Recipe) -> No
 
 
 def assert_understood(buildx: Buildx, plan: Plan) -> None:
-    text = dockerfile(plan)
+    text = dockerfile(offline(plan))
     assert [item["name"] for item in buildx.frontend(text, "targets")["targets"]] == [s.name for s in plan.stages]
     values = plan.args_of(plan.cells[0])
     for family in plan.families:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from buildx import Buildx
+from buildx import Buildx, offline
 
 from bakery.emit.bakefile import bakefile
 from bakery.emit.dockerfile import dockerfile
@@ -97,7 +97,7 @@ def test_what_the_plan_takes_over(buildx: Buildx, sets: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("name", [*RECIPES, *map(str, GOLDEN)])
 def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
-    plan = plan_of(name)
+    plan = offline(plan_of(name))
     text = dockerfile(plan)
     targets = buildx.frontend(text, "targets")["targets"]
     assert [target["name"] for target in targets] == [stage.name for stage in plan.stages]
@@ -107,7 +107,7 @@ def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_check_through_bake(buildx: Buildx, name: str) -> None:
-    plan = plan_of(name)
+    plan = offline(plan_of(name))
     for path, text in ((plan.dockerfile, dockerfile(plan)), (plan.bakefile, bakefile(plan))):
         file = buildx.folder / path
         file.parent.mkdir(exist_ok=True)

@@ -50,7 +50,9 @@ def test_sibling_of_a_failed_cell_is_published(folder: Path) -> None:
 
 
 def test_wheel_whose_test_fails_is_kept_out(folder: Path) -> None:
-    recipe = 'name = "tiny"\n[test]\nimports = ["tiny"]\ncommand = "python -c \'import tiny; assert tiny.answer() == 43\'"\n'
+    recipe = (
+        'name = "tiny"\n[test]\nimports = ["tiny"]\ncommand = "python -c \'import tiny; assert tiny.answer() == 43\'"\n'
+    )
     extension(folder, recipe, SOURCE)
     before = states(folder / "dist")
     done = bakery(folder, "full", code=7)
@@ -78,10 +80,7 @@ def test_tag_of_another_python_is_caught(folder: Path) -> None:
 
 
 def test_library_that_must_stay_outside_is_caught(folder: Path) -> None:
-    setup = (
-        "import glob, shutil\n"
-        "shutil.copy(glob.glob('/usr/lib/*/libz.so.1')[0], 'src/tiny/libz.so.1')\n"
-    )
+    setup = "import glob, shutil\nshutil.copy(glob.glob('/usr/lib/*/libz.so.1')[0], 'src/tiny/libz.so.1')\n"
     recipe = 'name = "tiny"\n[wheel.repair]\nexclude = ["libz.so.*"]\n'
     extension(folder, recipe, SOURCE, setup=setup)
     before = states(folder / "dist")
@@ -99,3 +98,15 @@ def test_arm64_cell_on_an_amd64_only_base_is_caught(folder: Path, manylinux_imag
     told = done.err[done.err.index("audit: ") :]
     assert "x86_64" in told
     assert "aarch64" in told
+
+
+def test_platform_tag_that_cannot_be_kept_is_told(folder: Path) -> None:
+    source = "#include <pthread.h>\n" + SOURCE.replace(
+        "return PyLong", "pthread_join(pthread_self(), 0); return PyLong"
+    )
+    extension(folder, 'name = "tiny"\n[wheel.repair]\nplat = "manylinux_2_17"\n', source)
+    before = states(folder / "dist")
+    done = bakery(folder, "wheel", code=7)
+    assert states(folder / "dist") == before
+    assert "too-recent versioned symbols" in done.err
+    assert "→ the wheel needs a newer glibc than its platform tag allows" in done.err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,10 +67,16 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
     return what()
 
 
+def asleep() -> bool:
+    """Whether the compile step sleeps."""
+    return any(f"sleep {nap()}" in line for line in command_lines())
+
+
 def interrupted(folder: Path, *signals: signal.Signals) -> Done:
     """Bake until the compile step sleeps, send signals half a second apart, and wait for the end."""
     child = start(folder, "wheel")
-    sleeping = wait_for(lambda: any(f"sleep {nap()}" in line for line in command_lines()), 300)
+    wait_for(lambda: asleep() or child.poll() is not None, 300)
+    sleeping = asleep()
     if not sleeping:
         child.terminate()
     began = time.monotonic()
@@ -102,3 +110,41 @@ def test_signal_ends_the_build_and_leaves_dist_as_it_was(folder: Path, signals: 
     again = bakery(folder, "wheel")
     assert len(again.wheels) == 1
     assert len(states(folder / "dist")) == 2
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder: a bake that needs it waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    """Whether a process waits for a lock."""
+    # "1: -> FLOCK  ADVISORY  WRITE 4711 …": the arrow is for those that wait.
+    return any("->" in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "moment", [pytest.param(".bakery/runs", id="before-the-bake"), pytest.param("dist", id="before-publishing")]
+)
+def test_signal_before_and_after_the_build(folder: Path, moment: str, number: signal.Signals) -> None:
+    (folder / "sleep").unlink()
+    before = states(folder / "dist")
+    with held(folder / moment):
+        child = start(folder, "wheel")
+        waiting = wait_for(lambda: waits_for_a_lock(child.pid) or child.poll() is not None, 300)
+        child.send_signal(number)
+        done = finish(child, folder, time.monotonic(), PATIENCE_S)
+    assert waiting
+    assert done.code == 130, done.err
+    assert "interrupted" in done.err
+    assert states(folder / "dist") == before
+    assert not left(folder)
+    assert not list(folder.glob(".bakery/runs/*/stage"))

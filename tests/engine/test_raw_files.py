@@ -48,7 +48,9 @@ def test_dockerfile_gives_the_same_wheel(
     output = ("--output", f"type=local,dest={tmp_path}")
     command = ("docker", "build", "-f", "dockerfiles/cpp.Dockerfile", "--target", "cpp-wheel", *output, *secret, ".")
     shell(raw_environment, *command, cwd=ROOT)
-    wanted = {name: digest for name, digest in own.items() if name.startswith("bakery_example_cpp-") and "-cp311-" in name}
+    wanted = {
+        name: digest for name, digest in own.items() if name.startswith("bakery_example_cpp-") and "-cp311-" in name
+    }
     assert len(wanted) == 1
     assert digests(tmp_path) == wanted
 

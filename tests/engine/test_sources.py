@@ -84,7 +84,9 @@ def repository(tmp_path: Path) -> Iterator[str]:
     work = extension(tmp_path / "work", 'name = "elsewhere"\n', SOURCE)
     environment = {
         **os.environ,
-        **{f"GIT_{who}_{what}": "test@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **{
+            f"GIT_{who}_{what}": "test@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        },
     }
 
     def git(*words: str) -> None:
@@ -158,10 +160,10 @@ config-settings = {{ nasty = {json.dumps(value, ensure_ascii=False)}, "dotted.ke
     assert wheel.name == "demo-1.0-py3-none-any.whl"
     seen = told(wheel)
     assert seen["environment"]["NASTY"] == value
-    assert seen["environment"]["WITH"] == "<it's \"fine\">"
+    assert seen["environment"]["WITH"] == '<it\'s "fine">'
     assert seen["environment"]["EMPTY"] == ""
     assert seen["settings"]["nasty"] == value
-    assert seen["settings"]["dotted.key"] == "<it's \"fine\">"
+    assert seen["settings"]["dotted.key"] == '<it\'s "fine">'
     assert seen["programs"]["tree"] == "/usr/bin/tree"
     assert (seen["programs"]["uv"] is not None) == (frontend == "uv")
 

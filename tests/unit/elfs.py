@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 MACHINES = {"x86_64": 62, "aarch64": 183, "cuda": 190}
-_NULL, _STRTAB, _DYNAMIC, _VERNEED = 0, 3, 6, 0x6FFFFFFE
+_NULL, _PROGBITS, _STRTAB, _DYNAMIC, _DYNSYM, _VERNEED = 0, 1, 3, 6, 11, 0x6FFFFFFE
 _DT = {"NEEDED": 1, "STRTAB": 5, "STRSZ": 10, "SONAME": 14, "RPATH": 15, "RUNPATH": 29}
 _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 
@@ -17,16 +17,29 @@ def shared_object(
     soname: str = "",
     needed: Sequence[str] = ("libc.so.6",),
     versions: Mapping[str, Sequence[str]] | None = None,
+    rpath: str = "",
     runpath: str = "",
     kind: int = 3,
+    wanted: Sequence[str] = (),
+    defined: Sequence[str] = (),
+    sections: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return a 64-bit little-endian object; ``versions`` maps a needed soname to its symbol versions."""
+    """Return a 64-bit little-endian object; ``versions`` maps a needed soname to its symbol versions.
+
+    ``wanted`` and ``defined`` are dynamic symbols, ``sections`` more sections with their content.
+    """
     needs = {"libc.so.6": ["GLIBC_2.17"]} if versions is None else versions
     strings = _Strings()
     verneed = _verneed(needs, strings)
     dynamic = [(_DT["NEEDED"], strings.add(name)) for name in needed]
     dynamic += [(_DT["SONAME"], strings.add(soname))] * bool(soname)
+    dynamic += [(_DT["RPATH"], strings.add(rpath))] * bool(rpath)
     dynamic += [(_DT["RUNPATH"], strings.add(runpath))] * bool(runpath)
+    symbols = bytes(24) + b"".join(
+        struct.pack("<IBBHQQ", strings.add(name), 0x12, 0, section, 0, 0)
+        for names, section in ((wanted, 0), (defined, 1))
+        for name in names
+    )
     start = 64 + 2 * 56
     at_strings = start
     at_verneed = _align(at_strings + len(strings.data))
@@ -35,15 +48,27 @@ def shared_object(
     if needs:
         dynamic += [(_DT_VERNEED, at_verneed), (_DT_VERNEEDNUM, len(needs))]
     table = b"".join(struct.pack("<QQ", *row) for row in [*dynamic, (0, 0)])
-    names = b"\0.dynstr\0.gnu.version_r\0.dynamic\0.shstrtab\0"
+    more = {".dynsym": symbols, **(sections or {})}
+    names = b"\0.dynstr\0.gnu.version_r\0.dynamic\0.shstrtab\0" + b"".join(name.encode() + b"\0" for name in more)
     at_names = at_dynamic + len(table)
-    at_sections = _align(at_names + len(names))
+    at_more = _align(at_names + len(names))
+    contents = bytearray()
+    extra = []
+    for name, content in more.items():
+        symbolic = {"link": 1, "info": 1, "entry": 24} if name == ".dynsym" else {}
+        kind_of = _DYNSYM if name == ".dynsym" else _PROGBITS
+        extra.append(
+            _section(names.index(name.encode() + b"\0"), kind_of, at_more + len(contents), len(content), **symbolic)
+        )
+        contents += content + bytes(-len(content) % 8)
+    at_sections = at_more + len(contents)
     sections = [
         _section(0, _NULL, 0, 0),
         _section(names.index(b".dynstr"), _STRTAB, at_strings, len(strings.data)),
         _section(names.index(b".gnu.version_r"), _VERNEED, at_verneed, len(verneed), link=1, info=len(needs)),
         _section(names.index(b".dynamic"), _DYNAMIC, at_dynamic, len(table), link=1, entry=16),
         _section(names.index(b".shstrtab"), _STRTAB, at_names, len(names)),
+        *extra,
     ]
     ident = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
     header = ident + struct.pack(
@@ -58,6 +83,7 @@ def shared_object(
         (at_verneed, verneed),
         (at_dynamic, table),
         (at_names, names),
+        (at_more, bytes(contents)),
     ):
         body[at : at + len(part)] = part
     return bytes(body) + b"".join(sections)

@@ -1,0 +1,110 @@
+"""Does the wheel hold the device code that was promised, and no other?
+
+Libraries that were grafted in do not count: they have device code of their own and are judged elsewhere. The
+objects of a wheel are taken together, because each may rightly be for another architecture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bakery.audit.elf import SharedObject
+from bakery.audit.fatbin import DeviceImage, sorted_archs
+from bakery.audit.finding import Finding, error, info, warning
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import Wheel, is_grafted
+
+IDS = {
+    "device-code-absent": "a wheel that is promised or named for CUDA has no device code",
+    "device-arch-missing": "a promised GPU architecture has no device code",
+    "device-arch-unasked": "there is device code for a GPU architecture that was not promised",
+    "device-toolkit": "what the device code tells of the CUDA release that made it, and whether it is the promised one",
+    "device-unreadable": "a shared object's device code is damaged",
+}
+_CUDA_MARK = re.compile(r"(?<![a-z])cu(?:da)?-?\d{2,3}(?!\d)")
+_CUDART = re.compile(r"libcudart\.so\.(\d+)")
+_LOOSE = (".cubin", ".fatbin", ".ptx")
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield where device code and promise differ."""
+    own = tuple(found for found in wheel.objects if not is_grafted(found.path))
+    images = tuple(image for found in own for image in found.device_code.images)
+    unreadable = [found for found in own if found.device_code.defect]
+    for found in unreadable:
+        yield warning(
+            "device-unreadable", f"its device code cannot be read: {found.device_code.defect}", file=found.path
+        )
+    if not wheel.archive.defect and not images:
+        yield from _check_absent(wheel, promise)
+    elif promise.device_archs:
+        yield from _check_archs(images, promise.device_archs)
+    yield from _check_toolkit(own, images, promise.cuda)
+
+
+def _check_absent(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    if promise.device_archs:
+        yield error(
+            "device-code-absent",
+            f"has no device code; promised was {', '.join(promise.device_archs)}",
+            hint="an optional CUDA extension that failed to build leaves such a wheel: see the build's log",
+        )
+    elif promise.cuda:
+        yield error("device-code-absent", f"has no device code, though it is made with CUDA {promise.cuda}")
+    elif reason := _looks_like_cuda(wheel):
+        yield warning("device-code-absent", f"has no device code, though {reason}")
+
+
+def _looks_like_cuda(wheel: Wheel) -> str:
+    if any(entry.path.endswith(_LOOSE) for entry in wheel.archive.entries):
+        return ""  # the device code lies beside
+    _, _, local = wheel.filename.version.partition("+")
+    if _CUDA_MARK.search(wheel.filename.name) or _CUDA_MARK.search(local):
+        return "its name or version says CUDA"
+    # A wheel that brings the runtime itself is a library for others.
+    linked = (name for name in wheel.external if _CUDART.match(name))
+    return f"it needs {name}" if (name := next(linked, "")) else ""
+
+
+def _check_archs(images: tuple[DeviceImage, ...], promised: tuple[str, ...]) -> Iterator[Finding]:
+    found = {image.arch for image in images}
+    listed = ", ".join(sorted_archs(found))
+    for arch in sorted_archs(set(promised) - found):
+        yield error(
+            "device-arch-missing",
+            f"has no device code for {arch}; there is {listed}",
+            hint="does the build take its architectures from the recipe, or set its own?",
+        )
+    for arch in sorted_archs(found - set(promised)):
+        size = sum(image.size for image in images if image.arch == arch)
+        yield error(
+            "device-arch-unasked",
+            f"has device code for {arch} ({size / 1e6:.2f} MB), promised was {', '.join(promised)}",
+            hint="name it in the recipe's architectures, or keep the build from adding it",
+        )
+
+
+def _check_toolkit(own: tuple[SharedObject, ...], images: tuple[DeviceImage, ...], promised: str) -> Iterator[Finding]:
+    told = {f"a tool of CUDA {image.toolkit}": image.toolkit for image in images if image.toolkit}
+    told |= {f"PTX ISA {image.ptx_isa}": _cuda_of_isa(image.ptx_isa) for image in images if image.ptx_isa}
+    sonames = {name: match[1] for found in own for name in found.needed if (match := _CUDART.match(name))}
+    if told:
+        yield info("device-toolkit", f"its device code comes from {', '.join(sorted(told))}")
+    major = promised.partition(".")[0]
+    for source, release in sorted({**told, **sonames}.items()):
+        if major and release.partition(".")[0] != major:
+            yield warning(
+                "device-toolkit",
+                f"promised was CUDA {promised}, but it has {source}, which is CUDA {release.partition('.')[0]}'s",
+                hint="was another toolkit found first, on PATH or by CUDA_HOME?",
+            )
+
+
+def _cuda_of_isa(isa: str) -> str:
+    """Return the CUDA major that a PTX version came with.
+
+    PTX 7.0 came with CUDA 11.0, 8.0 with 12.0, 9.0 with 13.0 (the PTX manual's table of release notes; seen in
+    files of 11.8 to 13.5); a clang may write an older one than its toolkit knows.
+    """
+    return str(int(isa.partition(".")[0]) + 4)

@@ -1,0 +1,110 @@
+"""What became of a wheel: the differences between the reports on an older and a newer build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from bakery.audit.elf import SharedObject
+from bakery.audit.fatbin import sorted_archs
+from bakery.audit.report import WheelReport
+from bakery.audit.wheel import original_soname
+
+Subject = Literal["version", "tags", "size", "object", "device code", "libraries", "requirements"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        subject: what it is about.
+        file: the object's path inside the wheel; empty where it is about the whole wheel.
+        old: what was there; empty if it is new.
+        new: what is there now; empty if it is gone.
+        bytes: by how much a size grew; 0 where it is not about a size.
+    """
+
+    subject: Subject
+    old: str
+    new: str
+    file: str = ""
+    bytes: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """Return its row of a machine report."""
+        return {
+            "subject": self.subject,
+            "file": self.file,
+            "old": self.old,
+            "new": self.new,
+            "bytes": self.bytes,
+        }
+
+
+def compare(old: WheelReport, new: WheelReport) -> tuple[Change, ...]:
+    """Return everything a user of the wheel would meet as different; empty for two builds of the same."""
+    return tuple(_changes(old, new))
+
+
+def _changes(old: WheelReport, new: WheelReport) -> Iterator[Change]:
+    if (old.name, old.version, old.build) != (new.name, new.version, new.build):
+        yield Change("version", _identity(old), _identity(new))
+    # One after the other: cp311 is both a Python and an ABI.
+    for before, after in ((old.pythons, new.pythons), (old.abis, new.abis), (old.platforms, new.platforms)):
+        yield from _lists("tags", before, after)
+    yield from _size("size", old.size, new.size)
+    yield from _objects(old, new)
+    # One line for each architecture of the wheel: the objects' own lines would repeat it.
+    yield from _lists("device code", _device(old), _device(new))
+    yield from _lists("libraries", _libraries(old), _libraries(new))
+    yield from _lists("requirements", _requirements(old), _requirements(new))
+
+
+def _objects(old: WheelReport, new: WheelReport) -> Iterator[Change]:
+    """Compare the objects by path; grafted ones carry a hash in their name, which says nothing."""
+    before, after = ({original_soname(found.path): found for found in report.objects} for report in (old, new))
+    for path in sorted(before.keys() | after.keys()):
+        was, is_now = before.get(path), after.get(path)
+        if was and is_now:
+            yield from _size("object", was.size, is_now.size, path)
+        else:
+            yield Change("object", _megabytes(was), _megabytes(is_now), path, _bytes(is_now) - _bytes(was))
+
+
+def _lists(subject: Subject, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:
+    before, after = list(old), list(new)
+    yield from (Change(subject, item, "") for item in before if item not in after)
+    yield from (Change(subject, "", item) for item in after if item not in before)
+
+
+def _size(subject: Subject, old: int, new: int, file: str = "") -> Iterator[Change]:
+    if old != new:
+        yield Change(subject, f"{old / 1e6:,.2f} MB", f"{new / 1e6:,.2f} MB", file, new - old)
+
+
+def _identity(report: WheelReport) -> str:
+    return "-".join(part for part in (report.name, report.version, report.build) if part)
+
+
+def _device(report: WheelReport) -> tuple[str, ...]:
+    return sorted_archs(arch for found in report.objects for arch in found.device_code.archs)
+
+
+def _libraries(report: WheelReport) -> tuple[str, ...]:
+    bundled = (f"{original_soname(found.file_name)} (bundled)" for found in report.bundled)
+    return tuple(sorted({*bundled, *report.external}))
+
+
+def _requirements(report: WheelReport) -> tuple[str, ...]:
+    python = (f"Python {report.requires_python}",) if report.requires_python else ()
+    return (*python, *report.requires_dist)
+
+
+def _megabytes(found: SharedObject | None) -> str:
+    return f"{found.size / 1e6:,.2f} MB" if found else ""
+
+
+def _bytes(found: SharedObject | None) -> int:
+    return found.size if found else 0

@@ -1,0 +1,305 @@
+"""Device code: the fat binaries in a shared object, read without NVIDIA's tools and in bounded time.
+
+nvcc and clang put them into the section ``.nv_fatbin`` (relocatable ones into ``__nv_relfatbin``), each on
+eight bytes: a header (magic, version, header size, u64 size of what follows), then entries one after the
+other, each a header and its padded payload. The layout of entries was read from files made by CUDA 11.8 to
+13.5 and compared with ``cuobjdump`` 13.5, whose names for the kinds are used; NVIDIA documents none of it.
+
+LZ4 payloads are unpacked as far as needed. Zstandard ones (CUDA 13's ``-compress-mode`` default and size) are
+not: the standard library has no decoder before Python 3.14, and everything but the toolkit stands outside.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import IO, Literal
+
+from bakery.audit.cubin import HEADER, CubinFacts, read_cubin
+from bakery.audit.lz4 import unpack
+
+Kind = Literal["elf", "ptx", "lto", "other"]
+"""Machine code for one architecture, assembly for a driver to compile, LTO-IR for a linker, none of these."""
+
+Packing = Literal["", "lz4", "zstd"]
+
+_RELOCATABLE = "__nv_relfatbin"
+SECTIONS = frozenset({".nv_fatbin", _RELOCATABLE})
+"""The sections that hold fat binaries (``fatbinary_section.h`` of CUDA 13.0)."""
+
+_MAGIC = b"\x50\xed\x55\xba"
+_FATBIN = struct.Struct("<4sHHQ")
+_ENTRY = struct.Struct("<H2xIQI4xHHI8xQ8xQ")
+_KINDS: dict[int, Kind] = {1: "ptx", 2: "elf", 4: "elf", 8: "lto"}
+_PREFIXES: dict[Kind, str] = {"elf": "sm_", "ptx": "compute_", "lto": "lto_"}
+_FAMILY, _ACCELERATED = 0x200000, 0x100000
+_PACKINGS: dict[int, Packing] = {0x2000: "lz4", 0x8000: "zstd"}
+
+_MOST_ITEMS = 100_000
+"""The most fat binaries and images that are believed: libcublasLt has about 8000."""
+_WINDOW = 4096
+_PLAIN_LIMIT = 1 << 20
+"""Bytes of one unpacked cubin in which its note is looked for; it lies before the code."""
+_LZ4_HEADER = 512
+"""Packed bytes that hold an ELF header however badly it packs."""
+_LZ4_LIMIT = 256 << 10
+_LZ4_BUDGET = 8 << 20
+"""Bytes that one object may make this reader unpack: about half a second's work."""
+
+
+class _Damaged(ValueError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceImage:
+    """One program for GPUs.
+
+    Attributes:
+        kind: what it is.
+        arch: as nvcc's ``code=`` has it: ``sm_90a``, ``compute_80``, ``lto_90``.
+        ptx_isa: PTX's own version, ``8.5``; empty for other kinds.
+        size: bytes that it takes in the file, without its header.
+        unpacked_size: bytes without compression.
+        compressed: how it is compressed.
+        toolkit: the release of the tool that made it, as far as the file says and it could be read.
+        relocatable: whether it is one of the inputs that a device link leaves beside its result.
+    """
+
+    kind: Kind
+    arch: str
+    ptx_isa: str
+    size: int
+    unpacked_size: int
+    compressed: Packing
+    toolkit: str
+    relocatable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """All device code of one shared object.
+
+    Attributes:
+        images: in the file's order.
+        defect: why reading stopped early; empty if it did not.
+    """
+
+    images: tuple[DeviceImage, ...] = ()
+    defect: str = ""
+
+    @property
+    def native(self) -> tuple[str, ...]:
+        """The architectures with machine code: ``sm_80``, ``sm_90a``."""
+        return sorted_archs(image.arch for image in self.images if image.kind == "elf")
+
+    @property
+    def ptx(self) -> tuple[str, ...]:
+        """The architectures with PTX: ``compute_90``."""
+        return sorted_archs(image.arch for image in self.images if image.kind == "ptx")
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """Everything there is code for, of any kind."""
+        return sorted_archs(image.arch for image in self.images)
+
+    @property
+    def size(self) -> int:
+        """Bytes that all images take in the file."""
+        return sum(image.size for image in self.images)
+
+    def to_json(self) -> dict[str, object]:
+        """Return its part of the machine report: equal images are one row with their count."""
+        groups: dict[tuple[object, ...], list[DeviceImage]] = {}
+        for image in self.images:
+            key = (image.kind, image.arch, image.ptx_isa, image.compressed, image.toolkit, image.relocatable)
+            groups.setdefault(key, []).append(image)
+        return {
+            "images": [
+                {
+                    "kind": same[0].kind,
+                    "arch": same[0].arch,
+                    "ptx_isa": same[0].ptx_isa,
+                    "compressed": same[0].compressed,
+                    "toolkit": same[0].toolkit,
+                    "relocatable": same[0].relocatable,
+                    "count": len(same),
+                    "size": sum(image.size for image in same),
+                    "unpacked_size": sum(image.unpacked_size for image in same),
+                }
+                for same in groups.values()
+            ],
+            "defect": self.defect,
+        }
+
+
+def sorted_archs(archs: Iterable[str]) -> tuple[str, ...]:
+    """Return each of ``archs`` once, by kind and number: sm_80, sm_90, sm_90a, sm_100."""
+    return tuple(sorted(set(archs), key=_arch_key))
+
+
+def _arch_key(arch: str) -> tuple[bool, str, int, str]:
+    match = re.fullmatch(r"(\w+)_(\d+)([af]?)", arch)
+    # Machine code first: it is what most are after.
+    return (match[1] != "sm", match[1], int(match[2]), match[3]) if match else (True, arch, 0, "")
+
+
+def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]]) -> DeviceCode:
+    """Read sections that hold fat binaries and padding only.
+
+    Args:
+        stream: the shared object.
+        sections: name, offset and size of each section in it; those without device code are passed over.
+    """
+    reader = _Reader(stream)
+    try:
+        for name, start, size in sections:
+            if name in SECTIONS:
+                reader.relocatable = name == _RELOCATABLE
+                reader.read_section(start, start + size)
+    except _Damaged as reason:
+        return DeviceCode(tuple(reader.images), str(reason))
+    return DeviceCode(tuple(reader.images))
+
+
+def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]]) -> DeviceCode:
+    """Search what the loader maps for fat binaries, where no section header tells where they are.
+
+    Args:
+        stream: the shared object.
+        segments: offset and size of each segment in it. Relocatable code is not told apart here.
+    """
+    reader = _Reader(stream)
+    try:
+        for start, size in segments:
+            reader.search(start, start + size)
+    except _Damaged as reason:
+        return DeviceCode(tuple(reader.images), str(reason))
+    return DeviceCode(tuple(reader.images))
+
+
+@dataclass(slots=True)
+class _Reader:
+    stream: IO[bytes]
+    images: list[DeviceImage] = field(default_factory=list)
+    items: int = 0
+    budget: int = _LZ4_BUDGET
+    relocatable: bool = False
+
+    def read_section(self, start: int, end: int) -> None:
+        at = start
+        while (at := self._after_zeros(at, end)) < end:
+            size = self._fatbin_size(at, end)
+            if size is None:
+                raise _Damaged(f"no fat binary at offset {at:#x} of the file")
+            self._read_entries(at + _FATBIN.size, at + size)
+            at += size
+
+    def search(self, start: int, end: int) -> None:
+        at = start
+        while at < end:
+            window = self._bytes(at, min(_WINDOW + len(_MAGIC), end - at))
+            found = window.find(_MAGIC)
+            if not window or found < 0:
+                at += _WINDOW
+                continue
+            at += found
+            size = self._fatbin_size(at, end)
+            if size is not None:
+                self._read_entries(at + _FATBIN.size, at + size)
+            at += size or len(_MAGIC)
+
+    def _after_zeros(self, at: int, end: int) -> int:
+        while at < end:
+            window = self._bytes(at, min(_WINDOW, end - at))
+            if not window:
+                raise _Damaged("the file ends inside its device code")
+            rest = window.lstrip(b"\0")
+            at += len(window) - len(rest)
+            if rest:
+                return at
+        return end
+
+    def _fatbin_size(self, at: int, end: int) -> int | None:
+        """Return the size of the fat binary at ``at``, header included, or None where none begins."""
+        self._count()
+        if end - at < _FATBIN.size:
+            return None
+        head = self._bytes(at, _FATBIN.size)
+        if len(head) < _FATBIN.size:
+            return None
+        magic, version, header, size = _FATBIN.unpack(head)
+        fits = magic == _MAGIC and version == 1 and header == _FATBIN.size and size <= end - at - header
+        return header + size if fits else None
+
+    def _read_entries(self, at: int, end: int) -> None:
+        while at < end:
+            self._count()
+            head = self._bytes(at, _ENTRY.size)
+            if end - at < _ENTRY.size or len(head) < _ENTRY.size:
+                raise _Damaged(f"the entry at offset {at:#x} of the file is cut off")
+            kind, header, size, packed_size, minor, major, arch, flags, unpacked = _ENTRY.unpack(head)
+            packing = _packing(flags)
+            if (
+                not _ENTRY.size <= header <= end - at
+                or size > end - at - header
+                or packed_size > size
+                or not 10 <= arch < 1000
+            ):
+                raise _Damaged(f"the entry at offset {at:#x} of the file contradicts itself")
+            stored = packed_size if packing else size
+            facts = self._facts(at + header, stored, packing) if _KINDS.get(kind) == "elf" else CubinFacts()
+            self.images.append(
+                DeviceImage(
+                    kind=_KINDS.get(kind, "other"),
+                    arch=_arch_name(kind, arch, flags, accelerated=facts.accelerated),
+                    ptx_isa=f"{major}.{minor}" if _KINDS.get(kind) == "ptx" else "",
+                    size=size,
+                    unpacked_size=unpacked if packing else size,
+                    compressed=packing,
+                    toolkit=facts.toolkit,
+                    relocatable=self.relocatable,
+                )
+            )
+            at += header + size
+
+    def _facts(self, at: int, size: int, packing: Packing) -> CubinFacts:
+        """Return what the cubin at ``at`` says, nothing where it cannot be read."""
+        if packing == "lz4":
+            return self._unpacked_facts(at, size)
+        return (not packing and read_cubin(self._bytes(at, min(size, _PLAIN_LIMIT)))) or CubinFacts()
+
+    def _unpacked_facts(self, at: int, size: int) -> CubinFacts:
+        facts = read_cubin(self._unpack(at, min(size, _LZ4_HEADER), HEADER)) or CubinFacts()
+        if facts.has_note and self.budget > 0:
+            self.budget -= _LZ4_LIMIT
+            return read_cubin(self._unpack(at, min(size, _LZ4_LIMIT), _LZ4_LIMIT)) or facts
+        return facts
+
+    def _unpack(self, at: int, size: int, limit: int) -> bytes:
+        try:
+            return unpack(self._bytes(at, size), limit)
+        except ValueError:
+            return b""
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        self.stream.seek(at)
+        return self.stream.read(size)
+
+    def _count(self) -> None:
+        self.items += 1
+        if self.items > _MOST_ITEMS:
+            raise _Damaged(f"it claims more than {_MOST_ITEMS:,} fat binaries and images")
+
+
+def _packing(flags: int) -> Packing:
+    return next((name for flag, name in _PACKINGS.items() if flags & flag), "")
+
+
+def _arch_name(kind: int, number: int, flags: int, *, accelerated: bool) -> str:
+    prefix = _PREFIXES.get(_KINDS.get(kind, "other"), f"kind{kind}_")
+    if flags & _ACCELERATED or accelerated:
+        return f"{prefix}{number}a"
+    return f"{prefix}{number}{'f' if flags & _FAMILY else ''}"

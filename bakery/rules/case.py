@@ -1,0 +1,210 @@
+"""What rules look at: one case for all the cells of a plan that do not differ for any rule.
+
+Everything is read from what the plan says will be run: the compile step's environment and options, the packages and
+requirements that its stages install, the compiler that the toolkit's stage names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from bakery.facts import suites
+from bakery.facts.rows import Suite
+from bakery.plan import Arg, Cell, Command, Env, Plan, Ref, Run, Stage, Value
+from bakery.rules.image import ImageName, parse
+
+ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
+"""Variables that list architectures, by their meaning to torch and CMake."""
+
+_TELLING = ("CUDA_VERSION", "TORCH_VERSION")
+"""Arguments that rules read by name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Cells that are the same to every rule.
+
+    Attributes:
+        cells: their ids.
+        python: the Python version, as ``3.13t``.
+        platform: in Docker's spelling.
+        image: the base image; None where the plan names none.
+        suite: the Debian release of the base; empty for others.
+        plat: the manylinux policy to promise, ``auto`` for any; empty where no wheel is repaired.
+        environment: what the compile step sees.
+        settings: options of the build backend.
+        words: what the builder's commands say, substituted.
+        packages: system packages that are installed.
+        needs: (name, version) of the releases that come from the package index.
+        toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
+        arguments: all build arguments.
+    """
+
+    cells: tuple[str, ...]
+    python: str
+    platform: str
+    image: ImageName | None
+    suite: str
+    plat: str
+    environment: Mapping[str, str]
+    settings: Mapping[str, str]
+    words: tuple[str, ...]
+    packages: tuple[str, ...]
+    needs: tuple[tuple[str, str], ...]
+    toolkit: str
+    arguments: Mapping[str, str]
+
+    @cached_property
+    def cuda(self) -> str:
+        """The CUDA release: the image's own, else CUDA_VERSION; empty for none."""
+        inside = self.image.cuda if self.image else ""
+        return inside or self.arguments.get("CUDA_VERSION", "")
+
+    @cached_property
+    def compiler(self) -> str:
+        """What compiles CUDA, ``nvcc`` or ``clang``; empty where the plan shows nothing that would be compiled."""
+        if self.toolkit:
+            return "clang" if self.toolkit.startswith("clang") else "nvcc"
+        return "nvcc" if self.cuda and ((self.image and self.image.cuda) or self.arch_lists) else ""
+
+    @cached_property
+    def arch_lists(self) -> tuple[tuple[str, str], ...]:
+        """(Where, text) of every list of architectures that is not empty."""
+        found = {name: self.environment.get(name, "") for name in ARCH_LISTS}
+        found |= {key: text for key, text in self.settings.items() if key.endswith(ARCH_LISTS)}
+        return tuple((where, text) for where, text in found.items() if text)
+
+    @cached_property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The Python packages that the recipe itself asks for."""
+        return tuple(item for item in map(_requirement, self.words) if item)
+
+    @cached_property
+    def torch(self) -> str:
+        """The release of torch, its local version included; empty where none is pinned."""
+        pins = [
+            specifier.version
+            for item in self.requirements
+            if item.name == "torch"
+            for specifier in item.specifier
+            if specifier.operator == "=="
+        ]
+        return next(iter(pins), self.arguments.get("TORCH_VERSION", "")).removesuffix(".*")
+
+    @cached_property
+    def debian(self) -> Suite | None:
+        """The facts about the base's Debian release; None for other bases."""
+        return next((row for row in suites() if row.name == self.suite), None)
+
+    @cached_property
+    def glibc(self) -> str:
+        """The base's C library; empty where it is not known."""
+        if self.debian:
+            return self.debian.glibc
+        row = self.image.manylinux if self.image else None
+        return row.glibc if row else ""
+
+
+@cache
+def _requirement(word: str) -> Requirement | None:
+    try:
+        return Requirement(word)
+    except InvalidRequirement:
+        return None
+
+
+def cases(plan: Plan) -> Iterator[Case]:
+    """Yield the cases of a plan: ten thousand cells are few of them."""
+    reader = _Reader(plan)
+    found: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in plan.cells:
+        found.setdefault(reader.key(cell), []).append(cell)
+    for cells in found.values():
+        yield reader.case(cells)
+
+
+class _Reader:
+    """Reads cases from a plan; what no cell changes is looked up once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        stages = {stage.name: stage for stage in plan.stages}
+        self._compilers = {
+            name.removeprefix("cuda-"): compiler
+            for name, stage in stages.items()
+            if name.startswith("cuda-") and (compiler := _cuda_compiler(stage))
+        }
+        compile_ = stages.get("compile", Stage("compile", ()))
+        self._declared = tuple(step.name for step in compile_.steps if isinstance(step, Arg))
+        commands = tuple(_commands(compile_))
+        self._environment = tuple(pair for command in commands for pair in command.environment)
+        self._options = tuple(word for command in commands for word in command.words)
+        installs = tuple(command.words for stage in plan.stages for command in _commands(stage))
+        self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
+        builder = stages.get("builder", Stage("builder", ()))
+        self._words = tuple(word for command in _commands(builder) for word in command.words)
+        values = (*(value for _, value in self._environment), *self._options, *self._words)
+        refs = {part.name for value in values for part in value if isinstance(part, Ref)}
+        self._telling = tuple(sorted({*refs, *self._declared, *_TELLING}))
+
+    def key(self, cell: Cell) -> tuple[object, ...]:
+        """Return what tells cells apart for rules."""
+        args = cell.args
+        return (cell.axes["python"], cell.platform, cell.images, cell.needs, *map(args.get, self._telling))
+
+    def case(self, cells: list[Cell]) -> Case:
+        """Return the case of cells that have the same key."""
+        cell = cells[0]
+        arguments = self._plan.args_of(cell)
+        options = [_text(word, arguments) for word in self._options]
+        audit = self._plan.audit
+        image = cell.images[0] if cell.images else None
+        declared = {name: arguments[name] for name in self._declared if name in arguments}
+        own = {name: _text(value, arguments) for name, value in self._environment}
+        return Case(
+            cells=tuple(item.id for item in cells),
+            python=cell.axes["python"],
+            platform=cell.platform,
+            image=parse(image.ref) if image else None,
+            suite=image.release if image and image.provider == "debian" else "",
+            plat=audit.plat if audit.repaired else "",
+            environment={**declared, **own},
+            settings=dict(_settings(options)),
+            words=tuple(_text(word, arguments) for word in self._words),
+            packages=tuple(_text(word, arguments) for word in self._packages),
+            needs=tuple((need.name, need.version) for need in cell.needs),
+            toolkit=self._compilers.get(arguments.get("CUDA_VERSION", "").partition(".")[0], ""),
+            arguments=arguments,
+        )
+
+
+def _commands(stage: Stage) -> Iterator[Command]:
+    for step in stage.steps:
+        if isinstance(step, Run):
+            yield from (command for command in step.commands if isinstance(command, Command))
+
+
+def _cuda_compiler(stage: Stage) -> str:
+    """Return the program that the stage's environment names as CUDA compiler, without its folder."""
+    paths = [value for step in stage.steps if isinstance(step, Env) for name, value in step.values if name == "CUDACXX"]
+    return _text(paths[-1], {}).rpartition("/")[2] if paths else ""
+
+
+def _settings(options: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield key and value of every option of the build backend: ``-Ckey=value`` or ``-C key=value``."""
+    follows = False
+    for word in options:
+        text = word if follows else word.removeprefix("-C") if word.startswith("-C") else ""
+        follows = word == "-C"
+        key, equals, value = text.partition("=")
+        if equals:
+            yield key, value
+
+
+def _text(value: Value, arguments: Mapping[str, str]) -> str:
+    # What is no build argument (PATH, TARGETARCH) only the engine knows.
+    return "".join(part if isinstance(part, str) else arguments.get(part.name, "") for part in value)

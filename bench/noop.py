@@ -1,0 +1,59 @@
+"""How long `bakery wheel` takes with nothing changed, beside the raw `docker buildx bake` of the same targets.
+
+Bakes once first, so that both find everything in the engine's cache. The raw bake takes the committed files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+
+from timing import BAKERY, ROOT, Call, Row, medians, seconds, table
+
+from bakery.cli.trust import find_ca_bundle
+from bakery.drive.find import find
+from bakery.load import load
+from bakery.names import Kind
+from bakery.resolve.lower import resolve
+
+BAR = 2.0
+TIMES = 3
+
+
+def raw_calls(references: list[str], dest: str, flags: list[str]) -> list[str]:
+    """Return shell text for each recipe: the bake of its wheels as a person would do it without bakery."""
+    loaded = [item for reference in (references or [None]) for item in load(reference, ROOT)]
+    plans = [resolve(item, (), os.environ) for item in loaded]
+    options = " ".join(["--progress=quiet", f"--allow=fs.write={dest}", *flags])
+    return [
+        f"DEST={dest}/{plan.recipe} docker buildx bake -f {plan.bakefile} {options} {Kind.WHEEL} > {dest}/said"
+        for plan in plans
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipes", nargs="*", help="recipes to bake; all of the workspace without any")
+    parser.add_argument("--times", type=int, default=TIMES)
+    options = parser.parse_args()
+    bundle = find_ca_bundle(None, os.environ)
+    environment = {**find().environment, **({"CA_BUNDLE": str(bundle)} if bundle else {})}
+    flags = [f"--allow=fs.read={bundle}"] if bundle else []
+    with tempfile.TemporaryDirectory(prefix="bakery-bench-") as folder:
+        bakery = Call([*BAKERY, "wheel", *(word for name in options.recipes for word in ("-r", name))])
+        raw = Call(["sh", "-c", " && ".join(raw_calls(options.recipes, folder, flags))], environment=environment)
+        first = seconds(bakery)
+        own, bare = medians([bakery, raw], options.times)
+    rows = [
+        Row("bakery wheel, first", f"{first:.2f} s"),
+        Row("bakery wheel, nothing changed", f"{own:.2f} s"),
+        Row("docker buildx bake, same targets", f"{bare:.2f} s"),
+        Row("ratio", f"{own / bare:.2f}", f"≤ {BAR:g}", own <= BAR * bare),
+    ]
+    return table(f"Nothing changed (median of {options.times})", rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Every recipe in rules/ breaks the rule it is named after, with exactly the text beside it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bakery.load import load
+from bakery.plan import Plan
+from bakery.report.rules import lines, refusal
+from bakery.resolve.lower import resolve
+from bakery.rules import judge, rules
+from bakery.rules.rule import Severity
+
+FOLDER = Path(__file__).parent / "rules"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+IDS = tuple(rule.id for rule in rules())
+
+
+def rule_of(name: str) -> str:
+    """``image-name-cuda`` is a second recipe for rule ``image-name``."""
+    return max((item for item in IDS if name == item or name.startswith(item + "-")), key=len, default="")
+
+
+def rendered(plan: Plan) -> str:
+    findings = judge(plan)
+    errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
+    text = []
+    if errors:
+        error = refusal(plan.recipe, errors, len(plan.cells))
+        text = [f"{error.title} (exit {error.exit_code}): {error.message}", *error.details, f"→ {error.hint}"]
+    text += ["warnings:", *lines(findings[len(errors) :], len(plan.cells))]
+    return "\n".join(text) + "\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
+    shutil.copy(FOLDER / f"{name}.toml", tmp_path / "bakery.toml")
+    plan = resolve(load(None, tmp_path)[0])
+    assert rule_of(name) in {finding.rule.id for finding in judge(plan)}
+    golden(FOLDER / f"{name}.txt", rendered(plan))
+
+
+def test_every_rule_has_its_text() -> None:
+    assert set(IDS) == {rule_of(name) for name in NAMES}
+    assert NAMES == sorted(path.stem for path in FOLDER.glob("*.txt"))

@@ -1,0 +1,133 @@
+"""One direction: no layer imports what comes after it. docs/architecture.md draws the picture."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "bakery"
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+BASE = {"errors", "names", "__version__"}
+READING = {"load", "checks", "document", "plain", "positions", "problems", "wording"}
+"""The loader and its helpers."""
+
+ALLOWED: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "names": set(),
+    "plan": {"names"},
+    "models": BASE,
+    # The loader names the providers that exist; it never asks them for stages.
+    **{name: {*BASE, "models", "providers", *READING} for name in READING},
+    "schema": {*BASE, "models"},
+    "reference": {*BASE, "models", "plain", "resolve"},
+    "facts": BASE,
+    "providers": {*BASE, "plan"},
+    "resolve": {*BASE, "load", "models", "plan", "providers"},
+    "emit": {*BASE, "plan"},
+    "rules": {*BASE, "plan", "facts"},
+    "files": {"errors"},
+    "drive": {*BASE, "plan", "providers"},
+    "audit": BASE,
+    "report": {*BASE, "plan", "audit", "facts", "rules"},
+    "pipeline": {*BASE, "plan", "emit", "files", "drive", "audit", "report"},
+    "cli": {
+        *BASE,
+        *READING,
+        *("audit", "drive", "emit", "files", "models", "pipeline", "plan", "providers", "reference", "report"),
+        *("facts", "resolve", "rules", "schema"),
+    },
+    "__main__": {"cli"},
+}
+
+EXCEPTIONS = {("report/doctor.py", "bakery.drive.diagnose")}
+"""The doctor's findings are the driver's; the report only draws them."""
+
+CONSOLE = {"report", "drive/live.py", "drive/display.py"}
+"""Who may draw with rich; nobody there decides where it goes."""
+
+ENVIRONMENT = {
+    "drive/bootstrap.py",
+    "drive/debs.py",
+    "drive/find.py",
+    "drive/places.py",
+    "drive/rootfs.py",
+}
+"""Who reads os.environ outside of the command: clients of docker and apt inherit it where none is passed."""
+
+IN_IMAGES = "providers/scripts/"
+"""Programs that run inside images; nothing imports them."""
+
+
+def layer(name: str) -> str:
+    return name.split("/", maxsplit=1)[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the full name of every module that is imported, inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def checked() -> list[str]:
+    return [name for name in FILES if not name.startswith(IN_IMAGES) or name == f"{IN_IMAGES}__init__.py"]
+
+
+@pytest.mark.parametrize("name", checked())
+def test_imports_go_in_one_direction(name: str) -> None:
+    own = layer(name)
+    for module in imported(ast.parse(FILES[name].read_text())):
+        first, _, rest = module.partition(".")
+        target = rest.split(".")[0]
+        if first != "bakery" or not target or target == own:
+            continue
+        if any(name == file and module.startswith(allowed) for file, allowed in EXCEPTIONS):
+            continue
+        assert target in ALLOWED[own], f"{name} imports {module}"
+
+
+def test_every_layer_has_a_place() -> None:
+    assert {layer(name) for name in FILES} == set(ALLOWED)
+
+
+def test_no_exception_is_left_over() -> None:
+    for name, module in EXCEPTIONS:
+        assert any(item.startswith(module) for item in imported(ast.parse(FILES[name].read_text())))
+    assert all("os.environ" in FILES[name].read_text() for name in ENVIRONMENT)
+
+
+@pytest.mark.parametrize("name", [name for name in checked() if layer(name) != "cli"])
+def test_only_the_command_prints_exits_and_reads_the_environment(name: str) -> None:
+    tree = ast.parse(FILES[name].read_text())
+    modules = set(imported(tree))
+    assert not any(module.split(".")[0] == "typer" for module in modules)
+    if layer(name) not in CONSOLE and name not in CONSOLE:
+        assert not any(module.split(".")[0] == "rich" for module in modules)
+    assert "rich.print" not in modules
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("print", "exit", "quit"), f"line {node.lineno}"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            said = f"{node.value.id}.{node.attr}"
+            assert said not in ("sys.exit", "os._exit", "os.getenv"), f"line {node.lineno}"
+            assert said != "os.environ" or name in ENVIRONMENT, f"line {node.lineno}"
+
+
+HEAVY = {"python_on_whales", "hcl2", "auditwheel", "elftools"}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FILES if layer(name) in ("cli", "report", "emit", "resolve", "plan")]
+)
+def test_heavy_imports_stand_where_they_are_used(name: str) -> None:
+    tree = ast.parse(FILES[name].read_text())
+    top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+    assert not {module.split(".")[0] for module in imported(top)} & HEAVY

@@ -1,0 +1,197 @@
+"""Recipe to plan: cells, needs, stages, and what --set changes in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bakery.errors import PlanError, UsageError
+from bakery.load import from_python
+from bakery.models import Recipe
+from bakery.names import Kind
+from bakery.plan import Add, Arg, Command, Env, Mount, Override, Plan, Ref, Run, Stage, substitute
+from bakery.report.plan import to_json
+from bakery.resolve.lower import resolve
+
+
+def plan_of(*sets: str, **recipe: object) -> Plan:
+    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), sets)
+
+
+def stage(plan: Plan, name: str) -> Stage:
+    return next(item for item in plan.stages if item.name == name)
+
+
+def runs(item: Stage) -> list[Run]:
+    return [step for step in item.steps if isinstance(step, Run)]
+
+
+def words(item: Stage) -> list[str]:
+    commands = [command for run in runs(item) for command in run.commands if isinstance(command, Command)]
+    return [substitute(word, {"A": "${A}", "CUDA_VERSION": "${CUDA_VERSION}"}) for c in commands for word in c.words]
+
+
+CUDA = {"variables": {"CUDA_VERSION": "13.0.3"}, "builder": {"toolkit": "cuda"}}
+
+
+def test_the_smallest_recipe() -> None:
+    plan = plan_of()
+    assert [target.name for target in plan.targets()] == ["wheel-cp311", "test-cp311", "dev-cp311"]
+    assert [target.name for target in plan.select(("full",))] == ["wheel-cp311", "test-cp311"]
+    (cell,) = plan.cells
+    assert plan.args_of(cell) == {"PYTHON_VERSION": "3.11", "SOURCE_DATE_EPOCH": "315532800"}
+    assert [(image.ref, image.release) for image in cell.images] == [("debian:bookworm-slim", "bookworm")]
+    assert cell.needs == ()
+
+
+def test_select_by_glob_over_cells_and_targets() -> None:
+    plan = plan_of(matrix={"python": ["3.11", "3.13"]})
+    assert [target.name for target in plan.select(("full",), ("cp313",))] == ["wheel-cp313", "test-cp313"]
+    assert [target.name for target in plan.select(("full",), ("test-*11", "nothing"))] == ["test-cp311"]
+    assert plan.select(("full",), ("nothing",)) == ()
+
+
+def test_matrix_overrides_change_arguments_of_the_cells_they_select() -> None:
+    recipe = {
+        "variables": {"A": "1", "CUDA_VERSION": "13.0.3"},
+        "matrix": {
+            "python": ["3.11", "3.13"],
+            "overrides": [
+                {"cells": "*", "variables": {"A": "2"}},
+                {"cells": "cp313", "variables": {"A": "3", "CUDA_VERSION": "12.8.1"}},
+            ],
+        },
+        "builder": {"toolkit": "cuda"},
+    }
+    plan = plan_of(**recipe)
+    assert [plan.args_of(cell)["A"] for cell in plan.cells] == ["2", "3"]
+    assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.1"]]
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        {"overrides": [{"cells": "*", "variables": {"CUDA_VERSION": "what"}}]},
+        {"cuda": ["13.0.3"], "include": [{"cuda": "11.8.0"}]},
+        {"cuda": ["13.0.3"], "include": [{"cuda": "٣.0.0"}]},
+        {"cuda": [""]},
+    ],
+)
+def test_a_release_that_no_toolkit_has(matrix: dict[str, object]) -> None:
+    recipe = {"builder": CUDA["builder"]} if "cuda" in matrix else CUDA
+    with pytest.raises(PlanError, match="has no CUDA"):
+        plan_of(**recipe, matrix=matrix)
+
+
+def test_needs_name_who_else_could_help() -> None:
+    (need,) = plan_of(**CUDA).cells[0].needs
+    assert (need.name, need.version, need.alternatives) == ("cuda-toolkit", "13.0.3", ("clang (CUDA 12)",))
+    (sdist,) = plan_of(source="sdist:UJson==6.1.0").cells[0].needs
+    assert (sdist.name, sdist.version, sdist.sdist) == ("UJson", "6.1.0", True)
+
+
+def test_one_stage_for_each_cuda_major_and_shared_ones_once() -> None:
+    names = [item.name for item in plan_of(**CUDA).stages]
+    assert len(names) == len(set(names))
+    assert {"cuda-12", "cuda-13", "toolkit"} <= set(names)
+    assert stage(plan_of(**CUDA), "toolkit").base == ("cuda-", Ref("CUDA_VERSION%%.*"))
+    assert stage(plan_of(), "toolkit").base == ("base",)
+
+
+def test_only_the_compile_step_sees_what_only_it_needs() -> None:
+    plan = plan_of(
+        variables={"A": "1"},
+        builder={"environment": {"FLAGS": "-O${A}"}},
+        wheel={"config-settings": {"k": "${A}"}},
+    )
+    users = [item.name for item in plan.stages if Arg("A") in item.steps]
+    assert users == ["compile"]
+    (run,) = runs(stage(plan, "compile"))
+    assert not run.network
+    assert "-Ck=${A}" in words(stage(plan, "compile"))
+    assert not any(isinstance(step, Env) for step in stage(plan, "compile").steps)
+
+
+def test_the_test_command_has_the_variables_it_names() -> None:
+    plan = plan_of(variables={"A": "1", "B": "2"}, test={"command": "echo ${A} $B"})
+    own = stage(plan, "x-test")
+    assert Arg("A") in own.steps
+    assert Arg("B") not in own.steps
+    assert words(own)[-3:] == ["sh", "-c", "echo ${A} $B"]
+
+
+def test_sources() -> None:
+    git = plan_of(source="git+https://host/a/b@v1")
+    assert stage(git, "source").steps == (Add(("https://host/a/b.git#v1",), "/src"),)
+    (run,) = runs(stage(plan_of(source="sub/./folder"), "compile"))
+    assert run.mounts[0] == Mount("bind", "/src", source="sub/folder", writable=True)
+
+
+@pytest.mark.parametrize("name", ["a*b", "a,b", "a$b", 'a"b', "a'b", "[a]"])
+def test_a_folder_that_dockerfiles_cannot_name(name: str) -> None:
+    with pytest.raises(PlanError, match="Dockerfiles cannot name"):
+        plan_of(source=name)
+
+
+def test_set_of_all_targets_is_taken_over() -> None:
+    plan = plan_of("*.args.A=2", "*.platforms=linux/arm64,linux/amd64", variables={"A": "1"})
+    assert plan.values()["A"] == "2"
+    assert [cell.id for cell in plan.cells] == ["cp311-linux_aarch64", "cp311-linux_x86_64"]
+    assert plan.overrides == ()
+    more = plan_of("*.platform+=linux/arm64")
+    assert [cell.platform for cell in more.cells] == ["linux/amd64", "linux/arm64"]
+
+
+def test_set_of_some_targets() -> None:
+    python = {"python": ["3.11", "3.13"]}
+    plan = plan_of("wheel-cp313.args.A=2", "*.args.EXTRA=3", "full.tags=a", "dev.pull=true", matrix=python)
+    assert [dict(cell.args) for cell in plan.cells] == [
+        {"PYTHON_VERSION": "3.11", "EXTRA": "3"},
+        {"PYTHON_VERSION": "3.13", "A": "2", "EXTRA": "3"},
+    ]
+    assert plan.overrides == (
+        Override("wheel-*", "tags", False, "a"),
+        Override("test-*", "tags", False, "a"),
+        Override("dev-*", "pull", False, "true"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wheel-cp39.tags=a", "matches no target"),
+        ("wheel.platform=linux/arm64", "platforms belong to the whole recipe"),
+        ("*.platform=linux/mips", "unknown platform"),
+        ("A=1", "no such variable"),
+    ],
+)
+def test_set_that_cannot_be(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan_of(text)
+
+
+@pytest.mark.parametrize("value", ["2.7", "3.11\n", "", "three"])
+def test_a_python_that_is_none(value: str) -> None:
+    with pytest.raises((PlanError, UsageError)):
+        plan_of(f"PYTHON_VERSION={value}")
+
+
+def test_the_plan_as_json() -> None:
+    document = json.loads(to_json([plan_of(**CUDA)], ()))
+    assert document["version"] == 1
+    (recipe,) = document["recipes"]
+    assert recipe["cells"][0]["targets"] == ["wheel-cp311", "test-cp311", "dev-cp311"]
+    assert recipe["cells"][0]["needs"] == ["cuda-toolkit==13.0.3"]
+
+
+def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
+    for plan in (plan_of(), plan_of(**CUDA), plan_of(source="sdist:a==1"), plan_of(source="git+https://h/a@v1")):
+        known: list[str] = []
+        for item in plan.stages:
+            mounts = [mount.from_ for run in runs(item) for mount in run.mounts if mount.from_]
+            assert all(name in known for name in mounts), (item.name, mounts)
+            assert item.name not in known
+            known.append(item.name)
+        assert {plan.family(kind).stage for kind in Kind} <= set(known)

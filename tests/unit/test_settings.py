@@ -1,0 +1,141 @@
+"""Which value wins, and where it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bakery.errors import PlanError, UsageError
+from bakery.load import Loaded, from_python, load
+from bakery.models import Recipe
+from bakery.resolve.defaults import DEFAULTS
+from bakery.resolve.lower import resolve
+from bakery.resolve.settings import Settings, decide
+
+TEXT = """\
+name = "one"
+platforms = ["linux/arm64"]
+
+[variables]
+CUDA_VERSION = { default = "13.0.3", description = "CUDA release" }
+LEVEL = { default = "2", pattern = "[0-9]" }
+
+[matrix]
+python = ["3.11", "3.13"]
+torch = ["2.7", "2.8"]
+
+[builder]
+toolkit = "cuda"
+environment = { A = "${LEVEL}" }
+
+[wheel.repair]
+exclude = ["libcuda.so.*"]
+
+[cache]
+mode = "min"
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loaded:
+    (tmp_path / "bakery.toml").write_text(TEXT)
+    (item,) = load(None, tmp_path)
+    return item
+
+
+def values(settings: Settings) -> dict[str, str]:
+    return {item.name: item.value for item in settings.variables}
+
+
+def test_defaults_then_the_recipe(loaded: Loaded) -> None:
+    settings = decide(loaded, {}, {}, None)
+    assert settings.text("wheel.frontend") == DEFAULTS["wheel.frontend"]
+    assert settings.origins["wheel.frontend"] == ("build", "default")
+    assert settings.text("cache.mode") == "min"
+    assert settings.origins["cache.mode"] == ("min", "bakery.toml:20")
+    assert settings.origins["platforms"] == ("[linux/arm64]", "bakery.toml:2")
+    assert settings.origins["variables.CUDA_VERSION"] == ("13.0.3", "bakery.toml:5")
+    assert settings.origins["matrix.torch"] == ("[2.7, 2.8]", "bakery.toml:10")
+    assert settings.texts("wheel.repair.exclude") == ("libcuda.so.*",)
+    assert settings.mapping("builder.environment") == {"A": "${LEVEL}"}
+    assert settings.axes == {"python": ("3.11", "3.13"), "torch": ("2.7", "2.8"), "platform": ("linux/arm64",)}
+
+
+def test_the_environment_above_the_recipe(loaded: Loaded) -> None:
+    environ = {"BAKERY_LEVEL": "3", "LEVEL": "9", "BAKERY_CACHE": "gha", "BAKERY_TORCH_VERSION": "2.9"}
+    settings = decide(loaded, environ, {}, None)
+    assert values(settings)["LEVEL"] == "3"
+    assert settings.origins["variables.LEVEL"] == ("3", "BAKERY_LEVEL")
+    assert settings.text("cache.backend") == values(settings)["CACHE"] == "gha"
+    assert settings.origins["cache.backend"] == ("gha", "BAKERY_CACHE")
+    assert settings.axes["torch"] == ("2.9",)
+    assert settings.origins["matrix.torch"] == ("[2.9]", "BAKERY_TORCH_VERSION")
+
+
+def test_an_empty_variable_of_the_environment_is_none(loaded: Loaded) -> None:
+    assert values(decide(loaded, {"BAKERY_LEVEL": ""}, {}, None))["LEVEL"] == "2"
+
+
+def test_the_command_line_above_the_environment(loaded: Loaded) -> None:
+    environ = {"BAKERY_LEVEL": "3", "BAKERY_PYTHON_VERSION": "3.9"}
+    settings = decide(loaded, environ, {"LEVEL": "4", "PYTHON_VERSION": "3.14"}, ("linux/amd64",))
+    assert values(settings)["LEVEL"] == "4"
+    assert settings.origins["variables.LEVEL"] == ("4", "--set")
+    assert settings.axes["python"] == ("3.14",)
+    assert settings.origins["platforms"] == ("[linux/amd64]", "--set")
+
+
+def test_every_setting_has_an_origin(loaded: Loaded) -> None:
+    settings = decide(loaded, {}, {}, None)
+    assert set(DEFAULTS) <= set(settings.origins)
+    assert list(settings.origins) == sorted(settings.origins)
+
+
+def test_a_recipe_made_in_python_has_origins(tmp_path: Path) -> None:
+    item = from_python(Recipe.model_validate({"name": "x", "variables": {"A": "1"}}), tmp_path)
+    settings = decide(item, {}, {}, None)
+    assert settings.origins["variables.A"] == ("1", "python")
+    assert settings.origins["name"] == ("x", "python")
+
+
+def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
+    with pytest.raises(UsageError) as caught:
+        decide(loaded, {}, {"LEVLE": "1", "ZZZ": "1"}, None)
+    assert caught.value.details == ("LEVLE: did you mean LEVEL?", "ZZZ: declare it under [variables]")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("LEVEL", "22", "LEVEL: expected a value that matches [0-9], got '22'"),
+        ("LEVEL", "2\n", "LEVEL: expected a value that matches [0-9], got '2\\n'"),
+        ("CUDA_VERSION", "12.8", "CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0, got '12.8'"),
+        ("CACHE", "s3", "CACHE: expected one of none, gha, registry, local, got 's3'"),
+        ("SOURCE_DATE_EPOCH", "now", "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'now'"),
+        ("CACHE_REF", "a\x01", "CACHE_REF: expected one line without control characters"),
+    ],
+)
+def test_values_that_do_not_fit(loaded: Loaded, name: str, value: str, reason: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        decide(loaded, {f"BAKERY_{name}": value}, {}, None)
+    assert caught.value.details == (reason,)
+
+
+def test_an_axis_takes_the_place_of_its_variable(tmp_path: Path) -> None:
+    data = {"name": "x", "builder": {"toolkit": "cuda"}, "matrix": {"cuda": ["12.8.1", "13.0.3"]}}
+    settings = decide(from_python(Recipe.model_validate(data), tmp_path), {}, {}, None)
+    assert "CUDA_VERSION" not in values(settings)
+    assert settings.axes["cuda"] == ("12.8.1", "13.0.3")
+
+
+def test_a_toolkit_needs_a_release(tmp_path: Path) -> None:
+    item = from_python(Recipe.model_validate({"name": "x", "builder": {"toolkit": "cuda"}}), tmp_path)
+    with pytest.raises(PlanError, match="needs to know the CUDA release"):
+        decide(item, {}, {}, None)
+
+
+def test_the_plan_keeps_the_origins(loaded: Loaded) -> None:
+    plan = resolve(loaded, ["LEVEL=5"], {"BAKERY_CUDA_VERSION": "12.8.1"})
+    assert plan.origins["variables.LEVEL"] == ("5", "--set")
+    assert plan.origins["variables.CUDA_VERSION"] == ("12.8.1", "BAKERY_CUDA_VERSION")
