@@ -26,8 +26,8 @@ $(VENV)/.ready: pyproject.toml
 engine: setup ## Make sure that a Docker engine with buildx runs; install a private one where there is none
 	@$(BAKERY) engine up
 
-wheel: engine ## Bake the wheels of the recipes in pyproject.toml into dist/
-	@$(BAKERY) wheel $(ARGS)
+wheel: setup ## Bake the wheels of the recipes in pyproject.toml into dist/
+	@$(BAKERY) wheel --engine-up $(ARGS)
 
 check: setup ## Format, lint, types, drift of generated files, unit tests: under a minute
 	$(VENV)/bin/ruff format --check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import tempfile
 import time
@@ -13,8 +14,9 @@ from pathlib import Path
 
 from bakery.audit.memory import Verdict, audit
 from bakery.audit.promise import Promise
-from bakery.drive import index, rootfs
+from bakery.drive import index
 from bakery.drive.bake import BakeRequest, bake
+from bakery.drive.bases import Bases
 from bakery.drive.collect import publish, stage_files
 from bakery.drive.listener import Listener
 from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
@@ -27,7 +29,11 @@ from bakery.names import MACHINES, Kind
 from bakery.plan import Cell, Plan, Target, ignored_output
 from bakery.report.run import RunReport, TargetReport
 
-Say = Callable[[str], None]
+
+def warm_up() -> None:
+    """Import what a bake needs and what is slow to import; called while the engine is asked who it is."""
+    for name in ("python_on_whales", "pip._internal.configuration"):
+        importlib.import_module(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +42,37 @@ class Options:
 
     Attributes:
         groups: the targets asked for: ``wheel``, ``full``, ….
-        environment: the process' environment with what leads to the engine.
         only: globs over cells; none for all.
         output: the folder for wheels; None for the recipe's.
         builder: the builder's name; None for the current one.
-        ca_bundle: a PEM file that build steps shall trust; None for none.
     """
 
     groups: tuple[str, ...]
-    environment: Mapping[str, str]
     only: tuple[str, ...] = ()
     output: Path | None = None
     no_cache: bool = False
     pull: bool = False
     builder: str | None = None
-    ca_bundle: Path | None = None
 
 
-def bake_plan(root: Path, plan: Plan, options: Options, listener: Listener, say: Say) -> RunReport:
+class Oven:
+    """The engine, and what this machine gives it; one serves any number of recipes.
+
+    Attributes:
+        environment: the process' environment with what leads to the engine.
+        ca_bundle: a PEM file that build steps shall trust; None for none.
+        bases: the base images it has.
+    """
+
+    def __init__(self, environment: Mapping[str, str], ca_bundle: Path | None, say: Callable[[str], None]) -> None:
+        self.environment = environment
+        self.ca_bundle = ca_bundle
+        self.bases = Bases(environment, say)
+        self.places = places(environment)
+        self.index = index.configured()
+
+
+def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener) -> RunReport:
     """Bake the chosen targets of a plan and publish what passed the audit.
 
     Returns:
@@ -70,33 +89,26 @@ def bake_plan(root: Path, plan: Plan, options: Options, listener: Listener, say:
             hint=f"cells: {', '.join(cell.id for cell in plan.cells[:8])}{', …' if len(plan.cells) > 8 else ''}",
         )
     cells = list({target.cell.id: target.cell for target in targets}.values())
-    settings = index.configured()
     index.check(
         (need for cell in cells for need in cell.needs),
-        settings,
-        ca_bundle=str(options.ca_bundle or ""),
-        memory=places(options.environment).cache / "index.json",
+        oven.index,
+        ca_bundle=str(oven.ca_bundle or ""),
+        memory=oven.places.cache / "index.json",
     )
-    contexts = _provide(targets, options, say)
-    with run_folder(root) as state, _secret(settings.pip_conf()) as pip_conf:
-        return _Run(root, plan, targets, options, state).go(listener, pip_conf, contexts)
+    contexts = _stand_ins(targets, oven.bases)
+    with run_folder(root) as state, _secret(oven.index.pip_conf()) as pip_conf:
+        return _Run(root, plan, targets, options, oven, state).go(listener, pip_conf, contexts)
 
 
-def _provide(targets: Sequence[Target], options: Options, say: Say) -> tuple[str, ...]:
+def _stand_ins(targets: Sequence[Target], bases: Bases) -> tuple[str, ...]:
     """Make sure that the engine has every base; return the overrides that name stand-ins."""
-    overrides = []
-    known: dict[tuple[str, str], str] = {}
-    for target in targets:
-        for image in target.cell.images:
-            if image.provider != "debian":
-                continue  # buildx pulls it
-            key = (image.ref, image.platform)
-            if key not in known:
-                arch = image.platform.partition("/")[2]
-                known[key] = rootfs.ensure_debian(options.environment, image.release, arch, image.ref, say).name
-            if known[key] != image.ref:
-                overrides.append(f"{target.name}.contexts.{image.ref}=docker-image://{known[key]}")
-    return tuple(overrides)
+    names = bases.ensure(image for target in targets for image in target.cell.images)
+    return tuple(
+        f"{target.name}.contexts.{image.ref}=docker-image://{name}"
+        for target in targets
+        for image in target.cell.images
+        if (name := names.get((image.ref, image.platform), image.ref)) != image.ref
+    )
 
 
 @contextlib.contextmanager
@@ -128,6 +140,7 @@ class _Run:
     plan: Plan
     targets: tuple[Target, ...]
     options: Options
+    oven: Oven
     state: Path
 
     def go(self, listener: Listener, pip_conf: Path | None, contexts: Iterable[str]) -> RunReport:
@@ -171,13 +184,13 @@ class _Run:
             ignore=(*self.plan.ignore, *self._output_ignored()),
         )
         write(self.root, generate(own))
-        ca_bundle = self.options.ca_bundle
+        ca_bundle = self.oven.ca_bundle
         secrets = {"CA_BUNDLE": ca_bundle, "PIP_CONF": pip_conf}
         return BakeRequest(
             root=self.root,
             bakefile=Path(own.bakefile),
             targets=self.targets,
-            environment=self.options.environment,
+            environment=self.oven.environment,
             variables={
                 **self.plan.values(),
                 "DEST": str(self.state / "stage"),
@@ -206,7 +219,7 @@ class _Run:
             for target in self.targets
             if target.kind is Kind.WHEEL and all(self._done(other, outcome) for other in self._of(target.cell))
         ]
-        memory = places(self.options.environment).cache / "audited"
+        memory = self.oven.places.cache / "audited"
 
         def look(cell: Cell) -> tuple[list[Verdict], list[str]]:
             try:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.audit import audit_wheel
 from bakery.audit.finding import Severity
 from bakery.audit.promise import Promise
 
@@ -50,6 +49,8 @@ def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
     memory = folder / hashlib.sha256(repr((__version__, sha256, path.name, promise)).encode()).hexdigest()
     if memory.exists():
         return Verdict(path, sha256, size, ())
+    from bakery.audit.auditor import audit_wheel  # slow to import, and seldom needed: most wheels are known
+
     report = audit_wheel(path, promise)
     faults = tuple(
         finding.message + (f" ({finding.file})" if finding.file else "") + (f"; {finding.hint}" if finding.hint else "")

@@ -21,7 +21,7 @@ def audit(
 
     [dim]bakery audit dist/*.whl --json[/dim]
     """
-    from bakery.audit import audit_wheel
+    from bakery.audit.auditor import audit_wheel
     from bakery.report.audit import render
 
     reports = [audit_wheel(path) for path in wheels]

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
+from typing import TYPE_CHECKING
 
 import typer
 
 from bakery.cli.console import out, say
+from bakery.errors import EngineError
+
+if TYPE_CHECKING:
+    from bakery.drive.find import EngineAddress
 
 app = typer.Typer(
     help="A private Docker engine, for a Debian machine that has none: unpacked from the machine's own package "
@@ -16,21 +21,32 @@ app = typer.Typer(
 )
 
 
+def find_or_start() -> EngineAddress:
+    """Return the engine to use; install and start the private one if there is none.
+
+    Raises:
+        EngineError: there is none, and none can be installed or started.
+    """
+    from bakery.drive import bootstrap
+    from bakery.drive.find import find
+
+    try:
+        return find(os.environ)
+    except EngineError as none:
+        try:
+            bootstrap.start(bootstrap.install(say, os.environ), say, os.environ)
+        except EngineError as error:
+            details = [*none.details, *error.details]
+            raise EngineError(error.message, hint=error.hint, details=details) from error
+    return find(os.environ)
+
+
 @app.command()
 def up() -> None:
     """Make sure that an engine runs; install and start a private one if there is none."""
-    from bakery.drive import bootstrap
-    from bakery.drive.find import find
-    from bakery.errors import EngineError
-
-    try:
-        found = find(os.environ)
-    except EngineError:
-        running = bootstrap.start(bootstrap.install(say, os.environ), say, os.environ)
-        out.print(f"private engine {running.version} runs at {running.host}", markup=False)
-        return
+    found = find_or_start()
     what = "the private engine" if found.source == "private" else "Docker"
-    out.print(f"{what} {found.version} with buildx {found.buildx} is running; nothing to do", markup=False)
+    out.print(f"{what} {found.version} with buildx {found.buildx} is running", markup=False)
 
 
 @app.command()

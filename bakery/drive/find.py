@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,8 +93,10 @@ def _ask(env: Mapping[str, str], timeout_s: float) -> tuple[str, str]:
     Raises:
         _Refused: one of them is missing or too old.
     """
-    version = _client(env, ["version", "--format", "{{.Server.Version}}"], timeout_s)
-    buildx = parse_buildx(_client(env, ["buildx", "version"], timeout_s))
+    with ThreadPoolExecutor(2) as pool:
+        engine = pool.submit(_client, env, ["version", "--format", "{{.Server.Version}}"], timeout_s)
+        plugin = pool.submit(_client, env, ["buildx", "version"], timeout_s)
+        version, buildx = engine.result(), parse_buildx(plugin.result())
     if buildx is None:
         raise _Refused("the version of its buildx cannot be read")
     if buildx < MINIMUM_BUILDX:

@@ -102,13 +102,13 @@ def _parse_word(word: str) -> Arch | None:
 def _problem(word: str) -> str:
     if word in _OPEN:
         return f"{word!r} {_OPEN[word]}; name the architectures"
-    near = get_close_matches(word, _spellings(), n=1)
-    return f"{_shorten(word)!r} is no architecture" + (f"; did you mean {near[0]!r}?" if near else "")
+    near = get_close_matches(word.lower(), _spellings(), n=1)
+    return f"{_shorten(word)!r} is no architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
 
 
 @cache
-def _spellings() -> tuple[str, ...]:
-    """Return every known architecture in every spelling."""
+def _spellings() -> dict[str, str]:
+    """Return every known architecture in every spelling, by that spelling in lower case."""
     found = []
     for number in known():
         match = _CMAKE.fullmatch(number)
@@ -116,7 +116,7 @@ def _spellings() -> tuple[str, ...]:
             dotted = f"{match['major']}.{match['minor']}{match['suffix']}"
             found += [dotted, dotted + "+PTX", number, f"{number}-real", f"{number}-virtual"]
             found += [f"sm_{number}", f"compute_{number}"]
-    return tuple(found)
+    return {spelling.lower(): spelling for spelling in found}
 
 
 def _shorten(text: str) -> str:

@@ -37,7 +37,7 @@ In a list of CMake's, `90` alone is machine code and PTX; in one of torch's, `9.
 _CLAIMS = """\
 ## What guides say, and what is so
 
-A widely copied table, from a guide for building SageAttention with Docker, has these wrong:
+The table in a guide for building SageAttention with Docker has these wrong:
 """
 
 _TAIL = """\
@@ -52,7 +52,8 @@ def page() -> str:
 
 
 def _gpus() -> Iterator[str]:
-    yield "| compute capability | GPUs | CUDA releases |"
+    releases = cuda_releases()
+    yield f"| compute capability | GPUs | CUDA, of {releases[0].version} to {releases[-1].version} |"
     yield "|---|---|---|"
     for gpu in gpus():
         yield f"| {gpu.capability} | {names(gpu)} | {_releases(gpu)} |"
@@ -62,8 +63,10 @@ def _releases(gpu: Gpu) -> str:
     major, minor = capability(gpu)
     arch = f"{major}{minor}"
     first, last = first_release(arch), last_release(arch)
-    since = f"from {first}" if first != cuda_releases()[0].version else f"{first} and older"
-    return since if last == cuda_releases()[-1].version else f"{since} to {last}"
+    oldest, newest = cuda_releases()[0].version, cuda_releases()[-1].version
+    ends = [f"from {first}"] if first != oldest else []
+    ends += [f"to {last}"] if last != newest else []
+    return " ".join(ends) or "all"
 
 
 def _claims() -> Iterator[str]:

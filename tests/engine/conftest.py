@@ -66,7 +66,7 @@ def manylinux_image(debian: str, engine_environment: Mapping[str, str]) -> Itera
 
     It has no index, only a manifest: the kind of image that BuildKit takes for any platform that is asked for.
     """
-    name = f"bakery-test/pypa/manylinux_2_36_x86_64:{os.getpid()}"
+    name = f"bakery-test/own-base:{os.getpid()}"
     folder = Path(__file__).parent
     build = ("docker", "build", "--provenance=false", "--tag", name, "-f", f"{folder}/manylinux.Dockerfile")
     shell(engine_environment, *build, str(folder))

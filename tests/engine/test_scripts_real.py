@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.audit import Severity, audit_wheel
+from bakery.audit.auditor import audit_wheel
+from bakery.audit.finding import Severity
 from bakery.providers.scripts import finish
 
 pytestmark = pytest.mark.engine

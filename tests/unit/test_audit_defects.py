@@ -14,7 +14,10 @@ import test_audit_device
 from elfs import shared_object
 from wheels import EXTENSION, TAG, write_wheel
 
-from bakery.audit import Promise, Severity, audit_wheel, check_ids
+from bakery.audit.auditor import audit_wheel
+from bakery.audit.checks import check_ids
+from bakery.audit.finding import Severity
+from bakery.audit.promise import Promise
 from bakery.audit.verdict import Verdict
 from bakery.errors import OutputError
 

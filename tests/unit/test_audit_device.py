@@ -13,7 +13,10 @@ from fatbins import DATA, ELF, entry, fatbin, for_archs, real
 from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
-from bakery.audit import Promise, Severity, WheelReport, audit_wheel
+from bakery.audit.auditor import audit_wheel
+from bakery.audit.finding import Severity
+from bakery.audit.promise import Promise
+from bakery.audit.report import WheelReport
 from bakery.audit.compare import Change, compare
 from bakery.audit.symbols import read_symbols
 from bakery.audit.verdict import Verdict

