@@ -32,7 +32,7 @@ TIMEOUT_S = 60
 REMEMBER_S = 24 * 3600
 """How long a release that was seen is taken to be there still; a missing one is asked for every time."""
 
-_SHARED = ("index-url", "extra-index-url", "trusted-host", "retries")
+_SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-timeout", "retries")
 """Settings of pip that mean the same inside a container."""
 
 

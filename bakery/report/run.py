@@ -78,22 +78,21 @@ _STYLES = {"done": "green", "failed": "bold red", "canceled": "yellow"}
 
 def render(report: RunReport) -> Table:
     """Return the table that ends a run."""
-    table = Table(title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column, justify in (
-        ("target", "left"),
-        ("", "left"),
-        ("time", "right"),
-        ("cached", "right"),
-        ("wheel", "left"),
-    ):
-        table.add_column(column, justify=justify, style="cyan" if column == "target" else "")  # type: ignore[arg-type]
+    table = Table(title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("target", style="cyan", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("cached", justify="right", no_wrap=True)
+    table.add_column("audited wheel", overflow="fold")
+    table.add_column("size", justify="right", no_wrap=True)
     for target in report.targets:
         table.add_row(
             target.name,
             Text(target.result, style=_STYLES[target.result]),
             f"{target.seconds:.1f} s",
             f"{target.cached}/{target.steps}",
-            Text(f"{target.wheel.name}  {_size(target.size)}, audited" if target.wheel else ""),
+            Text(target.wheel.name if target.wheel else ""),
+            _size(target.size) if target.wheel else "",
         )
     return table
 

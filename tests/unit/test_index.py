@@ -293,6 +293,7 @@ def test_pip_conf_for_containers(settings: Settings) -> None:
         "index-url = https://me:secret@index.test/simple\n"
         "extra-index-url = https://more.test/simple\n"
         "trusted-host = one.test two.test\n"
+        "timeout = 9\n"
     )
 
 
