@@ -1,3 +1,54 @@
-"""Bakery: typed recipes for native Python wheels, compiled to bake files and baked for real."""
+"""Bakery: typed recipes for native Python wheels, compiled to bake files and baked for real.
+
+The names below are the library; they are imported when they are used, so that the command starts quickly.
+"""
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bakery.api import bake, files, plan
+    from bakery.models import (
+        Base,
+        Builder,
+        Cache,
+        Matrix,
+        Naming,
+        Output,
+        Override,
+        Recipe,
+        Repair,
+        Source,
+        Test,
+        Variable,
+        Wheel,
+    )
+
+__all__ = [
+    "Base",
+    "Builder",
+    "Cache",
+    "Matrix",
+    "Naming",
+    "Output",
+    "Override",
+    "Recipe",
+    "Repair",
+    "Source",
+    "Test",
+    "Variable",
+    "Wheel",
+    "bake",
+    "files",
+    "plan",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'bakery' has no attribute {name!r}")
+    from importlib import import_module
+
+    home = "bakery.api" if name in ("bake", "files", "plan") else "bakery.models"
+    return getattr(import_module(home), name)

@@ -46,6 +46,10 @@ class _Section:
     size: int
     stored: bool
 
+    def ends_within(self, size: int) -> bool:
+        """Whether a file of ``size`` bytes really has it."""
+        return self.stored and self.offset + self.size <= size
+
 
 class UnreadableElf(ValueError):
     """A file that starts like an ELF object but cannot be read as one."""
@@ -149,7 +153,7 @@ def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
         rpath=_first(tags.get("DT_RPATH")),
         runpath=_first(tags.get("DT_RUNPATH")),
         stripped=not any(section.name == ".symtab" for section in sections),
-        debug_size=sum(section.size for section in sections if _DEBUG.match(section.name) and section.stored),
+        debug_size=sum(found.size for found in sections if _DEBUG.match(found.name) and found.ends_within(size)),
         glibc=_floor("GLIBC_", versions),
         glibcxx=_floor("GLIBCXX_", versions),
         symbols=_symbols(elf, stream, sections),

@@ -201,8 +201,10 @@ class _Reader:
         at = start
         while at < end:
             window = self._bytes(at, min(_WINDOW + len(_MAGIC), end - at))
+            if not window:
+                return  # the segment claims more than the file has
             found = window.find(_MAGIC)
-            if not window or found < 0:
+            if found < 0:
                 at += _WINDOW
                 continue
             at += found

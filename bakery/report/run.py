@@ -78,7 +78,9 @@ _STYLES = {"done": "green", "failed": "bold red", "canceled": "yellow"}
 
 def render(report: RunReport) -> Table:
     """Return the table that ends a run."""
-    table = Table(title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     table.add_column("target", style="cyan", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)

@@ -20,7 +20,7 @@ class ImageName:
     """An image as ``docker pull`` takes it.
 
     Attributes:
-        owner: what stands before the name without the registry: ``pypa``, ``nvidia``; empty for none.
+        place: what stands before the name: ``quay.io/pypa``; empty for none.
         name: the last part: ``manylinux_2_28_x86_64``.
         family: ``manylinux_2_28``; empty where the image is none of these.
         machine: ``x86_64``; empty where the name has none.
@@ -29,13 +29,18 @@ class ImageName:
     """
 
     text: str
-    owner: str
+    place: str
     name: str
     tag: str
     pinned: bool
     family: str
     machine: str
     cuda: str
+
+    @property
+    def owner(self) -> str:
+        """The last part of its place, the same in every mirror: ``pypa``, ``nvidia``; empty for none."""
+        return self.place.rpartition("/")[2]
 
     @property
     def date(self) -> str:
@@ -60,11 +65,10 @@ def parse(ref: str) -> ImageName:
     text, _, digest = ref.partition("@")
     path, _, last = text.rpartition("/")
     name, _, tag = last.partition(":")
-    owner = path.rpartition("/")[2]
     match = _MANYLINUX.fullmatch(name)
     family, machine, cuda = (match["family"], match["rest"] or "", "") if match else ("", "", "")
     if inside := _CUDA.fullmatch(machine):
         machine, cuda = inside["machine"] or "", f"{inside['major']}.{inside['minor']}"
-    if (owner, name) == ("nvidia", "cuda") and (release := _RELEASE.match(tag)):
+    if f"/{path}/{name}".endswith("/nvidia/cuda") and (release := _RELEASE.match(tag)):
         cuda = release[1]
-    return ImageName(text, owner, name, tag, bool(digest), family, machine, cuda)
+    return ImageName(text, path, name, tag, bool(digest), family, machine, cuda)

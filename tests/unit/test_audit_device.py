@@ -14,10 +14,10 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.compare import Change, compare
 from bakery.audit.finding import Severity
 from bakery.audit.promise import Promise
 from bakery.audit.report import WheelReport
-from bakery.audit.compare import Change, compare
 from bakery.audit.symbols import read_symbols
 from bakery.audit.verdict import Verdict
 from bakery.report.audit import render, render_changes

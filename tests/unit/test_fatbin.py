@@ -167,6 +167,13 @@ def test_a_section_beyond_the_end_of_the_file() -> None:
     assert device_code(bytes(data)).defect == "the file ends inside its device code"
 
 
+def test_a_segment_beyond_the_end_of_the_file() -> None:
+    """Nothing may count through the eight exabytes that it claims."""
+    data = bytearray(real("headerless"))
+    data[64 + 32 : 64 + 40] = (1 << 62).to_bytes(8, "little")
+    _within_a_second(lambda: _read_anyway(bytes(data)))
+
+
 def test_what_a_cubin_says() -> None:
     assert read_cubin(cubin(90, toolkit=124, accelerated=True)) == CubinFacts("12.4", accelerated=True)
     assert read_cubin(cubin(90, toolkit=7)) == CubinFacts("")

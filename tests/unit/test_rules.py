@@ -85,6 +85,7 @@ def test_recipes_of_this_repository_break_no_rule() -> None:
         based(f'{MANYLINUX}", digest = "sha256:{"0" * 64}', "12.4.1"),
         based("registry.test/team/manylinux_2_17_x86_64", "12.8.1"),
         based("quay.io/pypa/manylinux_2_41_x86_64", "12.8.1"),
+        based("localhost:5000/pypa/manylinux_2_36:17", "12.8.1"),
         based(MANYLINUX + ":2026.05.01-1", "12.8.1", python="3.8"),
         based(MANYLINUX + ":2025.05.10-1", "12.8.1", python="3.7"),
         based("nvidia/cuda:12.8.1-devel-ubuntu24.04", "12.8.1"),

@@ -12,7 +12,10 @@ from bakery.rules.image import ImageName
 from bakery.rules.rule import Rule, Severity
 
 _PYPA = ("pypa", "")
-"""Owners whose manylinux images are pypa's: named in full, or without registry and owner."""
+"""Owners whose manylinux images are pypa's, there or in a mirror; or nobody is named."""
+
+_PYPA_PLACES = ("quay.io/pypa", "pypa", "")
+"""Where nobody but pypa puts images."""
 
 _TWO_PARTS = re.compile(r"([0-9]+\.[0-9]+)-(.+)")
 _POLICY = re.compile(r"manylinux_([0-9]+)_([0-9]+)\Z")
@@ -45,9 +48,9 @@ def _manylinux_name(image: ImageName) -> Iterator[str]:
         policy = _POLICY.match(image.family)
         newest = max(number(item.glibc) for item in manylinux_images())
         # A newer one may have come since the facts were read.
-        if policy and (int(policy[1]), int(policy[2])) < newest:
+        if image.place in _PYPA_PLACES and policy and (int(policy[1]), int(policy[2])) < newest:
             yield f"{image.text}: there is no such image; there are {', '.join(i.name for i in manylinux_images())}"
-    elif image.machine and image.machine not in row.arches:
+    elif image.place in _PYPA_PLACES and image.machine and image.machine not in row.arches:
         yield f"{image.text}: {row.name} is built for {', '.join(row.arches)} and not for {image.machine}"
 
 

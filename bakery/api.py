@@ -1,0 +1,73 @@
+"""Bakery from Python: the same models, the same plan, the same files, the same bake.
+
+from pathlib import Path
+from bakery import Builder, Matrix, Recipe, bake, plan
+
+recipe = Recipe(name="my-kernels", matrix=Matrix(python=("3.11", "3.13")), builder=Builder(toolkit="none"))
+report = bake(plan(recipe, root=Path(".")), root=Path("."), groups=("full",))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bakery.emit.files import generate
+from bakery.load import from_python
+from bakery.models import Recipe
+from bakery.plan import Plan
+from bakery.report.run import RunReport
+from bakery.resolve.lower import resolve
+
+
+def plan(recipe: Recipe, *, root: Path, sets: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan of a recipe.
+
+    Args:
+        root: the project; ``source.path`` is relative to it.
+        sets: as the command's ``--set``.
+        environ: names that start with ``BAKERY_`` set variables; none are looked at without it.
+
+    Raises:
+        RecipeError: the recipe's fields contradict each other.
+        UsageError: ``sets`` cannot be understood.
+        PlanError: no plan can satisfy the recipe.
+    """
+    return resolve(from_python(recipe, root), sets, environ or {})
+
+
+def files(plan: Plan) -> dict[str, str]:
+    """Return path → text of the bake file, the Dockerfile and its ignore file."""
+    return generate(plan)
+
+
+def bake(
+    plan: Plan,
+    *,
+    root: Path,
+    groups: Sequence[str] = ("wheel",),
+    only: Sequence[str] = (),
+    output: Path | None = None,
+    ca_bundle: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> RunReport:
+    """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
+
+    Args:
+        groups: any of ``wheel``, ``test``, ``dev``, ``full``.
+        only: globs over cells; none for all.
+        output: the folder for wheels; None for the recipe's.
+        ca_bundle: a PEM file that build steps shall trust.
+        environ: the process' environment without it.
+
+    Raises:
+        BakeryError: any of its kinds.
+    """
+    from bakery.drive.display import QuietDisplay
+    from bakery.drive.find import find
+    from bakery.pipeline import Options, Oven, bake_plan
+
+    environment = dict(os.environ if environ is None else environ)
+    oven = Oven({**environment, **find(environment).environment}, ca_bundle, lambda _: None)
+    return bake_plan(root.resolve(), plan, Options(tuple(groups), tuple(only), output), oven, QuietDisplay())

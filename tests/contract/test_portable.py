@@ -1,0 +1,64 @@
+"""What needs no engine needs no Unix either: these commands run where fcntl and its like do not exist."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+# Modules that Windows lacks, and those that only a bake needs.
+BLOCKED = ("fcntl", "grp", "pwd", "resource", "termios", "tty", "pty", "python_on_whales", "hcl2", "auditwheel")
+
+BLOCK = f"""
+import sys
+for name in {BLOCKED!r}:
+    sys.modules[name] = None
+sys.argv = ["bakery", *sys.argv[2:]]
+import os
+for name in ("posix_spawn", "geteuid", "getuid", "fork", "O_CLOEXEC"):
+    if hasattr(os, name):
+        delattr(os, name)
+"""
+
+
+def portable(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = BLOCK + "from bakery.cli.app import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "-", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan",),
+        ("plan", "--explain"),
+        ("plan", "--json"),
+        ("check",),
+        ("generate", "--check"),
+        ("schema",),
+        ("--help",),
+    ],
+    ids=" ".join,
+)
+def test_runs_without_unix(arguments: tuple[str, ...]) -> None:
+    done = portable(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_audit_runs_without_unix(tmp_path: Path) -> None:
+    archive = tmp_path / "demo-1.0-py3-none-any.whl"
+    archive.write_bytes(b"no wheel at all")
+    done = portable("audit", str(archive), "--json")
+    assert done.returncode == 8, done.stderr
+    assert "archive-unreadable" in done.stdout
