@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bakery.api import bake, files, plan
+    from bakery.api import bake, generate_files, plan_recipe
     from bakery.models import (
         Base,
         Builder,
@@ -40,8 +40,8 @@ __all__ = [
     "Variable",
     "Wheel",
     "bake",
-    "files",
-    "plan",
+    "generate_files",
+    "plan_recipe",
 ]
 
 
@@ -50,5 +50,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'bakery' has no attribute {name!r}")
     from importlib import import_module
 
-    home = "bakery.api" if name in ("bake", "files", "plan") else "bakery.models"
+    home = "bakery.api" if name in ("bake", "generate_files", "plan_recipe") else "bakery.models"
     return getattr(import_module(home), name)

@@ -1,15 +1,14 @@
 """Bakery from Python: the same models, the same plan, the same files, the same bake.
 
 from pathlib import Path
-from bakery import Builder, Matrix, Recipe, bake, plan
+from bakery import Builder, Matrix, Recipe, bake, plan_recipe
 
 recipe = Recipe(name="my-kernels", matrix=Matrix(python=("3.11", "3.13")), builder=Builder(toolkit="none"))
-report = bake(plan(recipe, root=Path(".")), root=Path("."), groups=("full",))
+report = bake(plan_recipe(recipe, root=Path(".")), root=Path("."), environ=os.environ, groups=("full",))
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +20,9 @@ from bakery.report.run import RunReport
 from bakery.resolve.lower import resolve
 
 
-def plan(recipe: Recipe, *, root: Path, sets: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Plan:
+def plan_recipe(
+    recipe: Recipe, *, root: Path, sets: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> Plan:
     """Return the plan of a recipe.
 
     Args:
@@ -37,7 +38,7 @@ def plan(recipe: Recipe, *, root: Path, sets: Sequence[str] = (), environ: Mappi
     return resolve(from_python(recipe, root), sets, environ or {})
 
 
-def files(plan: Plan) -> dict[str, str]:
+def generate_files(plan: Plan) -> dict[str, str]:
     """Return path → text of the bake file, the Dockerfile and its ignore file."""
     return generate(plan)
 
@@ -46,20 +47,20 @@ def bake(
     plan: Plan,
     *,
     root: Path,
+    environ: Mapping[str, str],
     groups: Sequence[str] = ("wheel",),
     only: Sequence[str] = (),
     output: Path | None = None,
     ca_bundle: Path | None = None,
-    environ: Mapping[str, str] | None = None,
 ) -> RunReport:
     """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
 
     Args:
+        environ: leads to the engine; usually ``os.environ``.
         groups: any of ``wheel``, ``test``, ``dev``, ``full``.
         only: globs over cells; none for all.
         output: the folder for wheels; None for the recipe's.
         ca_bundle: a PEM file that build steps shall trust.
-        environ: the process' environment without it.
 
     Raises:
         BakeryError: any of its kinds.
@@ -68,6 +69,5 @@ def bake(
     from bakery.drive.find import find
     from bakery.pipeline import Options, Oven, bake_plan
 
-    environment = dict(os.environ if environ is None else environ)
-    oven = Oven({**environment, **find(environment).environment}, ca_bundle, lambda _: None)
+    oven = Oven({**environ, **find(environ).environment}, ca_bundle, lambda _: None)
     return bake_plan(root.resolve(), plan, Options(tuple(groups), tuple(only), output), oven, QuietDisplay())

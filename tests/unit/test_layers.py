@@ -16,7 +16,6 @@ READING = {"load", "checks", "document", "plain", "positions", "problems", "word
 """The loader and its helpers."""
 
 ALLOWED: dict[str, set[str]] = {
-    "__init__": set(),
     "errors": set(),
     "names": set(),
     "plan": {"names"},
@@ -35,6 +34,9 @@ ALLOWED: dict[str, set[str]] = {
     "audit": BASE,
     "report": {*BASE, "plan", "audit", "facts", "rules"},
     "pipeline": {*BASE, "plan", "emit", "files", "drive", "audit", "report"},
+    # The library: what the command does, without the command.
+    "api": {*BASE, "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
+    "__init__": {"api", "models"},
     "cli": {
         *BASE,
         *READING,
