@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 
 class BakeryError(Exception):
-    """Base of all failures that a person can cause, meet or repair.
+    """Any other failure.
+
+    The base of all failures that a person can cause, meet or repair.
 
     Attributes:
         message: one sentence, lower case, no full stop: what is wrong.
@@ -36,7 +38,10 @@ class UsageError(BakeryError):
 
 
 class RecipeError(BakeryError):
-    """A recipe is malformed; ``details`` holds every problem of the file at once."""
+    """A recipe is malformed.
+
+    ``details`` holds every problem of the file at once.
+    """
 
     exit_code = 3
     title = "recipe"
@@ -50,7 +55,10 @@ class PlanError(BakeryError):
 
 
 class DriftError(BakeryError):
-    """A generated file differs from what its recipe says; ``details`` is a unified diff."""
+    """A generated file differs from what its recipe says.
+
+    ``details`` is a unified diff.
+    """
 
     exit_code = 5
     title = "drift"
@@ -64,14 +72,17 @@ class EngineError(BakeryError):
 
 
 class BakeError(BakeryError):
-    """A build step failed; ``details`` is the tail of its log."""
+    """A build step failed.
+
+    ``details`` is the tail of its log.
+    """
 
     exit_code = 7
     title = "bake"
 
 
 class AuditError(BakeryError):
-    """A wheel is not what its cell promised; it was kept out of the output folder."""
+    """A wheel is not what it promises, and was kept out of the output folder."""
 
     exit_code = 8
     title = "audit"

@@ -16,7 +16,9 @@ from bakery.cli import audit, bake, doctor, engine, generate, gpus, plan, rules,
 from bakery.cli.console import failures, out
 from bakery.errors import EXIT_CODES, InterruptedBake
 
-_EPILOG = "Exit codes: " + "; ".join(f"{code} {text.rstrip('.')}" for code, text in sorted(EXIT_CODES.items())) + "."
+_EPILOG = "\n\n".join(
+    ["Exit codes", "0  All is well.", *(f"{code}  {text}" for code, text in sorted(EXIT_CODES.items()))]
+)
 
 app = typer.Typer(
     name="bakery",
