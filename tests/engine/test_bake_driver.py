@@ -235,6 +235,8 @@ import os, pickle, signal, sys
 from bakery.drive.bake import bake
 from bakery.drive.display import QuietDisplay
 from bakery.errors import BakeryError
+# Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 with open(sys.argv[1], "rb") as file:
     request = pickle.load(file)
