@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as _json
-
 import typer
 
 from bakery.cli.console import out
@@ -14,9 +12,9 @@ def schema() -> None:
 
     [dim]bakery schema > recipe.schema.json[/dim]
     """
-    from bakery.schema import recipe_schema
+    from bakery.schema import schema_text
 
-    out.print(_json.dumps(recipe_schema(), indent=2), markup=False, soft_wrap=True)
+    out.print(schema_text().rstrip("\n"), markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

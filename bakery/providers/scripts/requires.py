@@ -37,12 +37,12 @@ def read(path: str) -> dict[str, object]:
     try:
         if sys.version_info >= (3, 11):
             import tomllib
-        else:  # pip brings a copy of its own
-            from pip._vendor import tomli as tomllib
+        else:  # installed beside the tools, where the base's Python is that old
+            import tomli as tomllib
         with open(path, "rb") as stream:
             return tomllib.load(stream)
     except ImportError:
-        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no pip")
+        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no tomli")
     except (OSError, ValueError) as error:
         sys.exit("requires: cannot read " + path + ": " + str(error))
 

