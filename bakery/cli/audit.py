@@ -15,21 +15,36 @@ from bakery.errors import AuditError
 
 def audit(
     wheels: Annotated[list[Path], typer.Argument(help="Wheel files.", metavar="WHEEL…")],
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="An older wheel: show what changed since.", metavar="OLD")
+    ] = None,
     json: options.AsJson = False,
 ) -> None:
-    """Look inside wheels: tags, machine, glibc floor, bundled libraries, RECORD, size.
+    """Look inside wheels: tags, machine, glibc floor, device code, bundled libraries, RECORD, size.
 
     [dim]bakery audit dist/*.whl --json[/dim]
     """
+    from dataclasses import asdict
+
     from bakery.audit.auditor import audit_wheel
-    from bakery.report.audit import render
+    from bakery.audit.compare import compare
+    from bakery.report.audit import render, render_changes
 
     reports = [audit_wheel(path) for path in wheels]
+    old = audit_wheel(baseline) if baseline else None
+    changes = [compare(old, report) if old else () for report in reports]
     if json:
-        out.print(_json.dumps([report.to_json() for report in reports], indent=2), markup=False, soft_wrap=True)
+        documents = [
+            report.to_json() | ({"changes": [asdict(change) for change in since]} if old else {})
+            for report, since in zip(reports, changes, strict=True)
+        ]
+        out.print(_json.dumps(documents, indent=2), markup=False, soft_wrap=True)
     else:
-        for report in reports:
+        for report, since in zip(reports, changes, strict=True):
             out.print(render(report))
+            if old:
+                out.print(f"  since {old.path.name}:", markup=False)
+                out.print(render_changes(since))
     if not all(report.ok for report in reports):
         leave(AuditError.exit_code)
 
