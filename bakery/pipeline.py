@@ -28,6 +28,7 @@ from bakery.files import write
 from bakery.names import MACHINES, Kind
 from bakery.plan import Cell, Plan, Target, ignored_output
 from bakery.report.run import RunReport, TargetReport
+from bakery.rules.device import DevicePromise, device_promises
 
 
 def warm_up() -> None:
@@ -220,10 +221,14 @@ class _Run:
             if target.kind is Kind.WHEEL and all(self._done(other, outcome) for other in self._of(target.cell))
         ]
         memory = self.oven.places.cache / "audited"
+        promised = device_promises(self.plan)
 
         def look(cell: Cell) -> tuple[list[Verdict], list[str]]:
             try:
-                found = [audit(path, self._promise(cell), memory) for path in stage_files(stage / cell.id)]
+                found = [
+                    audit(path, self._promise(cell, promised.get(cell.id)), memory)
+                    for path in stage_files(stage / cell.id)
+                ]
             except AuditError as error:
                 return [], [f"{cell.id}: {error.message}", *error.details]
             return found, [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
@@ -239,7 +244,7 @@ class _Run:
     def _done(self, target: Target, outcome: BakeOutcome) -> bool:
         return outcome.targets[target.name].result is Result.DONE
 
-    def _promise(self, cell: Cell) -> Promise:
+    def _promise(self, cell: Cell, device: DevicePromise | None) -> Promise:
         audit = self.plan.audit
         machine = MACHINES[cell.platform]
         return Promise(
@@ -249,6 +254,8 @@ class _Run:
             platform=cell.platform,
             plat=f"{audit.plat}_{machine}" if audit.plat != "auto" and audit.repaired else None,
             excludes=audit.excludes,
+            device_archs=device.archs if device else (),
+            cuda=device.cuda if device else "",
         )
 
     def _target(

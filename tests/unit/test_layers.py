@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "drive": {*BASE, "plan", "providers"},
     "audit": BASE,
     "report": {*BASE, "plan", "audit", "facts", "rules"},
-    "pipeline": {*BASE, "plan", "emit", "files", "drive", "audit", "report"},
+    "pipeline": {*BASE, "plan", "rules", "emit", "files", "drive", "audit", "report"},
     # The library: what the command does, without the command.
     "api": {*BASE, "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
     "__init__": {"api", "models"},
