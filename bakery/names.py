@@ -7,6 +7,7 @@ the CI job and the row of every table; the rules for writing one live here and n
 from __future__ import annotations
 
 import re
+import unicodedata
 from enum import StrEnum
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
@@ -78,6 +79,14 @@ AXIS_VARIABLES = {
 """The variable that carries an axis' value; any other axis uses its own name in capitals."""
 
 _AXIS_PREFIX = {"python": "cp", "cuda": "cu"}
+
+
+def normal(text: str) -> str:
+    """Return ``text`` in Unicode's composed form (NFC): what HCL makes of every string anyway (go-cty).
+
+    One form from the start means that bake files, Dockerfiles and plans agree to the byte.
+    """
+    return unicodedata.normalize("NFC", text)
 
 
 def axis_variable(axis: str) -> str:

@@ -31,7 +31,7 @@ def _is_control(char: str) -> bool:
 def _printable(value: str) -> str:
     if any(_is_control(char) and char not in "\n\t" for char in value):
         raise ValueError("expected text without control characters")
-    return value
+    return names.normal(value)
 
 
 def _one_line(value: str) -> str:
@@ -41,9 +41,10 @@ def _one_line(value: str) -> str:
 
 
 def _requirement(value: str) -> str:
+    value = _one_line(value)
     try:
         # The value of a reference is known later; any version stands in for it here.
-        _Requirement(REFERENCE.sub("0", _one_line(value)))
+        _Requirement(REFERENCE.sub("0", value))
     except (InvalidRequirement, RecursionError):
         raise ValueError("expected a requirement, such as 'cmake>=3.26'") from None
     return value

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bakery.errors import UsageError
-from bakery.names import VARIABLE
+from bakery.names import VARIABLE, normal
 from bakery.plan import Override
 
 _LISTS = ("tags", "cache-from", "cache-to")
@@ -60,7 +60,7 @@ def parse(texts: Iterable[str]) -> Sets:
     variables: dict[str, str] = {}
     overrides: list[Override] = []
     problems: list[str] = []
-    for text in texts:
+    for text in map(normal, texts):
         name, equals, value = text.partition("=")
         try:
             if not equals:

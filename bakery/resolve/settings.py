@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from bakery.errors import PlanError, UsageError
 from bakery.load import Loaded
 from bakery.models import Variable
-from bakery.names import CacheBackend, axis_variable
+from bakery.names import CacheBackend, axis_variable, normal
 from bakery.resolve.defaults import DEFAULTS
 
 PREFIX = "BAKERY_"
@@ -148,7 +148,9 @@ def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, 
 def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return variable → (value, origin) from the environment and, above it, the command line."""
     given = {
-        name.removeprefix(PREFIX): (value, name) for name, value in environ.items() if name.startswith(PREFIX) and value
+        name.removeprefix(PREFIX): (normal(value), name)
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and value
     }
     return given | {name: (value, "--set") for name, value in sets.items()}
 

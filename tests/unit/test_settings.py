@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bakery.api import plan_recipe
 from bakery.errors import PlanError, UsageError
 from bakery.load import Loaded, from_python, load
-from bakery.models import Recipe
+from bakery.models import Recipe, Variable
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.lower import resolve
 from bakery.resolve.settings import Settings, decide
@@ -139,3 +140,12 @@ def test_the_plan_keeps_the_origins(loaded: Loaded) -> None:
     plan = resolve(loaded, ["LEVEL=5"], {"BAKERY_CUDA_VERSION": "12.8.1"})
     assert plan.origins["variables.LEVEL"] == ("5", "--set")
     assert plan.origins["variables.CUDA_VERSION"] == ("12.8.1", "BAKERY_CUDA_VERSION")
+
+
+def test_texts_are_composed(tmp_path: Path) -> None:
+    """HCL composes every string; one form from the start keeps plan and bake file the same."""
+    apart, composed = "e\u0301 \uf900", "\u00e9 \u8c48"
+    recipe = Recipe(name="demo", variables={"TEXT": Variable(default=apart), "OTHER": Variable(default="")})
+    made = plan_recipe(recipe, root=tmp_path, sets=[f"*.args.EXTRA={apart}"], environ={"BAKERY_OTHER": apart})
+    assert made.values()["TEXT"] == made.values()["OTHER"] == composed
+    assert made.cells[0].args["EXTRA"] == composed
