@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from packaging.utils import canonicalize_name
@@ -11,13 +12,13 @@ from packaging.utils import canonicalize_name
 from bakery.errors import PlanError, UsageError
 from bakery.load import Loaded
 from bakery.names import GROUPS, PLATFORM, CacheBackend, Kind, axis_variable
-from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, Variable, ignored_output
+from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, ignored_output
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, toolkits
 from bakery.providers.toolkits.base import Toolkit
 from bakery.resolve.matrix import combinations, identifiers
 from bakery.resolve.overrides import Sets, parse
-from bakery.resolve.settings import Settings, VariableSetting, decide
+from bakery.resolve.settings import Settings, check_values, decide
 from bakery.resolve.stages import Parts, folder, stages
 
 IGNORED = (
@@ -99,7 +100,7 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
         context=".",
         dockerfile=dockerfile,
         bakefile=bakefile,
-        variables=tuple(_variable(item) for item in settings.variables),
+        variables=settings.variables,
         args=args,
         global_args=tuple(dict.fromkeys((*base.global_args, *(("CUDA_VERSION",) if chosen else ())))),
         cells=cells,
@@ -200,6 +201,13 @@ def _cells(
     carried = {axis: axis_variable(axis) for axis in axes[0] if axis != "platform"}
     overrides = (loaded.recipe.matrix and loaded.recipe.matrix.overrides) or ()
     values = {item.name: item.value for item in settings.variables}
+    variables = {item.name: item for item in settings.variables}
+    check_values(
+        replace(variables[name], value=value)
+        for override in overrides
+        for name, value in override.variables.items()
+        if name in variables
+    )
     images: dict[tuple[str, str], tuple[Image, ...]] = {}
     needs: dict[str, tuple[Need, ...]] = {}
     cells = []
@@ -287,10 +295,6 @@ def _no_match(pattern: str, cells: Sequence[Cell]) -> str:
     names = [f"{kind}-{cell.id}" for kind in Kind for cell in cells]
     near = get_close_matches(pattern, names, n=1)
     return f"did you mean {near[0]}?" if near else f"targets are called {names[0]}, …; '*' matches all"
-
-
-def _variable(item: VariableSetting) -> Variable:
-    return Variable(item.name, item.value, item.description, item.pattern, item.choices, item.expected)
 
 
 def _audit(settings: Settings) -> Audit:

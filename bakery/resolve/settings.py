@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pydantic import BaseModel
 
+from bakery import plan
 from bakery.errors import PlanError, UsageError
 from bakery.load import Loaded
 from bakery.models import Variable
@@ -24,18 +25,6 @@ _CACHE_PATHS = {"CACHE": "cache.backend", "CACHE_REF": "cache.ref", "CACHE_DIR":
 
 
 @dataclass(frozen=True, slots=True)
-class VariableSetting:
-    """A variable with its final value."""
-
-    name: str
-    value: str
-    description: str
-    pattern: str = ""
-    choices: tuple[str, ...] = ()
-    expected: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """Every setting of one recipe, decided.
 
@@ -47,7 +36,7 @@ class Settings:
     """
 
     values: Mapping[str, object]
-    variables: tuple[VariableSetting, ...]
+    variables: tuple[plan.Variable, ...]
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
 
@@ -109,7 +98,7 @@ def decide(
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
     variables = _variables(loaded, values, axes, given, origins)
-    _check_values(variables)
+    check_values(variables)
     return Settings(values, variables, axes, dict(sorted(origins.items())))
 
 
@@ -177,10 +166,10 @@ def _variables(
     axes: Mapping[str, tuple[str, ...]],
     given: Mapping[str, tuple[str, str]],
     origins: dict[str, tuple[str, str]],
-) -> tuple[VariableSetting, ...]:
+) -> tuple[plan.Variable, ...]:
     by_axis = {axis_variable(axis) for axis in axes}
     where = loaded.file.name if loaded.file else "python"
-    result: list[VariableSetting] = []
+    result: list[plan.Variable] = []
     for name, variable in _declared(loaded).items():
         if name in by_axis:
             continue
@@ -194,7 +183,7 @@ def _variables(
             "CUDA release, three parts" if cuda else f"Variable of {loaded.recipe.name}"
         )
         expected = "a CUDA release in three parts, such as 12.8.0" if cuda else f"a value that matches {pattern}"
-        result.append(VariableSetting(name, value, description, pattern, (), expected if pattern else ""))
+        result.append(plan.Variable(name, value, description, pattern, (), expected if pattern else ""))
     toolkit = values["builder.toolkit"]
     if toolkit != "none" and "CUDA_VERSION" not in by_axis and "CUDA_VERSION" not in {v.name for v in result}:
         raise PlanError(
@@ -206,10 +195,10 @@ def _variables(
     return (*result, *_builtin(values, epoch))
 
 
-def _builtin(values: Mapping[str, object], epoch: str) -> tuple[VariableSetting, ...]:
+def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, ...]:
     """Return the variables that every bake file has."""
     return (
-        VariableSetting(
+        plan.Variable(
             "SOURCE_DATE_EPOCH",
             epoch,
             "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes",
@@ -217,8 +206,8 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[VariableSetting,
             (),
             "seconds since 1970",
         ),
-        VariableSetting("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
-        VariableSetting(
+        plan.Variable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
+        plan.Variable(
             "CACHE",
             str(values["cache.backend"]),
             "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)",
@@ -226,14 +215,19 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[VariableSetting,
             tuple(CacheBackend),
             "one of " + ", ".join(CacheBackend),
         ),
-        VariableSetting("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
-        VariableSetting("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
-        VariableSetting("CA_BUNDLE", "", "A company's CA bundle (PEM file), handed to steps as a secret"),
-        VariableSetting("PIP_CONF", "", "A pip configuration file, handed to steps as a secret"),
+        plan.Variable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
+        plan.Variable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
+        plan.Variable("CA_BUNDLE", "", "A company's CA bundle (PEM file), handed to steps as a secret"),
+        plan.Variable("PIP_CONF", "", "A pip configuration file, handed to steps as a secret"),
     )
 
 
-def _check_values(variables: tuple[VariableSetting, ...]) -> None:
+def check_values(variables: Iterable[plan.Variable]) -> None:
+    """Check that each variable has a value that it can have.
+
+    Raises:
+        PlanError: one or more have not; all are named.
+    """
     problems = []
     for variable in variables:
         wrong_choice = variable.choices and variable.value not in variable.choices

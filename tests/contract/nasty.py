@@ -92,7 +92,7 @@ _matrices = st.fixed_dictionaries(
             st.fixed_dictionaries(
                 {
                     "cells": st.sampled_from(["*", "cp313*", "cp39*"]),
-                    "variables": st.just({"ALPHA": "x"}) | st.fixed_dictionaries({"BETA_2": lines}),
+                    "variables": st.just({"ALPHA": "ab"}) | st.fixed_dictionaries({"BETA_2": lines}),
                 }
             ),
             max_size=2,

@@ -73,7 +73,7 @@ def test_matrix_overrides_change_arguments_of_the_cells_they_select() -> None:
 @pytest.mark.parametrize(
     "matrix",
     [
-        {"overrides": [{"cells": "*", "variables": {"CUDA_VERSION": "what"}}]},
+        {"overrides": [{"cells": "*", "variables": {"CUDA_VERSION": "9.0.0"}}]},
         {"cuda": ["13.0.3"], "include": [{"cuda": "11.8.0"}]},
         {"cuda": ["13.0.3"], "include": [{"cuda": "٣.0.0"}]},
         {"cuda": [""]},
@@ -195,3 +195,12 @@ def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
             assert item.name not in known
             known.append(item.name)
         assert {plan.family(kind).stage for kind in Kind} <= set(known)
+
+
+def test_overrides_of_cells_fit_the_pattern_too() -> None:
+    with pytest.raises(PlanError) as caught:
+        plan_of(
+            variables={"LEVEL": {"default": "1", "pattern": "[0-9]"}},
+            matrix={"overrides": [{"cells": "cp311", "variables": {"LEVEL": "high"}}]},
+        )
+    assert caught.value.details == ("LEVEL: expected a value that matches [0-9], got 'high'",)
