@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
+from functools import partial
 
 from packaging.utils import canonicalize_name
 
-from bakery.errors import PlanError, UsageError
+from bakery.errors import PlanError
 from bakery.load import Loaded
-from bakery.names import GROUPS, PLATFORM, CacheBackend, Kind, axis_variable
+from bakery.names import GROUPS, CacheBackend, Kind, axis_variable
 from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, ignored_output
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, toolkits
 from bakery.providers.toolkits.base import Toolkit
+from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
 from bakery.resolve.matrix import combinations, identifiers
-from bakery.resolve.overrides import Sets, parse
+from bakery.resolve.overrides import parse
 from bakery.resolve.settings import Settings, check_values, decide
 from bakery.resolve.stages import Parts, folder, stages
 
@@ -49,9 +50,6 @@ Results, caches and history change without changing a wheel; and what a build on
 source (objects, extensions, CMake's cache) would be taken for up to date in a container, and shipped.
 """
 
-NO_ARGUMENT = frozenset({"DEST", "CACHE", "CACHE_REF", "CACHE_DIR", "CA_BUNDLE", "PIP_CONF"})
-"""Variables of the bake file that steps do not see."""
-
 _DESCRIPTIONS = {
     Kind.WHEEL: "The repaired wheel",
     Kind.TEST: "The wheel alone in a clean base: loaded, imported, tried",
@@ -73,12 +71,14 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
         PlanError: no plan can satisfy the recipe.
     """
     said = parse(sets)
-    variables, platforms, rest = _lift(said, loaded)
+    variables, platforms, rest = lift(said, loaded)
     settings = decide(loaded, environ or {}, variables, platforms)
     base = _base(settings)
     chosen = _toolkits(settings)
-    axes = combinations(settings.axes, *_rules(loaded))
-    ids = identifiers(axes)
+    points = combinations(settings.axes, *_rules(loaded))
+    ids = identifiers(points)
+    check_patterns(rest, ids)
+    axes = placed(points, ids, rest)
     request = Request(
         settings.text("builder.base.image"),
         settings.text("builder.base.digest"),
@@ -86,8 +86,7 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
     )
     parts = Parts(loaded.recipe.name, settings, base, request, chosen, loaded.folder)
     made = stages(parts)
-    cells = _cells(loaded, settings, axes, ids, base, request, chosen)
-    cells, remaining = _apply(rest, cells)
+    cells = _cells(_cell_values(loaded, settings, rest), settings, axes, ids, base, request, chosen)
     args: dict[str, Value] = {
         item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT
     }
@@ -119,7 +118,7 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
         ignore=_ignored(parts, bakefile, dockerfile),
         audit=_audit(settings),
         output=settings.text("output.directory"),
-        overrides=remaining,
+        overrides=handed_on(rest),
         origins=settings.origins,
     )
 
@@ -135,38 +134,6 @@ def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
         f"{dockerfile}.dockerignore",
     )
     return (*IGNORED, *(pattern for pattern in own if pattern and pattern not in IGNORED))
-
-
-def _lift(said: Sets, loaded: Loaded) -> tuple[dict[str, str], tuple[str, ...] | None, tuple[Override, ...]]:
-    """Turn overrides of every target into what they mean: variables, axes and platforms of the recipe."""
-    variables = dict(said.variables)
-    platforms: tuple[str, ...] | None = None
-    rest: list[Override] = []
-    known = {*(loaded.recipe.variables or {}), "PYTHON_VERSION", "SOURCE_DATE_EPOCH"}
-    known |= {axis_variable(axis) for axis in ((loaded.recipe.matrix and loaded.recipe.matrix.axes) or {})}
-    for override in said.overrides:
-        name = override.key.removeprefix("args.")
-        if override.pattern == "*" and override.key.startswith("args.") and name in known:
-            variables[name] = override.value
-        elif override.pattern == "*" and override.key == "platform":
-            given = _platforms(override)
-            platforms = (*(platforms or ()), *given) if override.append else given
-        else:
-            rest.append(override)
-    if platforms is not None and any(o.append and o.key == "platform" and o.pattern == "*" for o in said.overrides):
-        platforms = tuple(dict.fromkeys((*(loaded.recipe.platforms or ("linux/amd64",)), *platforms)))
-    return variables, platforms, tuple(rest)
-
-
-def _platforms(override: Override) -> tuple[str, ...]:
-    values = tuple(item.strip() for item in override.value.split(","))
-    wrong = [item for item in values if not PLATFORM.match(item)]
-    if wrong:
-        raise UsageError(
-            f"--set '{override}': unknown platform {', '.join(map(repr, wrong))}",
-            hint="expected linux/amd64, linux/arm64, or both with a comma",
-        )
-    return values
 
 
 def _base(settings: Settings) -> Base:
@@ -189,8 +156,41 @@ def _rules(loaded: Loaded) -> tuple[Sequence[Mapping[str, str]], Sequence[Mappin
     return ((matrix.exclude or ()), (matrix.include or ())) if matrix else ((), ())
 
 
+def _cell_values(
+    loaded: Loaded, settings: Settings, overrides: Sequence[Override]
+) -> tuple[tuple[Callable[[str], bool], Mapping[str, str]], ...]:
+    """Return which cells get which values of arguments: the recipe's overrides, then the command line's.
+
+    Raises:
+        PlanError: a value does not fit its variable, or would belie the cell's id.
+    """
+    matrix = loaded.recipe.matrix
+    chosen: list[tuple[Callable[[str], bool], Mapping[str, str]]] = [
+        (partial(_matches, item.cells), item.variables) for item in ((matrix and matrix.overrides) or ())
+    ]
+    chosen += [
+        (partial(selects, item.pattern), {item.key.removeprefix("args."): item.value})
+        for item in overrides
+        if item.key.startswith("args.")
+    ]
+    by_axis = {axis_variable(axis) for axis in settings.axes}
+    for name in (name for _, values in chosen for name in values if name in by_axis):
+        raise PlanError(
+            f"{name} is an axis: a cell's id names its value, so no single cell can have another",
+            hint=f"choose cells with --only, or set the axis for all: --set {name}=…",
+        )
+    variables = {item.name: item for item in settings.variables}
+    check_values(
+        replace(variables[name], value=value)
+        for _, values in chosen
+        for name, value in values.items()
+        if name in variables
+    )
+    return tuple(chosen)
+
+
 def _cells(
-    loaded: Loaded,
+    own: Sequence[tuple[Callable[[str], bool], Mapping[str, str]]],
     settings: Settings,
     axes: Sequence[Mapping[str, str]],
     ids: Sequence[str],
@@ -199,23 +199,15 @@ def _cells(
     chosen: tuple[Toolkit, ...],
 ) -> tuple[Cell, ...]:
     carried = {axis: axis_variable(axis) for axis in axes[0] if axis != "platform"}
-    overrides = (loaded.recipe.matrix and loaded.recipe.matrix.overrides) or ()
     values = {item.name: item.value for item in settings.variables}
-    variables = {item.name: item for item in settings.variables}
-    check_values(
-        replace(variables[name], value=value)
-        for override in overrides
-        for name, value in override.variables.items()
-        if name in variables
-    )
     images: dict[tuple[str, str], tuple[Image, ...]] = {}
     needs: dict[str, tuple[Need, ...]] = {}
     cells = []
     for cell_id, cell in zip(ids, axes, strict=True):
         args = {variable: cell[axis] for axis, variable in carried.items()}
-        for override in overrides:
-            if fnmatch.fnmatchcase(cell_id, override.cells):
-                args.update(override.variables)
+        for is_meant, given in own:
+            if is_meant(cell_id):
+                args.update(given)
         place = (cell["python"], cell["platform"])
         if place not in images:
             images[place] = (base.image(request, *place),)
@@ -256,45 +248,8 @@ def _cuda_major(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> i
     return major
 
 
-def _apply(overrides: Sequence[Override], cells: tuple[Cell, ...]) -> tuple[tuple[Cell, ...], tuple[Override, ...]]:
-    """Apply arguments to the cells they select; return the cells and the overrides that buildx applies.
-
-    Raises:
-        UsageError: an override matches no target.
-    """
-    remaining = []
-    for override in overrides:
-        chosen = {cell.id for cell in cells if _selects(override.pattern, cell)}
-        if not chosen:
-            raise UsageError(f"--set '{override}' matches no target", hint=_no_match(override.pattern, cells))
-        if override.key.startswith("args."):
-            name = override.key.removeprefix("args.")
-            cells = tuple(
-                Cell(cell.id, cell.axes, {**cell.args, name: override.value}, cell.images, cell.needs)
-                if cell.id in chosen
-                else cell
-                for cell in cells
-            )
-        elif override.key == "platform":
-            raise UsageError(
-                f"--set '{override}': platforms belong to the whole recipe",
-                hint="write '*.platform=…', and choose cells with --only",
-            )
-        else:
-            kinds = GROUPS.get(override.pattern)
-            patterns = [f"{kind}-*" for kind in kinds] if kinds else [override.pattern]
-            remaining += [Override(item, override.key, override.append, override.value) for item in patterns]
-    return cells, tuple(remaining)
-
-
-def _selects(pattern: str, cell: Cell) -> bool:
-    return pattern in GROUPS or any(fnmatch.fnmatchcase(f"{kind}-{cell.id}", pattern) for kind in Kind)
-
-
-def _no_match(pattern: str, cells: Sequence[Cell]) -> str:
-    names = [f"{kind}-{cell.id}" for kind in Kind for cell in cells]
-    near = get_close_matches(pattern, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"targets are called {names[0]}, …; '*' matches all"
+def _matches(glob: str, cell_id: str) -> bool:
+    return fnmatch.fnmatchcase(cell_id, glob)
 
 
 def _audit(settings: Settings) -> Audit:

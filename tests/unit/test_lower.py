@@ -140,8 +140,29 @@ def test_set_of_all_targets_is_taken_over() -> None:
     assert plan.values()["A"] == "2"
     assert [cell.id for cell in plan.cells] == ["cp311-linux_aarch64", "cp311-linux_x86_64"]
     assert plan.overrides == ()
+    for pattern in ("wheel", "full", "wheel-*"):
+        named = plan_of(f"{pattern}.args.A=2", f"{pattern}.platforms=linux/arm64", variables={"A": "1"})
+        assert (named.values()["A"], [cell.platform for cell in named.cells]) == ("2", ["linux/arm64"])
     more = plan_of("*.platform+=linux/arm64")
     assert [cell.platform for cell in more.cells] == ["linux/amd64", "linux/arm64"]
+
+
+def test_what_a_cell_needs_follows_its_values() -> None:
+    plan = plan_of("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
+    assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.0"]]
+    with pytest.raises(PlanError, match="a variable has a value that it cannot have"):
+        plan_of("wheel-cp311.args.CUDA_VERSION=12", **CUDA)
+    with pytest.raises(PlanError, match="PYTHON_VERSION is an axis"):
+        plan_of("wheel-cp311.args.PYTHON_VERSION=3.13")
+
+
+def test_a_platform_for_some_cells() -> None:
+    plan = plan_of("*-cp313.platform=linux/arm64", matrix={"python": ["3.11", "3.13"]})
+    assert [(cell.id, cell.platform, cell.images[0].platform) for cell in plan.cells] == [
+        ("cp311", "linux/amd64", "linux/amd64"),
+        ("cp313", "linux/arm64", "linux/arm64"),
+    ]
+    assert plan.overrides == ()
 
 
 def test_set_of_some_targets() -> None:
@@ -162,7 +183,8 @@ def test_set_of_some_targets() -> None:
     ("text", "message"),
     [
         ("wheel-cp39.tags=a", "matches no target"),
-        ("wheel.platform=linux/arm64", "platforms belong to the whole recipe"),
+        ("wheel-cp311.platform=linux/arm64,linux/amd64", "a cell has one platform"),
+        ("wheel-cp311.platform+=linux/arm64", "a cell has one platform"),
         ("*.platform=linux/mips", "unknown platform"),
         ("A=1", "no such variable"),
     ],
