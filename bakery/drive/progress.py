@@ -174,7 +174,6 @@ class Progress:
         self.texts: list[str] = []
         self.steps: dict[str, Step] = {}
         self.clock = clock
-        self.began_at = clock()
 
     def feed(self, line: bytes) -> list[Event]:
         """Take one line of the stream; return what happened by it."""

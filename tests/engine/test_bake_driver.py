@@ -313,35 +313,3 @@ def test_engine_tells_what_it_is(engine_environment: Mapping[str, str], make: Ma
     assert info.version
     assert info.cpus > 0
     assert info.memory > 2**28
-    assert info.cgroup in ("1", "2")
-    assert "buildx" in engine.buildx_version()
-    assert {"--progress", "--metadata-file", "--allow", "--set"} <= engine.bake_flags()
-    assert any(builder.running and builder.platforms for builder in engine.builders())
-    assert engine.has_image("bakery.invalid/none:1", "linux/amd64") is None
-
-
-def test_engine_keeps_images(engine_environment: Mapping[str, str], tiny_rootfs: Path, tmp_path: Path) -> None:
-    engine = Engine(engine_environment)
-    first, second, name = (f"bakery.test/{part}:{os.getpid()}" for part in ("first", "second", "name"))
-    for ref, text in ((first, "1"), (second, "2")):
-        (tmp_path / "file").write_text(text + str(tmp_path))
-        subprocess.run(["tar", "cf", "fs.tar", "file"], cwd=tmp_path, check=True)
-        docker(engine, "import", "--platform", "linux/arm64", str(tmp_path / "fs.tar"), ref)
-    digest = engine.has_image(first, "linux/arm64")
-    assert digest is not None
-    assert digest.startswith("sha256:")
-    assert engine.has_image(first, "linux/amd64") is None
-    engine.tag(first, name)
-    assert engine.remove_image(first)
-    engine.tag(second, name)
-    assert engine.has_image(digest, "linux/arm64") is None, "the image that lost its last name is still there"
-    docker(engine, "save", "-o", str(tmp_path / "saved.tar"), name)
-    assert engine.remove_image(name)
-    assert engine.remove_image(second)
-    assert not engine.remove_image(second)
-    assert engine.load_image(tmp_path / "saved.tar") == (name,)
-    assert engine.remove_image(name)
-
-
-def docker(engine: Engine, *arguments: str) -> None:
-    subprocess.run([*engine.call(), *arguments], capture_output=True, check=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import hcl2
 import pytest
 
 from bakery.emit.files import generate
@@ -39,3 +41,15 @@ def test_no_golden_file_is_left_over() -> None:
 def test_the_same_plan_gives_the_same_text() -> None:
     (item, *_) = WORKSPACE
     assert generate(resolve(item)) == generate(resolve(item))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bake").glob("*.hcl")), ids=lambda path: path.stem)
+def test_another_reader_of_hcl_finds_what_the_plan_has(path: Path) -> None:
+    (item,) = load(path.stem, ROOT)
+    plan = resolve(item)
+    document = hcl2.loads(path.read_text())
+    found = {json.loads(name): block for entry in document["variable"] for name, block in entry.items()}
+    assert {name: json.loads(block["default"]) for name, block in found.items()} == plan.values()
+    targets = [json.loads(name) for entry in document["target"] for name in entry]
+    assert targets == ["_common", *(family.kind.value for family in plan.families)]
+    assert [json.loads(cell["id"]) for cell in document["cells"]] == [cell.id for cell in plan.cells]

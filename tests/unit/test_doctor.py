@@ -41,7 +41,7 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.engine: EngineAddress | EngineError = ADDRESS
-        self.info = EngineInfo("28.5.2", "containerd", 4, int(64e9), str(folder), "2", "x86_64")
+        self.info = EngineInfo("28.5.2", "containerd", 4, int(64e9), str(folder), "x86_64")
         self.nodes: list[dict[str, object]] = [{"Platforms": ["linux/amd64*", "linux/arm64"]}]
         self.driver = "docker"
         self.registry = True
@@ -144,7 +144,7 @@ def test_a_builder_that_cannot_be_told(machine: Machine) -> None:
     ],
 )
 def test_image_stores(machine: Machine, store: str, driver: str, state: State, said: str) -> None:
-    machine.info = EngineInfo("28", store, 4, int(64e9), "/", "2", "x86_64")
+    machine.info = EngineInfo("28", store, 4, int(64e9), "/", "x86_64")
     machine.driver = driver
     found = look()
     assert found["image store"].state is state
@@ -155,7 +155,7 @@ def test_image_stores(machine: Machine, store: str, driver: str, state: State, s
 @pytest.mark.parametrize(("architecture", "other"), [("x86_64", "arm64"), ("aarch64", "amd64")])
 def test_emulation(machine: Machine, tmp_path: Path, architecture: str, other: str) -> None:
     machine.nodes = [{"Platforms": ["linux/386"]}]
-    machine.info = EngineInfo("28", "containerd", 4, int(64e9), "/", "2", architecture)
+    machine.info = EngineInfo("28", "containerd", 4, int(64e9), "/", architecture)
     found = look()["emulation"]
     assert found.state is State.WARN
     assert found.found == f"linux/{other}: this machine runs no programs of it"
@@ -181,7 +181,7 @@ def test_an_engine_far_away(machine: Machine) -> None:
 
 
 def test_little_memory(machine: Machine) -> None:
-    machine.info = EngineInfo("28", "containerd", 16, int(24e9), "/", "2", "x86_64")
+    machine.info = EngineInfo("28", "containerd", 16, int(24e9), "/", "x86_64")
     found = look()["memory"]
     assert found.state is State.WARN
     assert "MAX_JOBS to 4" in found.advice
