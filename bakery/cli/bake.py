@@ -132,13 +132,20 @@ def _check_groups(groups: tuple[str, ...]) -> None:
 
 
 def _print(plans: list[Plan], groups: tuple[str, ...], only: tuple[str, ...]) -> None:
+    """Print what ``docker buildx bake --print`` says of the same targets; by recipe, where there are several."""
     import json
 
-    from bakery.emit.bakefile import bake_json
+    from bakery.emit.bakefile import bake_groups, bake_json
 
-    documents = {
-        plan.recipe: {"target": bake_json(plan, plan.select(groups, only))} for plan in plans if isinstance(plan, Plan)
-    }
+    documents = {}
+    for plan in plans:
+        targets = plan.select(groups, only)
+        # Chosen cells are asked for by the names of their targets, and no group has just these.
+        asked = bake_groups(plan, groups) if not only else {"default": sorted(target.name for target in targets)}
+        documents[plan.recipe] = {
+            "group": {name: {"targets": members} for name, members in asked.items()},
+            "target": bake_json(plan, targets),
+        }
     text = json.dumps(documents if len(documents) > 1 else next(iter(documents.values())), indent=2)
     out.print(text, markup=False, soft_wrap=True)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,3 +135,22 @@ def test_validation_refuses(buildx: Buildx, name: str, variables: dict[str, str]
     done = buildx.call("bake", "-f", file.name, "--print", "wheel", variables=variables)
     assert done.returncode != 0
     assert message in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["wheel"], ["wheel"]),
+        (["full", "dev"], ["full", "dev"]),
+        (["bake"], ["default"]),
+        (["test", "--only", "*313"], ["test-cp313"]),
+        (["wheel", "--set", "*.args.PYTHON_VERSION=3.13"], ["wheel"]),
+    ],
+    ids=" ".join,
+)
+def test_the_command_prints_what_buildx_prints(buildx: Buildx, arguments: list[str], names: list[str]) -> None:
+    command = [sys.executable, "-m", "bakery", *arguments, "-r", "examples/cuda", "--print"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    sets = [text for text in arguments if "=" in text]
+    assert json.loads(done.stdout) == buildx.print(bakefile(plan_of("examples/cuda", *sets)), names)
