@@ -23,7 +23,7 @@ from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
 from bakery.drive.places import places
 from bakery.drive.runs import run_folder
 from bakery.emit.files import generate
-from bakery.errors import AuditError, BakeError, UsageError
+from bakery.errors import AuditError, BakeError
 from bakery.files import write
 from bakery.names import MACHINES, Kind
 from bakery.plan import Cell, Plan, Target, ignored_output
@@ -84,11 +84,6 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             after an interruption, which leaves the output folder as it was.
     """
     targets = plan.select(options.groups, options.only)
-    if not targets:
-        raise UsageError(
-            f"recipe {plan.recipe}: no cell matches {', '.join(options.only)}",
-            hint=f"cells: {', '.join(cell.id for cell in plan.cells[:8])}{', …' if len(plan.cells) > 8 else ''}",
-        )
     cells = list({target.cell.id: target.cell for target in targets}.values())
     index.check(
         (need for cell in cells for need in cell.needs),

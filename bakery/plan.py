@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from bakery.errors import UsageError
 from bakery.names import CacheBackend, Kind
 
 VERSION = 1
@@ -355,13 +356,24 @@ class Plan:
                 yield Target(prefix + cell.id, family.kind, cell, family.stage)
 
     def select(self, groups: tuple[str, ...], only: tuple[str, ...] = ()) -> tuple[Target, ...]:
-        """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``."""
+        """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``.
+
+        Raises:
+            UsageError: none does.
+        """
         kinds = {kind for group in groups for kind in self.groups[group]}
-        return tuple(
+        chosen = tuple(
             target
             for target in self.targets()
             if target.kind in kinds and (not only or any(_matches(glob, target) for glob in only))
         )
+        if not chosen:
+            some = ", ".join(cell.id for cell in self.cells[:8])
+            raise UsageError(
+                f"recipe {self.recipe}: no cell matches {', '.join(only)}",
+                hint=f"cells: {some}{', …' if len(self.cells) > 8 else ''}",
+            )
+        return chosen
 
     def args_of(self, cell: Cell) -> dict[str, str]:
         """Return every build argument of ``cell``, with its value."""

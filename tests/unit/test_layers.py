@@ -18,7 +18,7 @@ READING = {"load", "checks", "document", "plain", "positions", "problems", "word
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "names": set(),
-    "plan": {"names"},
+    "plan": BASE,
     "models": BASE,
     # The loader names the providers that exist; it never asks them for stages.
     **{name: {*BASE, "models", "providers", *READING} for name in READING},
