@@ -44,6 +44,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/startup.py
 	$(RUN) bench/plan.py
 	$(RUN) bench/noop.py
+	$(RUN) bench/native.py
 
 proof: engine ## Slow proofs, run before an issue is closed
 	$(VENV)/bin/pytest -m proof tests

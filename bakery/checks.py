@@ -6,6 +6,7 @@ They read what the person wrote, not the models, so that they run on a recipe th
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bakery import names
@@ -17,7 +18,7 @@ from bakery.problems import Problem, nearest, one_of, shorten
 RESERVED = frozenset(
     (
         *("BASE_IMAGE", "RUNTIME_IMAGE", "CACHE", "CACHE_REF", "CACHE_DIR", "DEST", "CA_BUNDLE", "PIP_CONF"),
-        *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH"),
+        *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"),
@@ -28,9 +29,13 @@ RESERVED = frozenset(
 RESERVED_PREFIXES = ("BAKE_", "BAKERY_")
 """Beginnings of such names."""
 
+_COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
+
 _FREE_TEXT = ("name", "description", "pattern")
 _IMPLICIT_AXES = ("python", "platform")
-_CUDA_SWITCHED_OFF = (None, "none")
+_CUDA_SWITCHED_OFF = (None, "none", "image")
+"""Toolkits that do not ask for CUDA_VERSION by themselves."""
+_COMMANDS = (("test", "command"), ("native", "command"))
 _DEEPEST = 16
 """No text of a valid recipe lies deeper."""
 
@@ -38,8 +43,19 @@ Path = tuple[Step, ...]
 Table = Mapping[str, object]
 
 
-def check(data: Table, *, bases: Sequence[str], toolkits: Sequence[str]) -> tuple[Problem, ...]:
-    """Return the problems between the fields of a recipe, given as its file's (partly wrong) data."""
+def check(
+    data: Table,
+    *,
+    bases: Sequence[str],
+    toolkits: Sequence[str],
+    frameworks: Sequence[str],
+    components: Mapping[str, bool],
+) -> tuple[Problem, ...]:
+    """Return the problems between the fields of a recipe, given as its file's (partly wrong) data.
+
+    Args:
+        components: the libraries that exist, and whether a recipe may say their versions.
+    """
     builder = _table(data, "builder")
     base = builder.get("base")
     is_short = isinstance(base, str)
@@ -48,6 +64,8 @@ def check(data: Table, *, bases: Sequence[str], toolkits: Sequence[str]) -> tupl
     return (
         *_known(provider, provider_path, bases, "base"),
         *_known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
+        *_known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
+        *_components(builder, components),
         *_axes(data),
         *_variable_names(data),
         *_override_variables(data),
@@ -78,6 +96,23 @@ def _known(value: object, path: Path, known: Sequence[str], noun: str) -> Iterat
     what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, known)} (expected one of: {one_of(known)})"
     close = nearest(value, known)
     yield Problem(path, what, f'write "{close}"' if close else "choose one of these")
+
+
+def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
+    listed = builder.get("components")
+    if not isinstance(listed, list | tuple):
+        return
+    if listed and builder.get("toolkit") in _CUDA_SWITCHED_OFF:
+        yield Problem(("builder", "components"), "components belong to a toolkit, and there is none", "name a toolkit")
+    for index, text in enumerate(listed):
+        match = _COMPONENT.match(text) if isinstance(text, str) else None
+        path: Path = ("builder", "components", index)
+        if match is None:
+            continue
+        yield from _known(match[1], path, tuple(known), "component")
+        if match[2] and not known.get(match[1], True):
+            what = f"the version of {match[1]} is that of the CUDA release"
+            yield Problem(path, what, f'write "{match[1]}"; CUDA_VERSION chooses its version')
 
 
 def free_axes(data: Table) -> dict[str, Path]:
@@ -149,6 +184,9 @@ def _variable_names(data: Table) -> Iterator[Problem]:
         if _is_reserved(name):
             what = "this name is taken: Docker, bake or bakery gives it another meaning"
             yield Problem(("variables", name), what, f"choose another, such as MY_{name}")
+        elif name in names.DERIVED:
+            what = f"this name is taken: its value follows from {names.DERIVED[name][0]}"
+            yield Problem(("variables", name), what, "remove it, or choose another name")
         elif name in by_axis:
             what = f"the axis matrix.{by_axis[name]} sets this variable already"
             yield Problem(("variables", name), what, "remove the variable or the axis")
@@ -186,11 +224,12 @@ def _declare(name: str, known: Sequence[str]) -> str:
 
 def _references(data: Table) -> Iterator[Problem]:
     known = known_variables(data)
+    derived = {name for name, (variable, _) in names.DERIVED.items() if variable in known}
     for path, text in _texts(data, ()):
         for name in dict.fromkeys(REFERENCE.findall(text)):
-            if name not in known:
+            if name not in known and name not in derived:
                 what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, known)
-                shell = "; a variable of the shell is written $NAME" if path == ("test", "command") else ""
+                shell = "; a variable of the shell is written $NAME" if path in _COMMANDS else ""
                 toolkit = ", or set builder.toolkit, which declares it" if name == "CUDA_VERSION" else ""
                 yield Problem(path, what, _declare(name, known) + toolkit + shell)
 

@@ -15,7 +15,7 @@ from bakery.errors import RecipeError
 from bakery.models import Recipe, Workspace
 from bakery.positions import line_of
 from bakery.problems import Problem, dotted, found, merged, nearest, recipe_error, shorten
-from bakery.providers import registry
+from bakery.providers import components, registry
 from bakery.wording import findings
 
 FILE = "bakery.toml"
@@ -284,7 +284,13 @@ def _problems(data: dict[str, object]) -> list[Problem]:
 
 
 def _crossed(data: Mapping[str, object]) -> tuple[Problem, ...]:
-    return check(data, bases=tuple(registry.bases()), toolkits=(registry.ANY_CUDA, *registry.toolkits()))
+    return check(
+        data,
+        bases=tuple(registry.bases()),
+        toolkits=(registry.ANY_CUDA, *registry.toolkits()),
+        frameworks=tuple(registry.frameworks()),
+        components=components.known(),
+    )
 
 
 def _find(folder: Path, cwd: Path) -> _Source | None:

@@ -6,8 +6,10 @@ the CI job and the row of every table; the rules for writing one live here and n
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections.abc import Mapping
 from enum import StrEnum
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
@@ -22,8 +24,16 @@ AXIS = re.compile(r"[a-z][a-z0-9-]*\Z")
 PYTHON = re.compile(r"3\.(?:[6-9]|[1-9][0-9])t?\Z")
 """A CPython version as recipes write it; a trailing ``t`` is the free-threaded build."""
 
-PLATFORM = re.compile(r"linux/(?:amd64|arm64)\Z")
+_PLATFORM = "linux/(?:amd64|arm64)"
+
+PLATFORM = re.compile(rf"{_PLATFORM}\Z")
 """A platform in Docker's spelling; others are for the cibuildwheel back end."""
+
+PLATFORMS = f"{_PLATFORM}(?:,{_PLATFORM})*"
+"""What a variable holds that a recipe's platforms refer to: one platform, or several with commas."""
+
+PLATFORM_OR_REFERENCE = re.compile(rf"(?:{_PLATFORM}|\$\{{[A-Z][A-Z0-9_]*\}})\Z")
+"""A platform as a recipe writes it."""
 
 DOCKER_VARIABLE = re.compile(
     r"(?:DOCKER|BUILDX|BUILDKIT|LD|GODEBUG|SSL)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
@@ -78,6 +88,17 @@ AXIS_VARIABLES = {
 }
 """The variable that carries an axis' value; any other axis uses its own name in capitals."""
 
+DERIVED = {
+    f"{name}_{part}": (f"{name}_VERSION", part)
+    for name in ("CUDA", "TORCH", "JAX")
+    for part in ("MAJOR", "MINOR", "TAG")
+}
+"""Names whose value follows from a release: name → (its variable, which part). Of CUDA 12.8.1, CUDA_MAJOR is 12,
+CUDA_MINOR is 12.8 and CUDA_TAG is 128, as names of wheels and packages write it."""
+
+SIZE = re.compile(r"(?=[0-9.]*[1-9])([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(MB|GB)\Z", re.ASCII)
+"""A size as a person writes it: ``3.5 GB``, ``800 MB``."""
+
 _AXIS_PREFIX = {"python": "cp", "cuda": "cu"}
 
 
@@ -92,6 +113,26 @@ def normal(text: str) -> str:
 def axis_variable(axis: str) -> str:
     """Return the name of the variable that carries the value of ``axis``."""
     return AXIS_VARIABLES.get(axis, axis.upper().replace("-", "_"))
+
+
+def with_derived(values: Mapping[str, str]) -> dict[str, str]:
+    """Return ``values`` and every value that follows from one of them."""
+    return {
+        **values,
+        **{name: _part(values[variable], part) for name, (variable, part) in DERIVED.items() if variable in values},
+    }
+
+
+def _part(release: str, part: str) -> str:
+    minor = release.rpartition(".")[0]
+    return {"MAJOR": release.partition(".")[0], "MINOR": minor, "TAG": minor.replace(".", "")}[part]
+
+
+def size_mb(text: str) -> int:
+    """Return a size that fits `SIZE` in MB (10⁶ bytes), rounded up: ``3.5 GB`` → 3500."""
+    match = SIZE.match(text)
+    assert match, text
+    return math.ceil(float(match[1]) * {"MB": 1, "GB": 1000}[match[2]])
 
 
 def python_tag(version: str) -> str:

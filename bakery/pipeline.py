@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.audit.memory import Verdict, audit
-from bakery.audit.promise import Promise
 from bakery.drive import index
 from bakery.drive.bake import BakeRequest, bake
 from bakery.drive.bases import Bases
@@ -25,10 +24,11 @@ from bakery.drive.runs import run_folder
 from bakery.emit.files import generate
 from bakery.errors import AuditError, BakeError
 from bakery.files import write
-from bakery.names import MACHINES, Kind
+from bakery.names import Kind
 from bakery.plan import Cell, Plan, Target, ignored_output
-from bakery.report.run import RunReport, TargetReport
-from bakery.rules.device import DevicePromise, device_promises
+from bakery.promises import promises
+from bakery.report.run import PublishedWheel, RunReport, TargetReport
+from bakery.rules.device import device_promises
 
 
 def warm_up() -> None:
@@ -150,11 +150,11 @@ class _Run:
             failure, outcome = error, error.outcome
         wheels, refused = self._audited(request.stage, outcome)
         output = self.options.output or self.root / self.plan.output
-        files = [verdict.path for verdict in wheels.values()]
+        files = [verdict.path for verdicts in wheels.values() for verdict in verdicts]
         published = dict(zip(files, publish(files, output, root=self.root), strict=True)) if files else {}
         report = RunReport(
             self.plan.recipe,
-            tuple(self._target(target, outcome, wheels.get(target.cell.id), published) for target in self.targets),
+            tuple(self._target(target, outcome, wheels.get(target.cell.id, ()), published) for target in self.targets),
             output,
             self.state,
             time.monotonic() - began,
@@ -208,7 +208,7 @@ class _Run:
         pattern = ignored_output(output.relative_to(root).as_posix())
         return (pattern,) if pattern and pattern not in self.plan.ignore else ()
 
-    def _audited(self, stage: Path, outcome: BakeOutcome) -> tuple[dict[str, Verdict], list[str]]:
+    def _audited(self, stage: Path, outcome: BakeOutcome) -> tuple[dict[str, tuple[Verdict, ...]], list[str]]:
         """Return the wheels that keep their promise by cell, and what is wrong with the others."""
         finished = [
             target.cell
@@ -220,44 +220,30 @@ class _Run:
 
         def look(cell: Cell) -> tuple[list[Verdict], list[str]]:
             try:
-                found = [
-                    audit(path, self._promise(cell, promised.get(cell.id)), memory)
-                    for path in stage_files(stage / cell.id)
-                ]
+                files = stage_files(stage / cell.id)
+                each = promises(self.plan, cell, promised.get(cell.id), files)
+                found = [audit(path, promise, memory) for path, promise in zip(files, each, strict=True)]
             except AuditError as error:
                 return [], [f"{cell.id}: {error.message}", *error.details]
             return found, [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
 
         with ThreadPoolExecutor() as pool:
             results = list(zip(finished, pool.map(look, finished), strict=True))
-        good = {cell.id: found[0] for cell, (found, faults) in results if not faults}
+        good = {cell.id: tuple(found) for cell, (found, faults) in results if not faults}
         return good, [fault for _, (_, faults) in results for fault in faults]
 
     def _of(self, cell: Cell) -> list[Target]:
-        return [target for target in self.targets if target.cell.id == cell.id]
+        """Return the targets that a cell's wheel must pass: also those of other cells that it serves."""
+        return [target for target in self.targets if target.cell.built_by == cell.id]
 
     def _done(self, target: Target, outcome: BakeOutcome) -> bool:
         return outcome.targets[target.name].result is Result.DONE
 
-    def _promise(self, cell: Cell, device: DevicePromise | None) -> Promise:
-        audit = self.plan.audit
-        machine = MACHINES[cell.platform]
-        return Promise(
-            name=audit.name or None,
-            version=audit.version or None,
-            python=cell.axes["python"],
-            platform=cell.platform,
-            plat=f"{audit.plat}_{machine}" if audit.plat != "auto" and audit.repaired else None,
-            excludes=audit.excludes,
-            device_archs=device.archs if device else (),
-            cuda=device.cuda if device else "",
-        )
-
     def _target(
-        self, target: Target, outcome: BakeOutcome, wheel: Verdict | None, published: Mapping[Path, Path]
+        self, target: Target, outcome: BakeOutcome, wheels: Sequence[Verdict], published: Mapping[Path, Path]
     ) -> TargetReport:
         told = outcome.targets[target.name]
-        mine = wheel if target.kind is Kind.WHEEL else None
+        mine = wheels if target.kind is Kind.WHEEL else ()
         return TargetReport(
             name=target.name,
             cell=target.cell.id,
@@ -266,7 +252,5 @@ class _Run:
             steps=told.steps,
             cached=told.cached,
             log=told.log if told.log.exists() else None,
-            wheel=published.get(mine.path) if mine else None,
-            sha256=mine.sha256 if mine else "",
-            size=mine.size if mine else 0,
+            wheels=tuple(PublishedWheel(published[item.path], item.sha256, item.size) for item in mine),
         )

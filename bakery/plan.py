@@ -65,9 +65,14 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """``ARG``: declares a build argument in a stage; the emitter takes its default from the plan."""
+    """``ARG``: declares a build argument in a stage.
+
+    Attributes:
+        default: a value that follows from other arguments; empty where the emitter takes it from the plan.
+    """
 
     name: str
+    default: Value = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +227,10 @@ class Cell:
         id: names the targets, the log, the stage directory and the row of every table.
         axes: axis → value.
         args: build arguments that this cell adds to `Plan.args` or changes.
-        images: the base images it needs.
+        images: the base images it needs, the one that compiles first.
         needs: the releases it needs from the package index.
+        built_by: the id of the cell that builds its wheel; its own unless it shares a stable-ABI wheel.
+        abi3: its wheel must be a stable-ABI one.
     """
 
     id: str
@@ -231,16 +238,25 @@ class Cell:
     args: Mapping[str, str]
     images: tuple[Image, ...] = ()
     needs: tuple[Need, ...] = ()
+    built_by: str = ""
+    abi3: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "built_by", self.built_by or self.id)
 
     @property
     def platform(self) -> str:
         """The platform in Docker's spelling."""
         return self.axes["platform"]
 
+    def has(self, kind: Kind) -> bool:
+        """Whether the cell has a target of ``kind``: all but the wheel that another cell builds."""
+        return kind is not Kind.WHEEL or self.built_by == self.id
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All targets of one kind: one for each cell.
+    """All targets of one kind: one for each cell, of wheels one for each cell that builds one.
 
     Attributes:
         stage: the Dockerfile stage they build.
@@ -264,6 +280,23 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
+class Naming:
+    """How one wheel of a build is named.
+
+    Attributes:
+        clean: the project's own local version is removed.
+        local: the local version label; empty for none of the recipe's.
+        build_tag: the build tag; empty for the project's own.
+        index: ``public``, ``private``, or empty where nobody said where it goes.
+    """
+
+    clean: bool = False
+    local: Value = ()
+    build_tag: Value = ()
+    index: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """What every wheel of the plan promises, beside what its cell says.
 
@@ -273,6 +306,9 @@ class Audit:
         plat: the manylinux policy without the machine, ``auto`` for any.
         excludes: soname globs that must stay outside the wheel.
         repaired: auditwheel gave the wheel its platform tag.
+        stripped: debug information was removed.
+        namings: how the wheels of a build are named, the tested one first; each build gives one wheel for each.
+        requires: what METADATA must require.
     """
 
     name: str
@@ -280,6 +316,9 @@ class Audit:
     plat: str
     excludes: tuple[str, ...]
     repaired: bool
+    stripped: bool = False
+    namings: tuple[Naming, ...] = (Naming(),)
+    requires: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +356,7 @@ class Plan:
         global_args: the arguments that ``FROM`` lines use.
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
+        platform_variable: the variable that holds the platform of all cells; empty where cells say it.
         origins: dotted path → (value, where it came from), for ``--explain``.
     """
 
@@ -338,6 +378,7 @@ class Plan:
     audit: Audit
     output: str
     overrides: tuple[Override, ...] = ()
+    platform_variable: str = ""
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def values(self) -> dict[str, str]:
@@ -348,25 +389,40 @@ class Plan:
         """Return the family of ``kind``."""
         return next(family for family in self.families if family.kind is kind)
 
+    def cells_of(self, kind: Kind) -> tuple[Cell, ...]:
+        """Return the cells that have a target of ``kind``: for wheels those that build one."""
+        return tuple(cell for cell in self.cells if cell.has(kind))
+
+    def served(self) -> dict[str, list[Cell]]:
+        """Return id of a cell that builds a wheel → the cells that the wheel is for, itself among them."""
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.built_by, []).append(cell)
+        return found
+
     def targets(self) -> Iterator[Target]:
         """Yield every target, family by family, cell by cell."""
         for family in self.families:
             prefix = family.kind.value + "-"
-            for cell in self.cells:
+            for cell in self.cells_of(family.kind):
                 yield Target(prefix + cell.id, family.kind, cell, family.stage)
 
     def select(self, groups: tuple[str, ...], only: tuple[str, ...] = ()) -> tuple[Target, ...]:
         """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``.
 
+        A cell that shares its wheel stands for the target that builds it.
+
         Raises:
             UsageError: none does.
         """
         kinds = {kind for group in groups for kind in self.groups[group]}
-        chosen = tuple(
-            target
-            for target in self.targets()
-            if target.kind in kinds and (not only or any(_matches(glob, target) for glob in only))
-        )
+        served = self.served()
+
+        def is_meant(target: Target) -> bool:
+            cells = served[target.cell.id] if target.kind is Kind.WHEEL else [target.cell]
+            return not only or _matches(only, target.kind, cells)
+
+        chosen = tuple(target for target in self.targets() if target.kind in kinds and is_meant(target))
         if not chosen:
             some = ", ".join(cell.id for cell in self.cells[:8])
             raise UsageError(
@@ -388,5 +444,6 @@ def ignored_output(output: str) -> str:
     return "/".join(piece for piece in output.split("/") if piece not in ("", ".")) or "*.whl"
 
 
-def _matches(glob: str, target: Target) -> bool:
-    return fnmatch.fnmatchcase(target.cell.id, glob) or fnmatch.fnmatchcase(target.name, glob)
+def _matches(globs: tuple[str, ...], kind: Kind, cells: list[Cell]) -> bool:
+    names = [name for cell in cells for name in (cell.id, f"{kind.value}-{cell.id}")]
+    return any(fnmatch.fnmatchcase(name, glob) for name in names for glob in globs)

@@ -38,6 +38,12 @@ _ADVICE = (
     ("a branch, a tag", "write it as git log shows it"),
     ("ref belongs to git", "remove ref, or name a git URL in its place"),
     ("folder inside the project", "move the source below the recipe's folder, or name a git URL"),
+    ("the native step serves every Python", "leave it out here; a step for one Python is the wheel's own build"),
+    (
+        "no free-threaded Python loads an abi3 module",
+        "write it without the t; each free-threaded Python has its own wheel",
+    ),
+    ("a shell command", "write what makes the result and installs it into /native"),
     ("path inside the source", "name files as they are called in the source, without '..' and variables"),
     ("expected a folder", "name a folder below the project, or an absolute path"),
     ("NAME==VERSION", "pin one release, so that the recipe means one thing"),

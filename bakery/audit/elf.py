@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import IO, TypeVar
 
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
 
 from bakery.audit.fatbin import DeviceCode, read_sections, search_segments
-from bakery.audit.symbols import LIMIT, Symbols, read_symbols
+from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, read_symbols
 from bakery.audit.tags import Release, release_text
 
 _MOST_ITEMS = 20_000
@@ -35,6 +35,7 @@ _DEVICES = frozenset({"EM_CUDA", "EM_AMDGPU", "EM_BPF", 190, 224, 247})
 _DEBUG = re.compile(r"\.z?debug_|\.gdb_index$")
 _SHARED = re.compile(r"\.so(\.|$)")
 _DT_RELR = (2, 36)
+_VER_FLG_WEAK = 2
 
 _Item = TypeVar("_Item")
 
@@ -72,7 +73,7 @@ class SharedObject:
         debug_size: bytes of its debug sections in the file.
         glibc: the newest glibc its symbols ask for, as (major, minor).
         glibcxx: the newest GLIBCXX its symbols ask for, as (3, 4, n).
-        symbols: what its dynamic symbols say of the CUDA driver and of libstdc++'s ABI.
+        symbols: what it wants of others, what it defines, and libstdc++'s ABI.
         device_code: its code for GPUs.
     """
 
@@ -138,8 +139,9 @@ def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
         return None
     _check_tables(elf)
     tags = _dynamic_tags(elf)
-    versions = list(_version_needs(elf))
-    if "DT_VERNEED" in tags and not versions:
+    needs = list(_version_needs(elf))
+    versions = [need.version for need in needs]
+    if "DT_VERNEED" in tags and not needs:
         raise UnreadableElf("it needs symbol versions, but its section headers do not show them")
     machine = header["e_machine"]
     sections = _sections(elf)
@@ -156,7 +158,7 @@ def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
         debug_size=sum(found.size for found in sections if _DEBUG.match(found.name) and found.ends_within(size)),
         glibc=_floor("GLIBC_", versions),
         glibcxx=_floor("GLIBCXX_", versions),
-        symbols=_symbols(elf, stream, sections),
+        symbols=_symbols(elf, stream, sections, needs),
         device_code=_device_code(elf, stream, sections),
     )
 
@@ -186,13 +188,21 @@ def _dynamic_tags(elf: ELFFile) -> dict[str, list[str]]:
     return tags
 
 
-def _version_needs(elf: ELFFile) -> Iterator[str]:
+def _version_needs(elf: ELFFile) -> Iterator[VersionNeed]:
     """Yield each symbol version asked of other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
     section = elf.get_section_by_name(".gnu.version_r")
     if isinstance(section, GNUVerNeedSection):
         pairs = ((need, version) for need, versions in section.iter_versions() for version in versions)
-        for _, version in _bounded(pairs):
-            yield str(version.name)
+        for need, version in _bounded(pairs):
+            weak = bool(version["vna_flags"] & _VER_FLG_WEAK)
+            yield VersionNeed(str(need.name), str(version.name), version["vna_other"], weak)
+
+
+def _versions_defined(elf: ELFFile) -> Iterator[str]:
+    section = elf.get_section_by_name(".gnu.version_d")
+    if isinstance(section, GNUVerDefSection):
+        for _, names in _bounded(section.iter_versions()):
+            yield from (str(name.name) for name in islice(names, 1))  # the others are its predecessors
 
 
 def _sections(elf: ELFFile) -> tuple[_Section, ...]:
@@ -202,12 +212,19 @@ def _sections(elf: ELFFile) -> tuple[_Section, ...]:
     )
 
 
-def _symbols(elf: ELFFile, stream: IO[bytes], sections: tuple[_Section, ...]) -> Symbols:
+def _symbols(elf: ELFFile, stream: IO[bytes], sections: tuple[_Section, ...], needs: list[VersionNeed]) -> Symbols:
     named = {section.name: section for section in sections}
     if not {".dynsym", ".dynstr"} <= named.keys():
         return Symbols()
-    table, strings = (_content(stream, named[name]) for name in (".dynsym", ".dynstr"))
-    return read_symbols(table, strings, int(elf.elfclass), little_endian=bool(elf.little_endian))
+    table, strings, versions = (
+        _content(stream, named[name]) if name in named else b"" for name in (".dynsym", ".dynstr", ".gnu.version")
+    )
+    wide, little = elf.elfclass == 64, bool(elf.little_endian)
+    return replace(
+        read_symbols(table, strings, versions, needs, wide=wide, little_endian=little),
+        versions_wanted=frozenset((need.library, need.version) for need in needs if not need.weak),
+        versions_defined=frozenset(_versions_defined(elf)),
+    )
 
 
 def _content(stream: IO[bytes], section: _Section) -> bytes:

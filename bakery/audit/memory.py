@@ -1,7 +1,7 @@
 """Remembers which wheels kept which promise, so that an unchanged wheel is not looked into again.
 
-A memory is the name of an empty file: a digest of the wheel's bytes and name, the promise and the version
-of bakery. Nothing that could be wrong about another wheel is kept, and deleting the folder is harmless.
+A memory is the name of an empty file: a digest of the wheel's bytes and name, the promise, and the versions
+of bakery and of the tools that it asks. Nothing that could be wrong about another wheel is kept, and deleting the folder is harmless.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.audit.finding import Severity
 from bakery.audit.promise import Promise
+from bakery.audit.tools import versions
 
 MOST = 4096
 """Memories kept; beyond it the folder starts anew."""
@@ -46,7 +47,7 @@ def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
     with path.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     size = path.stat().st_size
-    memory = folder / hashlib.sha256(repr((__version__, sha256, path.name, promise)).encode()).hexdigest()
+    memory = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, promise)).encode()).hexdigest()
     if memory.exists():
         return Verdict(path, sha256, size, ())
     from bakery.audit.auditor import audit_wheel  # slow to import, and seldom needed: most wheels are known

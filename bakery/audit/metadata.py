@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesHeaderParser
 
+from packaging.metadata import Metadata as Checked
+
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
@@ -28,8 +30,12 @@ class Metadata:
         missing: the required files it lacks.
         name: METADATA's Name; empty if absent, as are the other texts.
         version: METADATA's Version.
+        metadata_version: METADATA's Metadata-Version.
         requires_python: METADATA's Requires-Python.
         requires_dist: METADATA's Requires-Dist lines.
+        renders: whether the description is of a kind whose rendering can fail: reStructuredText, or unknown.
+        defects: why METADATA breaks the rules for its fields.
+        wheel_version: WHEEL's Wheel-Version.
         tags: WHEEL's Tag lines.
         build: WHEEL's Build.
         root_is_purelib: WHEEL's Root-Is-Purelib, lower case.
@@ -41,8 +47,12 @@ class Metadata:
     missing: tuple[str, ...] = ()
     name: str = ""
     version: str = ""
+    metadata_version: str = ""
     requires_python: str = ""
     requires_dist: tuple[str, ...] = ()
+    renders: bool = False
+    defects: tuple[str, ...] = ()
+    wheel_version: str = ""
     tags: tuple[str, ...] = ()
     build: str = ""
     root_is_purelib: str = ""
@@ -68,14 +78,37 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
         missing=tuple(path for path in wanted if path not in texts),
         name=_one(about, "Name"),
         version=_one(about, "Version"),
+        metadata_version=_one(about, "Metadata-Version"),
         requires_python=_one(about, "Requires-Python"),
         requires_dist=_all(about, "Requires-Dist"),
+        renders=_renders(about),
+        defects=_defects(texts.get(wanted[0], b"")),
+        wheel_version=_one(wheel, "Wheel-Version"),
         tags=_all(wheel, "Tag"),
         build=_one(wheel, "Build"),
         root_is_purelib=_one(wheel, "Root-Is-Purelib").lower(),
         record=record,
         record_defect=defect,
     )
+
+
+def _renders(about: Message) -> bool:
+    kind = _one(about, "Description-Content-Type").partition(";")[0].strip().lower()
+    described = "Description" in about or bool(str(about.get_payload()).strip())
+    return described and kind not in ("text/markdown", "text/plain")
+
+
+def _defects(content: bytes) -> tuple[str, ...]:
+    """Return what ``packaging``, which PyPI asks too, has against METADATA."""
+    try:
+        Checked.from_email(content)
+    except ExceptionGroup as found:
+        reasons = (" ".join(str(reason).split()) for reason in found.exceptions)
+        # setuptools wrote License-File years before there was a version for it, and indexes took it.
+        return tuple(reason for reason in reasons if "introduced in metadata version" not in reason)
+    except Exception as reason:  # whatever a hostile text makes the parser stumble over
+        return (f"cannot be read ({type(reason).__name__})",)
+    return ()
 
 
 def _in_dist_info(path: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bakery.audit.symbols import CxxAbi
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -13,6 +15,7 @@ class Promise:
         name: the project's name; compared in its normalised form.
         version: the exact version, local part included.
         python: the Python it must install on: ``3.11``, or ``3.14t`` for a free-threaded one.
+        pythons: further Pythons that it must install on: all that a stable-ABI wheel serves.
         abi3: False refuses a stable-ABI wheel, True refuses any other.
         platform: the bake platform it was built for: ``linux/amd64``, ``linux/arm64``, ….
         max_glibc: the newest glibc it may need, as ``2.28``.
@@ -23,12 +26,17 @@ class Promise:
         device_archs: all that it must hold code for, and nothing else, as nvcc's ``code=`` has it: ``sm_80``,
             ``sm_90a``, ``compute_90``.
         cuda: the release of CUDA that it is made with and for: ``13.0.3``; only the major is compared.
-        public_index: the wheel goes to PyPI, whose limit of 100 MiB then binds.
+        requires: requirements that METADATA must hold: ``torch==2.11.*``; one that admits this release will do.
+        cxx_abi: libstdc++'s ABI of the torch that it is built for: ``cxx11`` (1) or ``old`` (0).
+        stripped: True refuses debug information.
+        public_index: the wheel goes to PyPI, whose limit of 100 MiB then binds, as do its rules for versions and
+            descriptions.
     """
 
     name: str | None = None
     version: str | None = None
     python: str | None = None
+    pythons: tuple[str, ...] = ()
     abi3: bool | None = None
     platform: str | None = None
     max_glibc: str | None = None
@@ -38,6 +46,9 @@ class Promise:
     max_size: int | None = None
     device_archs: tuple[str, ...] = ()
     cuda: str = ""
+    requires: tuple[str, ...] = ()
+    cxx_abi: CxxAbi = ""
+    stripped: bool = False
     public_index: bool = False
 
     @property

@@ -1,13 +1,17 @@
 """The dynamic symbols of an ELF object, read in one pass and reduced to what the audit asks of them.
 
-Not by pyelftools: it makes an object for each symbol, and libtorch has a hundred thousand.
+Not by pyelftools: it makes an object for each symbol, and libtorch has a hundred thousand. What an object wants
+of others are its own few names; what it defines is kept as eight bytes each, enough to answer for a name.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+import sys
+from array import array
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 CxxAbi = Literal["", "cxx11", "old", "mixed"]
@@ -16,13 +20,29 @@ CxxAbi = Literal["", "cxx11", "old", "mixed"]
 LIMIT = 128 << 20
 """The most bytes of a symbol or string table that are read."""
 
-_SYMBOL = {(64, True): "<IBBH16x", (64, False): ">IBBH16x", (32, True): "<I8xBBH", (32, False): ">I8xBBH"}
-_STB_GLOBAL = 1
-# cuFile (libcufile) is the one library of NVIDIA's whose names look like the driver's.
-_DRIVER = re.compile(rb"cu(?!File)[A-Z][A-Za-z0-9_]*")
+_LONGEST = 1 << 16
+"""The most bytes of a name: templates of C++ make some of several thousand."""
+_REUSE = 8
+"""How often names may share the same bytes (``bar`` is the end of ``foobar``); more is made to keep a reader busy."""
+_SYMBOL = {(True, True): "<IBBH16x", (True, False): ">IBBH16x", (False, True): "<I8xBBH", (False, False): ">I8xBBH"}
+_STB_LOCAL, _STB_GLOBAL = 0, 1
+_INDEX = 0x7FFF
 # A function that takes the old std::string by reference. Not one of std: Red Hat's gcc-toolset links a part of
 # libstdc++ into everything, old names included.
 _OLD_STRING = re.compile(rb"\0_Z(?!NK?S[ts]|St)[^\0]*ERKSs")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionNeed:
+    """One symbol version that is asked of a library: its soname, the version, its number in the symbol table.
+
+    A weak one may be missing.
+    """
+
+    library: str
+    version: str
+    index: int
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +50,57 @@ class Symbols:
     """What the dynamic symbols say.
 
     Attributes:
-        driver_wanted: functions of the CUDA driver that must come from elsewhere, sorted.
-        driver_defined: those that the object defines itself.
+        wanted: names that must come from elsewhere, to the soname that promised them by version when the object was
+            linked; an empty one where a name has no version. Weak ones, which may stay undefined, are left out.
+        versions_wanted: (soname, version) that must be there.
+        versions_defined: the versions that the object's own symbols have.
         cxx_abi: libstdc++'s ABI.
+        defined: hashes of the names it defines, of this process.
     """
 
-    driver_wanted: tuple[str, ...] = ()
-    driver_defined: tuple[str, ...] = ()
+    wanted: Mapping[str, str] = field(default_factory=dict)
+    versions_wanted: frozenset[tuple[str, str]] = frozenset()
+    versions_defined: frozenset[str] = frozenset()
     cxx_abi: CxxAbi = ""
+    defined: array[int] = field(default_factory=lambda: array("q"), repr=False)
+
+    def provides(self, names: Collection[str]) -> frozenset[str]:
+        """Return those of ``names`` that the object defines."""
+        asked = {hash(name): name for name in names}
+        return frozenset(asked[number] for number in self.defined if number in asked) if asked else frozenset()
 
 
-def read_symbols(table: bytes, strings: bytes, elf_class: int, *, little_endian: bool) -> Symbols:
-    """Return what ``.dynsym`` and its string table say; never fails, a name out of bounds is empty."""
-    entry = struct.Struct(_SYMBOL[elf_class, little_endian])
-    wanted: set[str] = set()
-    defined: set[str] = set()
-    for name_at, info, _, section in entry.iter_unpack(table[: len(table) // entry.size * entry.size]):
-        # Most names are not the driver's: a look at two bytes spares the rest.
-        if strings[name_at : name_at + 2] == b"cu":
-            name = strings[name_at : strings.find(b"\0", name_at)]
-            if _DRIVER.fullmatch(name) and len(name) < 200:
-                if section:
-                    defined.add(name.decode())
-                elif info >> 4 == _STB_GLOBAL:  # a weak one may stay undefined
-                    wanted.add(name.decode())
+def read_symbols(
+    table: bytes, strings: bytes, versions: bytes, needs: Iterable[VersionNeed], *, wide: bool, little_endian: bool
+) -> Symbols:
+    """Return what ``.dynsym``, its string table and ``.gnu.version`` say; never fails, a bad name is passed over."""
+    entry = struct.Struct(_SYMBOL[wide, little_endian])
+    libraries = {need.index: need.library for need in needs}
+    numbers = _numbers(versions, little_endian=little_endian)
+    wanted: dict[str, str] = {}
+    defined = array("q")
+    left = _REUSE * len(strings)
+    for place, (at, info, _, section) in enumerate(entry.iter_unpack(table[: len(table) // entry.size * entry.size])):
+        binding = info >> 4
+        if not at or binding == _STB_LOCAL or (not section and binding != _STB_GLOBAL):
+            continue
+        end = strings.find(b"\0", at, at + _LONGEST)
+        left -= end - at
+        if end <= at or left < 0:
+            continue
+        name = strings[at:end].decode("utf-8", "replace")
+        if section:
+            defined.append(hash(name))
+        else:
+            wanted[name] = libraries.get(numbers[place] & _INDEX, "") if place < len(numbers) else ""
     new = b"__cxx11" in strings
     old = _OLD_STRING.search(strings) is not None
     abi: CxxAbi = "mixed" if new and old else "cxx11" if new else "old" if old else ""
-    return Symbols(tuple(sorted(wanted)), tuple(sorted(defined)), abi)
+    return Symbols(wanted, cxx_abi=abi, defined=defined)
+
+
+def _numbers(versions: bytes, *, little_endian: bool) -> array[int]:
+    numbers = array("H", versions[: len(versions) // 2 * 2])
+    if little_endian is not (sys.byteorder == "little"):
+        numbers.byteswap()
+    return numbers

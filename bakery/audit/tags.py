@@ -42,6 +42,9 @@ GLIBCXX_CAPS: dict[Release, Release] = {
 }
 """glibc of each policy to the newest libstdc++ symbols it allows (auditwheel 6.8.2, manylinux-policy.json)."""
 
+TORCH = ("libtorch*.so*", "libc10*.so*")
+"""Sonames of torch's libraries."""
+
 KNOWN_EXTERNAL = (
     "libcuda.so*",
     "libnvidia-*.so*",
@@ -65,8 +68,7 @@ KNOWN_EXTERNAL = (
     "libnvrtc-builtins.so*",
     "libnvshmem*.so*",
     "libnvToolsExt.so*",
-    "libtorch*.so*",
-    "libc10*.so*",
+    *TORCH,
 )
 """Sonames that the driver, NVIDIA's wheels or torch bring; a wheel that grafts one in is broken or bloated."""
 

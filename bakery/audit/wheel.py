@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -13,8 +14,12 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from bakery.audit.archive import Archive, path_defect, read_archive
 from bakery.audit.elf import SharedObject
 from bakery.audit.metadata import Metadata, read_metadata
-from bakery.audit.tags import PlatformTag, parse_platform
+from bakery.audit.tags import PlatformTag, parse_platform, parse_release
+from bakery.audit.tools import Answers, ask_tools
 from bakery.audit.verdict import Verdict, ask_auditwheel
+
+ABI3_SUFFIX = ".abi3."
+"""What the file name of a module for the stable ABI has before its ``so``."""
 
 _GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?=\.so|\.)")
 
@@ -49,6 +54,7 @@ class Wheel:
         archive: its members.
         metadata: its dist-info folder.
         verdict: auditwheel's.
+        answers: the other tools'.
     """
 
     path: Path
@@ -57,6 +63,7 @@ class Wheel:
     archive: Archive
     metadata: Metadata
     verdict: Verdict
+    answers: Answers
 
     @property
     def objects(self) -> tuple[SharedObject, ...]:
@@ -110,17 +117,40 @@ def read_wheel(path: Path) -> Wheel:
     archive = read_archive(path)
     metadata = read_metadata(tuple(entry.path for entry in archive.entries), archive.texts)
     filename = parse_name(path.name)
-    return Wheel(path, sha256, filename, archive, metadata, _verdict(path, filename, archive, metadata))
+    with ThreadPoolExecutor() as pool:
+        verdict = pool.submit(_verdict, path, filename, archive, metadata)
+        answers = pool.submit(_answers, path, filename, archive, metadata)
+        return Wheel(path, sha256, filename, archive, metadata, verdict.result(), answers.result())
 
 
 def _verdict(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> Verdict:
     if not (archive.objects and any(tag.is_linux for tag in _platforms(filename))):
         return Verdict()
-    # auditwheel unpacks the archive and opens whatever RECORD names.
-    listed = {row.path for row in metadata.record}
-    if not archive.is_safe or not metadata.folder or any(map(path_defect, listed)):
+    if not _is_safe(archive, metadata):
         return Verdict(skipped="the archive is not safe to unpack")
     return ask_auditwheel(path)
+
+
+def _answers(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> Answers:
+    # What makes a tool stumble is said by other checks.
+    if filename.defect or metadata.missing or metadata.record_defect or not _is_safe(archive, metadata):
+        return Answers()
+    return ask_tools(path, stable_abi=_stable_abi(filename, archive), renders=metadata.renders)
+
+
+def _is_safe(archive: Archive, metadata: Metadata) -> bool:
+    """Whether tools may see it: auditwheel unpacks the archive and opens whatever RECORD names."""
+    listed = {row.path for row in metadata.record}
+    return archive.is_safe and bool(metadata.folder) and not any(map(path_defect, listed))
+
+
+def _stable_abi(filename: WheelName, archive: Archive) -> str:
+    """Return the oldest Python that the modules for the stable ABI are for, by the tags; empty without such modules."""
+    tagged = any(tag.abi == "abi3" for tag in filename.tags)
+    if not archive.objects or not (tagged or any(ABI3_SUFFIX in found.file_name for found in archive.objects)):
+        return ""
+    found = (re.fullmatch(r"(?:cp|py)(3)(\d+)", tag.interpreter) for tag in filename.tags)
+    return min((f"{match[1]}.{match[2]}" for match in found if match), key=parse_release, default="3.2")
 
 
 def _platforms(filename: WheelName) -> tuple[PlatformTag, ...]:

@@ -78,7 +78,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
 
         groups = (*first, *(targets or ())) or ("default",)
         _check_groups(groups)
-        found = plans(recipe, set_)
+        found = plans(recipe, set_, bake=not print_)
         if print_:
             _print([plan for _, plan in found], groups, tuple(only or ()))
             return
@@ -121,8 +121,8 @@ def run(
         if progress != "quiet":
             err.print(render(report))
         for target in report.targets:
-            if target.wheel and progress != "rawjson":
-                out.print(_shown(target.wheel), markup=False)
+            for wheel in target.wheels if progress != "rawjson" else ():
+                out.print(_shown(wheel.path), markup=False)
 
 
 def _check_groups(groups: tuple[str, ...]) -> None:

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from bakery.plan import Plan
 
 
-def plans(references: list[str] | None, sets: list[str] | None, *, root: Path | None = None) -> list[tuple[Path, Plan]]:
+def plans(
+    references: list[str] | None, sets: list[str] | None, *, root: Path | None = None, bake: bool = False
+) -> list[tuple[Path, Plan]]:
     """Return (project root, plan) of every recipe that the command line names.
 
     A variable given with ``--set`` goes to the recipes that have it.
+
+    Args:
+        bake: they are to be built now, so that the engine's machine must have what they need.
 
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
@@ -42,11 +47,11 @@ def plans(references: list[str] | None, sets: list[str] | None, *, root: Path | 
         chosen = [texts]
     found = [(item.root, resolve(item, own, os.environ)) for item, own in zip(loaded, chosen, strict=True)]
     for _, plan in found:
-        _judge(plan)
+        _judge(plan, bake=bake)
     return found
 
 
-def _judge(plan: Plan) -> None:
+def _judge(plan: Plan, *, bake: bool) -> None:
     """Say what rules warn of in a plan.
 
     Raises:
@@ -54,14 +59,28 @@ def _judge(plan: Plan) -> None:
     """
     from bakery.report.rules import lines, refusal
     from bakery.rules import judge
+    from bakery.rules.case import limits_jobs
     from bakery.rules.rule import Severity
 
-    findings = judge(plan)
+    findings = judge(plan, _memory() if bake and limits_jobs(plan) else 0)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
         raise refusal(plan.recipe, errors, len(plan.cells))
     for line in lines(findings, len(plan.cells)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
+
+
+def _memory() -> int:
+    """Return the bytes of memory that the engine's machine has; without an engine, those of this one."""
+    from bakery.drive.engine import Engine
+    from bakery.drive.find import find
+    from bakery.drive.machine import memory
+    from bakery.errors import EngineError
+
+    try:
+        return Engine({**os.environ, **find(os.environ).environment}).info().memory
+    except EngineError:
+        return memory()
 
 
 def _fits(text: str, names: set[str]) -> bool:

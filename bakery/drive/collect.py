@@ -27,6 +27,8 @@ LARGEST = 4 * 1024**3
 MOST = 64
 """Files that one target may export."""
 
+_SHARE = "set wheel.abi3 in the recipe, so that one cell builds the wheel of all Pythons; or "
+
 _TEMPORARY = (".bakery-", ".tmp")
 
 
@@ -127,7 +129,8 @@ def _wanted(files: Sequence[Path]) -> dict[str, Path]:
         if other is not file and _digest(other) != _digest(file):
             raise OutputError(
                 f"two cells made different files of one name: {file.name}",
-                hint="bake one of them only (exclude, --only), or give the cells names of their own",
+                hint=(_SHARE if "-abi3-" in file.name else "")
+                + "bake one of them only (exclude, --only), or give the cells names of their own",
                 details=[str(other), str(file)],
             )
     return wanted

@@ -51,7 +51,7 @@ TABLE: tuple[Known, ...] = (
     Known(
         r"temporary failure in name resolution|could not resolve host|name or service not known|"
         r"failed to resolve host|network is unreachable|dns error: failed to lookup",
-        "compile steps have no network: put what they fetch into builder.requirements or builder.packages",
+        "compile steps have no network: put what they fetch into builder.requirements or builder.system-packages",
         stage=r"\bcompile\b",
     ),
     Known(
@@ -90,11 +90,11 @@ TABLE: tuple[Known, ...] = (
     Known(
         r"(?:gcc|g\+\+|cc|c\+\+|cmake|ninja|make|nvcc|git|pkg-config): (?:command )?not found|"
         r"No CMAKE_\w+_COMPILER could be found|CMake must be installed",
-        "a build tool is missing: add it to builder.packages (system) or builder.requirements (Python)",
+        "a build tool is missing: add it to builder.system-packages (system) or builder.requirements (Python)",
     ),
     Known(
         r"fatal error: .*\.h(?:pp|xx)?: No such file or directory|fatal error: '.*' file not found",
-        "a header is missing: add the package that has it to builder.packages or builder.requirements",
+        "a header is missing: add the package that has it to builder.system-packages or builder.requirements",
     ),
     Known(
         r"cannot repair .* to .* ABI|too-recent versioned symbols",

@@ -1,7 +1,8 @@
-"""What a bare virtual machine lacks before dockerd can run, and what a killed dockerd leaves behind."""
+"""This machine: its memory, what it lacks before dockerd can run, and what a killed dockerd leaves behind."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -51,6 +52,16 @@ def _mount_cgroups() -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EngineError("cannot mount control groups", hint="run as root", details=done.stderr.splitlines())
+
+
+def memory() -> int:
+    """Return the bytes of memory of this machine; 0 where it does not tell."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"(?m)^MemTotal: +([0-9]+) kB", text)
+    return int(found[1]) * 1024 if found else 0
 
 
 def unmount_below(folder: Path) -> None:

@@ -75,13 +75,21 @@ def _cache_entry(plan: Plan, backend: str, *, export: bool) -> str:
 
 
 def _cells(plan: Plan) -> list[str]:
-    rows = [f"{_cell(cell)}," for cell in plan.cells]
+    shared = _is_shared(plan)
+    rows = [f"{_cell(cell, plan.platform_variable, shared=shared)}," for cell in plan.cells]
     return [*comment("One cell for each combination of the matrix."), "cells = [", *indent(rows), "]"]
 
 
-def _cell(cell: Cell) -> str:
+def _is_shared(plan: Plan) -> bool:
+    """Whether one wheel serves several cells."""
+    return any(cell.built_by != cell.id for cell in plan.cells)
+
+
+def _cell(cell: Cell, platform: str, *, shared: bool) -> str:
     args = ", ".join(f"{name} = {hcl_string(value)}" for name, value in cell.args.items())
-    return f"{{ id = {hcl_string(cell.id)}, platform = {hcl_string(cell.platform)}, args = {{ {args} }} }}"
+    builder = f"wheel = {hcl_string(cell.built_by)}, " if shared else ""
+    place = platform or hcl_string(cell.platform)
+    return f"{{ id = {hcl_string(cell.id)}, {builder}platform = {place}, args = {{ {args} }} }}"
 
 
 def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
@@ -109,7 +117,7 @@ def _family(plan: Plan, family: Family) -> list[str]:
             ("name", f'"{family.kind.value}-${{cell.id}}"'),
             ("description", hcl_string(family.description)),
             ("inherits", '["_common"]'),
-            ("matrix", "{ cell = cells }"),
+            ("matrix", f"{{ cell = {_BUILDERS if _is_builder(plan, family) else 'cells'} }}"),
             ("target", hcl_string(family.stage)),
             ("platforms", "[cell.platform]"),
             ("args", "cell.args"),
@@ -120,6 +128,13 @@ def _family(plan: Plan, family: Family) -> list[str]:
         ]
     )
     return _block(f'target "{family.kind.value}"', body)
+
+
+_BUILDERS = "[for item in cells : item if item.wheel == item.id]"
+
+
+def _is_builder(plan: Plan, family: Family) -> bool:
+    return family.kind is Kind.WHEEL and _is_shared(plan)
 
 
 def _output_template(family: Family) -> str:
@@ -151,7 +166,7 @@ def bake_groups(plan: Plan, names: Iterable[str]) -> dict[str, list[str]]:
 
     def visit(name: str) -> None:
         if name in set(Kind):
-            members[name] = [f"{name}-{cell.id}" for cell in plan.cells]
+            members[name] = [f"{name}-{cell.id}" for cell in plan.cells_of(Kind(name))]
         elif name in plan.groups:
             members[name] = [kind.value for kind in plan.groups[name]]
             for kind in plan.groups[name]:

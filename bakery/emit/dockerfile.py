@@ -62,6 +62,8 @@ def _from(base: Value) -> str:
 
 def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> Iterator[str]:
     match step:
+        case Arg(name, default) if default:
+            yield f"ARG {name}={dockerfile_string(default)}"
         case Arg(name):
             # A global argument's default is inherited; any other, and none of BuildKit's own, has one here.
             inherited = name in global_args or name not in values

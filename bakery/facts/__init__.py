@@ -18,6 +18,7 @@ from bakery.facts.rows import Row
 R = TypeVar("R", bound=Row)
 
 TABLES: dict[str, dict[str, type[Row]]] = {
+    "components": {"components": rows.Component},
     "cuda": {
         "releases": rows.CudaRelease,
         "renamed": rows.RenamedArch,
@@ -29,6 +30,7 @@ TABLES: dict[str, dict[str, type[Row]]] = {
     "jax": {"releases": rows.JaxRelease},
     "manylinux": {
         "images": rows.ManylinuxImage,
+        "toolsets": rows.Toolset,
         "missing": rows.MissingImage,
         "removed-pythons": rows.RemovedPythons,
     },
@@ -103,6 +105,12 @@ def suites() -> tuple[rows.Suite, ...]:
 
 
 @cache
+def components() -> tuple[rows.Component, ...]:
+    """Return CUDA's libraries in the package index."""
+    return table("components", "components", rows.Component)
+
+
+@cache
 def gpus() -> tuple[rows.Gpu, ...]:
     """Return GPUs by compute capability, oldest first."""
     return table("gpus", "gpus", rows.Gpu)
@@ -124,6 +132,12 @@ def jax_releases() -> tuple[rows.JaxRelease, ...]:
 def manylinux_images() -> tuple[rows.ManylinuxImage, ...]:
     """Return the manylinux images, oldest first."""
     return table("manylinux", "images", rows.ManylinuxImage)
+
+
+@cache
+def toolsets() -> tuple[rows.Toolset, ...]:
+    """Return the gcc-toolset packages of distributions that manylinux images are made of."""
+    return table("manylinux", "toolsets", rows.Toolset)
 
 
 @cache

@@ -80,12 +80,34 @@ class BrokenRelease(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite(Row):
-    """A Debian release: its C library, its default compiler, its Python."""
+    """A Debian release: its C library, its default compiler, its Python.
+
+    Attributes:
+        gccs: the major versions of gcc in its packages.
+    """
 
     name: str
     glibc: str
     gcc: int
+    gccs: tuple[int, ...]
     python: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component(Row):
+    """A library of CUDA's in the package index.
+
+    Attributes:
+        name: what recipes call it.
+        majors: the CUDA majors that this row is for.
+        extras: the extras of ``cuda-toolkit`` that it is, or that it needs.
+        package: its own distribution, where it is released apart from CUDA.
+    """
+
+    name: str
+    majors: tuple[int, ...]
+    extras: tuple[str, ...] = ()
+    package: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +133,14 @@ class ManylinuxImage(Row):
     glibcxx: str = ""
     state: str
     ended: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset(Row):
+    """The gcc-toolset packages of the distribution that a family of images is made of (``ManylinuxImage.base``)."""
+
+    base: str
+    gccs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from bakery.models.builder import Base, Builder
 from bakery.models.cache import Cache
 from bakery.models.matrix import Matrix, Override
+from bakery.models.native import Native
 from bakery.models.output import Output
 from bakery.models.recipe import Recipe
 from bakery.models.source import Source
@@ -17,6 +18,7 @@ __all__ = [
     "Cache",
     "Matrix",
     "Naming",
+    "Native",
     "Output",
     "Override",
     "Recipe",

@@ -11,6 +11,7 @@ from bakery.models.base import Model
 from bakery.models.builder import Builder
 from bakery.models.cache import Cache
 from bakery.models.matrix import Matrix
+from bakery.models.native import Native
 from bakery.models.output import Output
 from bakery.models.source import Source
 from bakery.models.test import Test
@@ -31,13 +32,15 @@ class Recipe(Model):
     source: Source | None = None
     """Where the project's source comes from."""
     platforms: Platforms | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
-    """The platforms to build for, in Docker's spelling."""
+    """The platforms to build for, in Docker's spelling; ``["${BUILD_PLATFORM}"]`` takes them from a variable."""
     variables: dict[VariableName, Variable] | None = None
     """Values that ``--set NAME=VALUE`` changes."""
     matrix: Matrix | None = None
     """Which cells exist."""
     builder: Builder | None = None
     """What wheels are built in."""
+    native: Native | None = None
+    """What is compiled once for all Pythons."""
     wheel: Wheel | None = None
     """How the wheel is built, repaired and named."""
     test: Test | None = None

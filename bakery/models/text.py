@@ -20,6 +20,7 @@ REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+_COMPONENT = re.compile(r"[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?\Z")
 _SONAME_GLOB = re.compile(r"[A-Za-z0-9._+*?\[\]-]+\Z")
 
 
@@ -85,9 +86,13 @@ Line = Annotated[str, AfterValidator(_one_line)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 SystemPackage = Annotated[str, _Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
 ModuleName = Annotated[str, _Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
+ComponentText = Annotated[
+    str, AfterValidator(_requirement), _Matching(_COMPONENT, "a component such as 'cublas', or 'cudnn==9.*'")
+]
+SizeText = Annotated[str, _Matching(names.SIZE, "a size such as '3.5 GB' or '800 MB'")]
 SonameGlob = Annotated[str, _Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
 VariableName = Annotated[str, _Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
 PythonVersion = Annotated[str, _Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
-PlatformName = Annotated[str, _Matching(names.PLATFORM, "linux/amd64 or linux/arm64")]
+PlatformName = Annotated[str, _Matching(names.PLATFORM_OR_REFERENCE, "linux/amd64 or linux/arm64")]
 AxisName = Annotated[str, _Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
 EnvironmentName = Annotated[str, _Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery import names
 from bakery.models.base import Model
-from bakery.models.text import Line, SonameGlob
+from bakery.models.text import Line, PythonVersion, RequirementText, SonameGlob
 
 _PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]+|1|2010|2014))\Z")
 _BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
@@ -47,10 +47,14 @@ class Repair(Model):
 class Naming(Model):
     """How the finished wheel is named; unset parts stay as the project built them."""
 
+    clean: StrictBool | None = None
+    """Remove the local version label that the project itself sets."""
     local: Line | None = Field(default=None, examples=["cu128"])
     """A local version label (``+cu128``): for private indexes, since public ones refuse it."""
     build_tag: Line | None = Field(default=None, examples=["1cu128"])
     """A PEP 427 build tag; starts with a digit."""
+    index: Literal["public", "private"] | None = None
+    """Where a wheel of this name is to go: a public index takes no local version, and no file above its limit."""
 
     @field_validator("local")
     @classmethod
@@ -69,6 +73,12 @@ class Naming(Model):
             raise ValueError("expected a build tag that starts with a digit, such as '1cu128'")
         return value
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Naming:
+        if self.clean and self.local:
+            raise ValueError("clean removes the local version, and local sets one; write one of the two")
+        return self
+
 
 class Wheel(Model):
     """The wheel target."""
@@ -77,7 +87,26 @@ class Wheel(Model):
     """Who calls the build backend: pypa/build or uv."""
     config_settings: dict[Line, Line] | None = Field(default=None, examples=[{"cmake.build-type": "Release"}])
     """Passed to the build backend; ``${NAME}`` stands for a variable's value."""
+    abi3: PythonVersion | None = Field(default=None, examples=["3.12"])
+    """The lowest Python of the stable-ABI wheel that the project builds. From it on, one wheel serves all Pythons
+    that are not free-threaded: the lowest of the matrix builds it, and each of them tests it."""
     repair: Repair | None = None
     """What auditwheel does."""
     naming: Naming | None = None
     """How the finished wheel is named."""
+    also_named: tuple[Naming, ...] | None = Field(
+        default=None, examples=[[{"local": "cu${CUDA_TAG}torch${TORCH_MINOR}", "index": "private"}]]
+    )
+    """Further wheels of the same build, which differ in their names alone."""
+    requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])
+    """What the wheel's metadata requires of its user, in place of what the project says of these distributions; a
+    framework adds its own, unless its distribution is named here."""
+
+    @field_validator("abi3")
+    @classmethod
+    def _with_gil(cls, value: str | None) -> str | None:
+        if value is not None and value.endswith("t"):
+            raise ValueError(
+                f"no free-threaded Python loads an abi3 module; expected another, such as '{value.removesuffix('t')}'"
+            )
+        return value

@@ -7,8 +7,10 @@ import pkgutil
 from functools import cache
 
 from bakery.providers import bases as _bases
+from bakery.providers import frameworks as _frameworks
 from bakery.providers import toolkits as _toolkits
 from bakery.providers.bases.base import Base
+from bakery.providers.frameworks.base import Framework
 from bakery.providers.toolkits.base import Toolkit
 
 ANY_CUDA = "cuda"
@@ -26,6 +28,13 @@ def bases() -> dict[str, Base]:
 def toolkits() -> dict[str, Toolkit]:
     """Return every toolkit by name."""
     found = [item for item in _scan(_toolkits.__name__, tuple(_toolkits.__path__)) if isinstance(item, Toolkit)]
+    return {item.name: item for item in found}
+
+
+@cache
+def frameworks() -> dict[str, Framework]:
+    """Return every framework by name."""
+    found = [item for item in _scan(_frameworks.__name__, tuple(_frameworks.__path__)) if isinstance(item, Framework)]
     return {item.name: item for item in found}
 
 

@@ -35,7 +35,8 @@ def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
                 "id": cell.id,
                 "axes": dict(cell.axes),
                 "args": dict(cell.args),
-                "targets": [f"{family.kind.value}-{cell.id}" for family in plan.families],
+                "targets": [f"{family.kind.value}-{cell.id}" for family in plan.families if cell.has(family.kind)],
+                "built_by": cell.built_by,
                 "images": sorted({image.ref for image in cell.images}),
                 "needs": [f"{need.name}=={need.version}" for need in cell.needs],
             }
@@ -62,11 +63,14 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     columns = list(cells[0].axes)
-    for column in ("  cell", *columns, "needs"):
+    # Whose wheel a cell takes says something only where it is not its own.
+    shared = ["wheel of"] if any(cell.built_by != cell.id for cell in cells) else []
+    for column in ("  cell", *columns, *shared, "needs"):
         table.add_column(column, style="cyan" if column == "  cell" else "")
     for cell in cells:
         needs = ", ".join(dict.fromkeys([*(image.ref for image in cell.images), *_needs(cell)]))
-        table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), needs)
+        wheel = [cell.built_by] if shared else []
+        table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), *wheel, needs)
     console.print(table)
 
 

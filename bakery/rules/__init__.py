@@ -31,10 +31,14 @@ def rules() -> tuple[Rule, ...]:
     return tuple(rule for group in found for rule in group.RULES)
 
 
-def judge(plan: Plan) -> tuple[Finding, ...]:
-    """Return what rules find in a plan: errors first, each finding once with all its cells."""
+def judge(plan: Plan, memory: int = 0) -> tuple[Finding, ...]:
+    """Return what rules find in a plan: errors first, each finding once with all its cells.
+
+    Args:
+        memory: bytes of the machine that is to build it; 0 where none is meant.
+    """
     cells: dict[tuple[str, str], set[str]] = {}
-    for case in cases(plan):
+    for case in cases(plan, memory):
         for rule in rules():
             for text in rule.check(case):
                 cells.setdefault((rule.id, text), set()).update(case.cells)

@@ -6,7 +6,7 @@ requirements that its stages install, the compiler that the toolkit's stage name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -14,11 +14,15 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from bakery.facts import suites
 from bakery.facts.rows import Suite
+from bakery.images import ImageName, parse
+from bakery.names import DERIVED, with_derived
 from bakery.plan import Arg, Cell, Command, Env, Plan, Ref, Run, Stage, Value
-from bakery.rules.image import ImageName, parse
+from bakery.rules.image import manylinux
 
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
 """Variables that list architectures, by their meaning to torch and CMake."""
+
+_WITH_JOBS = ("with-jobs",)
 
 _TELLING = ("CUDA_VERSION", "TORCH_VERSION")
 """Arguments that rules read by name."""
@@ -35,13 +39,18 @@ class Case:
         image: the base image; None where the plan names none.
         suite: the Debian release of the base; empty for others.
         plat: the manylinux policy to promise, ``auto`` for any; empty where no wheel is repaired.
-        environment: what the compile step sees.
+        environment: what the compile step sees, and what the native step does.
         settings: options of the build backend.
         words: what the builder's commands say, substituted.
         packages: system packages that are installed.
         needs: (name, version) of the releases that come from the package index.
         toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
-        arguments: all build arguments.
+        arguments: all build arguments, and what is derived from them.
+        picks_host: the toolkit's stages look for a host compiler that the release takes.
+        public_names: the local version of each naming that goes to a public index; empty text for none.
+        job_memory: bytes that one compiler needs; 0 where nobody said.
+        jobs: the number of compilers at a time that the recipe fixes; 0 for none.
+        memory: bytes of the machine that is to build it; 0 where none is meant.
     """
 
     cells: tuple[str, ...]
@@ -57,6 +66,11 @@ class Case:
     needs: tuple[tuple[str, str], ...]
     toolkit: str
     arguments: Mapping[str, str]
+    public_names: tuple[str, ...] = ()
+    picks_host: bool = False
+    job_memory: int = 0
+    jobs: int = 0
+    memory: int = 0
 
     @cached_property
     def cuda(self) -> str:
@@ -105,7 +119,7 @@ class Case:
         """The base's C library; empty where it is not known."""
         if self.debian:
             return self.debian.glibc
-        row = self.image.manylinux if self.image else None
+        row = manylinux(self.image)
         return row.glibc if row else ""
 
 
@@ -117,9 +131,18 @@ def _requirement(word: str) -> Requirement | None:
         return None
 
 
-def cases(plan: Plan) -> Iterator[Case]:
-    """Yield the cases of a plan: ten thousand cells are few of them."""
-    reader = _Reader(plan)
+def limits_jobs(plan: Plan) -> bool:
+    """Whether a plan says how many compilers may run at a time."""
+    return any(_WITH_JOBS in command.words for stage in plan.stages for command in _commands(stage))
+
+
+def cases(plan: Plan, memory: int = 0) -> Iterator[Case]:
+    """Yield the cases of a plan: ten thousand cells are few of them.
+
+    Args:
+        memory: bytes of the machine that is to build it; 0 where none is meant.
+    """
+    reader = _Reader(plan, memory)
     found: dict[tuple[object, ...], list[Cell]] = {}
     for cell in plan.cells:
         found.setdefault(reader.key(cell), []).append(cell)
@@ -130,25 +153,32 @@ def cases(plan: Plan) -> Iterator[Case]:
 class _Reader:
     """Reads cases from a plan; what no cell changes is looked up once."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, memory: int) -> None:
+        self._plan, self._memory = plan, memory
         stages = {stage.name: stage for stage in plan.stages}
         self._compilers = {
             name.removeprefix("cuda-"): compiler
             for name, stage in stages.items()
             if name.startswith("cuda-") and (compiler := _cuda_compiler(stage))
         }
-        compile_ = stages.get("compile", Stage("compile", ()))
-        self._declared = tuple(step.name for step in compile_.steps if isinstance(step, Arg))
-        commands = tuple(_commands(compile_))
+        # A toolkit that has no other beside it.
+        self._compiler = _cuda_compiler(stages.get("toolkit", Stage("toolkit", ())))
+        compiling = [stages[name] for name in ("native", "compile") if name in stages]
+        self._declared = tuple(step.name for stage in compiling for step in stage.steps if isinstance(step, Arg))
+        commands = tuple(command for stage in compiling for command in _commands(stage))
         self._environment = tuple(pair for command in commands for pair in command.environment)
         self._options = tuple(word for command in commands for word in command.words)
         installs = tuple(command.words for stage in plan.stages for command in _commands(stage))
+        self._picks_host = any(("host-compiler",) in words for words in installs)
         self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
-        builder = stages.get("builder", Stage("builder", ()))
-        self._words = tuple(word for command in _commands(builder) for word in command.words)
-        values = (*(value for _, value in self._environment), *self._options, *self._words)
+        wanting = [stages[name] for name in ("native-tools", "requirements", "builder") if name in stages]
+        self._words = tuple(word for stage in wanting for command in _commands(stage) for word in command.words)
+        namings = plan.audit.namings
+        self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))
+        values = (*(value for _, value in self._environment), *self._options, *self._words, *self._names)
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
+        # A derived value tells as much as what it is derived from.
+        refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
         self._telling = tuple(sorted({*refs, *self._declared, *_TELLING}))
 
     def key(self, cell: Cell) -> tuple[object, ...]:
@@ -159,8 +189,9 @@ class _Reader:
     def case(self, cells: list[Cell]) -> Case:
         """Return the case of cells that have the same key."""
         cell = cells[0]
-        arguments = self._plan.args_of(cell)
+        arguments = with_derived(self._plan.args_of(cell))
         options = [_text(word, arguments) for word in self._options]
+        job_memory, jobs = _jobs(options)
         audit = self._plan.audit
         image = cell.images[0] if cell.images else None
         declared = {name: arguments[name] for name in self._declared if name in arguments}
@@ -177,8 +208,13 @@ class _Reader:
             words=tuple(_text(word, arguments) for word in self._words),
             packages=tuple(_text(word, arguments) for word in self._packages),
             needs=tuple((need.name, need.version) for need in cell.needs),
-            toolkit=self._compilers.get(arguments.get("CUDA_VERSION", "").partition(".")[0], ""),
+            picks_host=self._picks_host,
+            toolkit=self._compilers.get(arguments.get("CUDA_VERSION", "").partition(".")[0], self._compiler),
             arguments=arguments,
+            public_names=tuple(_text(naming.local, arguments) for naming in audit.namings if naming.index == "public"),
+            job_memory=job_memory,
+            jobs=jobs,
+            memory=self._memory,
         )
 
 
@@ -192,6 +228,14 @@ def _cuda_compiler(stage: Stage) -> str:
     """Return the program that the stage's environment names as CUDA compiler, without its folder."""
     paths = [value for step in stage.steps if isinstance(step, Env) for name, value in step.values if name == "CUDACXX"]
     return _text(paths[-1], {}).rpartition("/")[2] if paths else ""
+
+
+def _jobs(options: Sequence[str]) -> tuple[int, int]:
+    """Return the bytes that a compiler needs, and the number of compilers at a time; 0 for what is not said."""
+    if "with-jobs" not in options:
+        return 0, 0
+    memory, jobs = options[options.index("with-jobs") + 1 :][:2]
+    return int(memory.removesuffix("MB")) * 10**6, int(jobs) if jobs.isdecimal() else 0
 
 
 def _settings(options: Iterable[str]) -> Iterator[tuple[str, str]]:

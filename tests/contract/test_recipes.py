@@ -18,6 +18,8 @@ from bakery.resolve.lower import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = [*shipped(), *(str(file.parent.relative_to(ROOT)) for file in sorted(ROOT.glob("examples/*/bakery.toml")))]
+SHARED = [str(ROOT / "tests/golden/recipes" / f"{name}.toml") for name in ("abi3", "native")]
+"""Recipes with fewer wheels than cells."""
 GOLDEN = sorted(ROOT.glob("tests/golden/recipes/*.toml"))
 
 SETS = (
@@ -49,7 +51,7 @@ def plan_of(name: str, *sets: str) -> Plan:
 
 
 @pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [*RECIPES, *SHARED])
 def test_print_says_what_the_plan_says(buildx: Buildx, name: str, variables: dict[str, str]) -> None:
     buildx.assert_prints(plan_of(name), variables=variables)
 
@@ -71,7 +73,7 @@ def test_a_variable_of_the_environment(buildx: Buildx) -> None:
 
 
 @pytest.mark.parametrize("cache", ["none", "local"])
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [*RECIPES, SHARED[0]])
 def test_overrides(buildx: Buildx, name: str, cache: str) -> None:
     buildx.assert_prints(plan_of(name, *SETS), variables={"CACHE": cache})
 
@@ -154,3 +156,10 @@ def test_the_command_prints_what_buildx_prints(buildx: Buildx, arguments: list[s
     assert done.returncode == 0, done.stderr
     sets = [text for text in arguments if "=" in text]
     assert json.loads(done.stdout) == buildx.print(bakefile(plan_of("examples/cuda", *sets)), names)
+
+
+def test_chosen_cells_of_a_shared_wheel(buildx: Buildx) -> None:
+    command = [sys.executable, "-m", "bakery", "full", "--only", "cp313", "-r", SHARED[0], "--print"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == buildx.print(bakefile(plan_of(SHARED[0])), ["wheel-cp311", "test-cp313"])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import shell
+from registry import NEEDED, Pushed, push
 
 from bakery.cli.trust import find_ca_bundle
 from bakery.drive import rootfs
@@ -72,3 +77,44 @@ def manylinux_image(debian: str, engine_environment: Mapping[str, str]) -> Itera
     shell(engine_environment, *build, str(folder))
     yield name
     shell(engine_environment, "docker", "rmi", "--force", name)
+
+
+@pytest.fixture(scope="session")
+def docker_compose_file() -> str:
+    """Give the file of the services that the tests need."""
+    return str(Path(__file__).parent / "docker-compose.yml")
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command(engine_environment: Mapping[str, str]) -> str:
+    """Give the command that reaches the engine, whatever this process' own environment says."""
+    known = [f"{name}={engine_environment[name]}" for name in NEEDED if name in engine_environment]
+    return shlex.join(["env", *known, "docker", "compose"])
+
+
+@pytest.fixture(scope="session")
+def docker_cleanup() -> list[str]:
+    """Give what removes the services: also their images, but not the layers in the build cache."""
+    return ["down -v --rmi local"]
+
+
+@pytest.fixture(scope="session")
+def registry(debian: str, docker_ip: str, docker_services: Any) -> str:
+    """Give host and port of a registry that answers."""
+    address = f"{docker_ip}:{docker_services.port_for('registry', 5000)}"
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{address}/v2/", timeout=2) as reply:
+                return bool(reply.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+    docker_services.wait_until_responsive(check=answers, timeout=30, pause=0.2)
+    return address
+
+
+@pytest.fixture(scope="session")
+def pushed(registry: str, manylinux_image: str, engine_environment: Mapping[str, str]) -> Pushed:
+    """Give the image in manylinux layout as only the registry has it."""
+    return push(engine_environment, manylinux_image, f"{registry}/{manylinux_image.removeprefix('bakery-test/')}")

@@ -3,77 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command import bakery, shell
+from command import bakery
 from projects import example
+from registry import Pushed
 
 pytestmark = pytest.mark.engine
-
-NEEDED = ("PATH", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
-"""What leads a docker client to the engine."""
-
-
-@pytest.fixture(scope="session")
-def docker_compose_file() -> str:
-    """Give the file of the services that the tests need."""
-    return str(Path(__file__).parent / "docker-compose.yml")
-
-
-@pytest.fixture(scope="session")
-def docker_compose_command(engine_environment: Mapping[str, str]) -> str:
-    """Give the command that reaches the engine, whatever this process' own environment says."""
-    known = [f"{name}={engine_environment[name]}" for name in NEEDED if name in engine_environment]
-    return shlex.join(["env", *known, "docker", "compose"])
-
-
-@pytest.fixture(scope="session")
-def docker_cleanup() -> list[str]:
-    """Give what removes the services: also their images, but not the layers in the build cache."""
-    return ["down -v --rmi local"]
-
-
-@pytest.fixture(scope="session")
-def registry(debian: str, docker_ip: str, docker_services: Any) -> str:
-    """Give host and port of a registry that answers."""
-    address = f"{docker_ip}:{docker_services.port_for('registry', 5000)}"
-
-    def answers() -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{address}/v2/", timeout=2) as reply:
-                return bool(reply.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
-
-    docker_services.wait_until_responsive(check=answers, timeout=30, pause=0.2)
-    return address
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """An image that only the registry has."""
-
-    name: str
-    digest: str
-
-
-@pytest.fixture(scope="session")
-def pushed(registry: str, manylinux_image: str, engine_environment: Mapping[str, str]) -> Pushed:
-    """Push the image in manylinux layout, and forget its name here."""
-    name = f"{registry}/{manylinux_image.removeprefix('bakery-test/')}"
-    shell(engine_environment, "docker", "tag", manylinux_image, name)
-    said = shell(engine_environment, "docker", "push", name)
-    found = re.search(r"digest: (sha256:[0-9a-f]{64})", said)
-    assert found, said
-    shell(engine_environment, "docker", "rmi", "--force", name)
-    return Pushed(name, found[1])
 
 
 def recipe(name: str, digest: str) -> str:

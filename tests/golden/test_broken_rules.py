@@ -17,6 +17,9 @@ from bakery.rules.rule import Severity
 
 FOLDER = Path(__file__).parent / "rules"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+MEMORY = 16 * 10**9
+"""Bytes of the machine that would build them."""
+
 IDS = tuple(rule.id for rule in rules())
 
 
@@ -26,7 +29,7 @@ def rule_of(name: str) -> str:
 
 
 def rendered(plan: Plan) -> str:
-    findings = judge(plan)
+    findings = judge(plan, MEMORY)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     text = []
     if errors:
@@ -41,7 +44,7 @@ def rendered(plan: Plan) -> str:
 def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
     shutil.copy(FOLDER / f"{name}.toml", tmp_path / "bakery.toml")
     plan = resolve(load(None, tmp_path)[0])
-    assert rule_of(name) in {finding.rule.id for finding in judge(plan)}
+    assert rule_of(name) in {finding.rule.id for finding in judge(plan, MEMORY)}
     golden(FOLDER / f"{name}.txt", rendered(plan))
 
 

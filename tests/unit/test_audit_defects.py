@@ -10,7 +10,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import test_audit_bar
 import test_audit_device
+import test_audit_undefined
 from elfs import shared_object
 from wheels import EXTENSION, TAG, write_wheel
 
@@ -18,6 +20,7 @@ from bakery.audit.auditor import audit_wheel
 from bakery.audit.checks import check_ids
 from bakery.audit.finding import Severity
 from bakery.audit.promise import Promise
+from bakery.audit.tools import Answers
 from bakery.audit.verdict import Verdict
 from bakery.errors import OutputError
 
@@ -38,6 +41,7 @@ INFO = "demo-1.0.dist-info"
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
+    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
 
 
 def ids(path: Path, promise: Promise | None = None) -> set[str]:
@@ -321,9 +325,12 @@ def test_a_planted_defect_is_an_error_with_its_id(name: str, tmp_path: Path) -> 
 
 
 def test_every_check_id_is_planted() -> None:
-    elsewhere = {"auditwheel-policy", "external-library", "promised-abi3", "promised-pure"}
-    elsewhere |= {check for check, *_ in test_audit_device.DEFECTS.values()}
-    assert {check for check, _ in DEFECTS.values()} | elsewhere == check_ids().keys()
+    elsewhere = {"auditwheel-policy", "external-library", "promised-abi3", "promised-pure", "device-arch-variant"}
+    for table in (test_audit_device.DEFECTS, test_audit_undefined.DEFECTS):
+        elsewhere |= {check for check, *_ in table.values()}
+    elsewhere |= {check for check, *_ in test_audit_bar.DEFECTS.values()}
+    contents = {check for check in check_ids() if check.startswith("wheel-contents")}  # test_audit_tools.py
+    assert {check for check, _ in DEFECTS.values()} | elsewhere | contents == check_ids().keys()
 
 
 def test_an_amd64_build_in_an_arm64_cell_is_caught(tmp_path: Path) -> None:
@@ -337,6 +344,8 @@ def test_a_stable_abi_wheel_can_be_refused_or_demanded(tmp_path: Path) -> None:
     assert ids(stable, Promise(python="3.11", abi3=False)) == {"promised-abi3"}
     assert ids(write_wheel(tmp_path), Promise(python="3.11", abi3=True)) == {"promised-abi3"}
     assert ids(stable, Promise(python="3.13t")) == {"promised-python"}
+    assert not ids(stable, Promise(python="3.11", abi3=True, pythons=("3.11", "3.14")))
+    assert ids(stable, Promise(python="3.11", abi3=True, pythons=("3.9", "3.11"))) == {"promised-python"}
 
 
 def test_purity_against_the_promise(tmp_path: Path) -> None:

@@ -221,6 +221,11 @@ def test_two_files_of_one_name(stage: Path, tmp_path: Path) -> None:
     write(second / NAME, "other")
     with pytest.raises(OutputError, match="different files of one name"):
         publish(files, tmp_path / "dist", root=tmp_path)
+    name = "a-1.0-cp39-abi3-manylinux_2_28_x86_64.whl"
+    stable = [write(stage / name), write(second / name, "other")]
+    with pytest.raises(OutputError) as caught:
+        publish(stable, tmp_path / "dist", root=tmp_path)
+    assert caught.value.hint.startswith("set wheel.abi3 in the recipe")
 
 
 def test_runs_wait_for_each_other(stage: Path, tmp_path: Path) -> None:

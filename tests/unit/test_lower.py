@@ -75,9 +75,7 @@ def test_matrix_overrides_change_arguments_of_the_cells_they_select() -> None:
     "matrix",
     [
         {"overrides": [{"cells": "*", "variables": {"CUDA_VERSION": "9.0.0"}}]},
-        {"cuda": ["13.0.3"], "include": [{"cuda": "11.8.0"}]},
-        {"cuda": ["13.0.3"], "include": [{"cuda": "٣.0.0"}]},
-        {"cuda": [""]},
+        {"cuda": ["13.0.3"], "include": [{"cuda": "10.2.89"}]},
     ],
 )
 def test_a_release_that_no_toolkit_has(matrix: dict[str, object]) -> None:
@@ -86,9 +84,27 @@ def test_a_release_that_no_toolkit_has(matrix: dict[str, object]) -> None:
         plan_of(**recipe, matrix=matrix)
 
 
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        {"cuda": ["13.0.3"], "include": [{"cuda": "٣.0.0"}]},
+        {"cuda": [""]},
+        {"cuda": ["13.0"]},
+        {"cuda": ["13.0.3"], "torch": ["2.11"]},
+    ],
+)
+def test_a_value_of_an_axis_that_is_no_release(matrix: dict[str, object]) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan_of(builder=CUDA["builder"], matrix=matrix)
+    (problem,) = caught.value.details
+    assert problem.startswith("matrix.")
+    assert "in three parts" in problem
+
+
 def test_needs_name_who_else_could_help() -> None:
     (need,) = plan_of(**CUDA).cells[0].needs
-    assert (need.name, need.version, need.alternatives) == ("cuda-toolkit", "13.0.3", ("clang (CUDA 12)",))
+    others = ("clang (CUDA 12)", "debian (CUDA 11.8.0, 12.4.1)")
+    assert (need.name, need.version, need.alternatives) == ("cuda-toolkit", "13.0.3", others)
     (sdist,) = plan_of(source="sdist:UJson==6.1.0").cells[0].needs
     assert (sdist.name, sdist.version, sdist.sdist) == ("UJson", "6.1.0", True)
 

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 from bakery.cli.recipes import plans
 from bakery.errors import PlanError, UsageError
+from bakery.images import parse
 from bakery.load import load
 from bakery.plan import Plan
 from bakery.report.rules import lines
 from bakery.resolve.lower import resolve
 from bakery.rules import judge, rules
 from bakery.rules.case import Case, cases
-from bakery.rules.image import parse
 from bakery.rules.rule import Finding, Rule, Severity
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def test_recipes_of_this_repository_break_no_rule() -> None:
         '[wheel.repair]\nplat = "auto"\n',
         '[wheel.repair]\nenabled = false\nplat = "manylinux2014"\n',
         '[matrix]\ntorch = ["9.9.9"]\npython = ["3.9"]\n',
-        '[matrix]\ntorch = ["nightly"]\npython = ["3.9"]\n',
+        '[matrix]\nflavour = ["nightly"]\npython = ["3.9"]\n',
     ],
 )
 def test_nothing_is_said_of(found: Callable[[str], set[str]], text: str) -> None:

@@ -18,7 +18,7 @@ from types import TracebackType
 
 import pytest
 
-from bakery.providers.scripts import finish, requires, sdist, smoke
+from bakery.providers.scripts import finish, lock, requires, sdist, smoke
 
 PROGRAMS = sorted(Path(requires.__file__).parent.glob("*.py"))
 
@@ -365,6 +365,60 @@ def test_usage_of_sdist(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> No
         sdist.main()
 
 
+# --- lock
+
+
+def package(name: str, digest: str = "", **more: object) -> dict[str, object]:
+    download = {"url": f"https://host/{name}.whl", "archive_info": {"hashes": {"sha256": digest}} if digest else {}}
+    direct = bool(more.pop("direct", False))
+    return {"metadata": {"name": name, "version": "1.0"}, "is_direct": direct, "download_info": {**download, **more}}
+
+
+def test_a_lock_names_every_package_with_its_hash() -> None:
+    report = {"install": [package("ninja", "bb"), package("Cython", "aa"), package("own", "cc", direct=True)]}
+    assert lock.lines(report) == [
+        "Cython==1.0 --hash=sha256:aa",
+        "ninja==1.0 --hash=sha256:bb",
+        "own @ https://host/own.whl --hash=sha256:cc",
+    ]
+
+
+def test_a_package_of_a_repository_is_held_by_its_commit() -> None:
+    report = {
+        "install": [package("a", "aa"), package("b", vcs_info={"vcs": "git", "commit_id": "c0ffee"}, direct=True)]
+    }
+    assert lock.lines(report) == ["a==1.0", "b @ git+https://host/b.whl@c0ffee"]
+
+
+def test_pip_resolves_for_another_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip's own report, of a wheel that lies in a folder."""
+    folder = tmp_path / "links"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "demo-1.0-py3-none-any.whl", "w") as archive:
+        for name, text in {
+            "METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+            "WHEEL": "Wheel-Version: 1.0\n",
+            "RECORD": "",
+        }.items():
+            archive.writestr(f"demo-1.0.dist-info/{name}", text)
+    digest = hashlib.sha256((folder / "demo-1.0-py3-none-any.whl").read_bytes()).hexdigest()
+    target = tmp_path / "requirements.lock"
+    monkeypatch.setattr(
+        sys, "argv", ["lock.py", str(target), sys.executable, "--no-index", "--find-links", str(folder), "demo>=1"]
+    )
+    lock.main()
+    assert target.read_text() == f"demo==1.0 --hash=sha256:{digest}\n"
+
+
+def test_requirements_that_nothing_satisfies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["lock.py", str(tmp_path / "lock"), sys.executable, "--no-index", "demo"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as caught:
+        lock.main()
+    assert caught.value.code == 1
+    assert not (tmp_path / "lock").exists()
+
+
 # --- finish
 
 
@@ -433,6 +487,102 @@ def test_a_label_replaces_another(tmp_path: Path) -> None:
     write_tree(tmp_path, "Version: 1.0+old\n", "1.0+old")
     finish.relabel(str(tmp_path), "cu128")
     assert (tmp_path / "demo-1.0+cu128.dist-info/METADATA").read_text() == "Version: 1.0+cu128\n"
+
+
+def test_a_label_is_removed(tmp_path: Path) -> None:
+    write_tree(tmp_path, "Version: 1.0+cu118\n", "1.0+cu118")
+    finish.relabel(str(tmp_path), "")
+    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == "Version: 1.0\n"
+    assert (tmp_path / "demo-1.0.data/scripts/tool").exists()
+
+
+def test_a_version_that_has_no_label_stays(tmp_path: Path) -> None:
+    write_tree(tmp_path, "Version: 1.0\n")
+    finish.relabel(str(tmp_path), "")
+    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == "Version: 1.0\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("body", ["", "\nRequires-Dist: torch (says the description)\n"])
+def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end: str, body: str) -> None:
+    head = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+    own = "Requires-Dist: Torch\nRequires-Dist: numpy>=2\nRequires-Dist: torch>=2 ; extra == 'old'\n"
+    write_tree(tmp_path, (head + own + body).replace("\n", end))
+    finish.require(str(tmp_path), ["torch==2.11.*", "nvidia_nccl>=2"])
+    kept = "Requires-Dist: numpy>=2\nRequires-Dist: torch>=2 ; extra == 'old'\n"
+    added = "Requires-Dist: torch==2.11.*\nRequires-Dist: nvidia_nccl>=2\n"
+    written = (tmp_path / "demo-1.0.dist-info/METADATA").read_bytes().decode()
+    assert written == (head + kept + added + body).replace("\n", end)
+
+
+def test_the_parts_of_a_naming() -> None:
+    assert finish.naming("") == {}
+    assert finish.naming("clean") == {"clean": ""}
+    assert finish.naming("local=cu130torch2.11 build-tag=1x") == {"local": "cu130torch2.11", "build-tag": "1x"}
+
+
+@pytest.mark.parametrize(
+    "text", ["local=", "local=cu+1", "local=-a", "build-tag=x", "clean=1", "other=1", "local=a\u00e9"]
+)
+def test_what_no_wheel_can_be_named(text: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        finish.naming(text)
+    assert failure(caught).startswith("finish: no wheel can be named with ")
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A built wheel, and the tools that finish.py finds beside its interpreter."""
+    tools = Path(sys.executable).parent
+    folder = tmp_path / "built"
+    folder.mkdir()
+    tree = tmp_path / "tree"
+    tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    for name, text in {
+        "demo/__init__.py": "",
+        "demo-1.0+cu12.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0+cu12\nRequires-Dist: torch\n",
+        "demo-1.0+cu12.dist-info/WHEEL": tags,
+    }.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    subprocess.run([tools / "wheel", "pack", "--dest-dir", folder, tree], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def run_finish(monkeypatch: pytest.MonkeyPatch, built: Path, *words: str) -> Path:
+    dist = built.parent / "dist"
+    monkeypatch.setattr(sys, "argv", ["finish.py", str(built), str(dist), *words])
+    finish.main()
+    return dist
+
+
+def test_several_names_of_one_build(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [
+        word for name in ("clean", "local=cu130torch2.11", "", "clean build-tag=1cu130") for word in ("--name", name)
+    ]
+    first = built.parent / "first"
+    dist = run_finish(monkeypatch, built, "--require", "torch==2.11.*", *names, "--first", str(first))
+    wheels = sorted(path.name for path in dist.iterdir())
+    assert wheels == [
+        "demo-1.0+cu12-py3-none-any.whl",
+        "demo-1.0+cu130torch2.11-py3-none-any.whl",
+        "demo-1.0-1cu130-py3-none-any.whl",
+        "demo-1.0-py3-none-any.whl",
+    ]
+    assert [path.name for path in first.iterdir()] == ["demo-1.0-py3-none-any.whl"]
+    for name in wheels:
+        with zipfile.ZipFile(dist / name) as archive:
+            info = next(item for item in archive.namelist() if item.endswith("/METADATA"))
+            text = archive.read(info).decode()
+        assert f"Version: {name.split('-')[1]}\n" in text
+        assert text.endswith("Requires-Dist: torch==2.11.*\n")
+        assert text.count("Requires-Dist") == 1
+
+
+def test_two_names_that_are_one(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run_finish(monkeypatch, built, "--name", "", "--name", "local=cu12")
+    assert failure(caught) == "finish: two namings give one name: demo-1.0+cu12-py3-none-any.whl"
 
 
 def test_metadata_without_a_version(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ LEVEL = { default = "2", pattern = "[0-9]" }
 
 [matrix]
 python = ["3.11", "3.13"]
-torch = ["2.7", "2.8"]
+torch = ["2.7.1", "2.8.0"]
 
 [builder]
 toolkit = "cuda"
@@ -57,10 +57,10 @@ def test_defaults_then_the_recipe(loaded: Loaded) -> None:
     assert settings.origins["cache.mode"] == ("min", "bakery.toml:20")
     assert settings.origins["platforms"] == ("[linux/arm64]", "bakery.toml:2")
     assert settings.origins["variables.CUDA_VERSION"] == ("13.0.3", "bakery.toml:5")
-    assert settings.origins["matrix.torch"] == ("[2.7, 2.8]", "bakery.toml:10")
+    assert settings.origins["matrix.torch"] == ("[2.7.1, 2.8.0]", "bakery.toml:10")
     assert settings.texts("wheel.repair.exclude") == ("libcuda.so.*",)
     assert settings.mapping("builder.environment") == {"A": "${LEVEL}"}
-    assert settings.axes == {"python": ("3.11", "3.13"), "torch": ("2.7", "2.8"), "platform": ("linux/arm64",)}
+    assert settings.axes == {"python": ("3.11", "3.13"), "torch": ("2.7.1", "2.8.0"), "platform": ("linux/arm64",)}
 
 
 def test_the_environment_above_the_recipe(loaded: Loaded) -> None:

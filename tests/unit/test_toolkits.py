@@ -9,15 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from bakery.plan import Env, File, Ref, Run, Script, Stage
-from bakery.providers import scripts, toolkits
-from bakery.providers.scripts import cuda_tree, fatbinary, libcuda_stub
-from bakery.providers.toolkits import base, clang, none, wheels
+from bakery.errors import PlanError
+from bakery.facts import cuda_releases
+from bakery.plan import Command, Env, File, Ref, Run, Script, Stage
+from bakery.providers import components, scripts, toolkits
+from bakery.providers.scripts import cuda_tree, fatbinary, glibc_headers, libcuda_stub
+from bakery.providers.toolkits import base, clang, debian, none, wheels
+from bakery.resolve.toolkit import check_components, check_release
 
-PROVIDERS = [clang.PROVIDER, none.PROVIDER, wheels.PROVIDER]
-CUDA = [clang.PROVIDER, wheels.PROVIDER]
-PYTHON = ("cuda_tree.py", "fatbinary.py", "libcuda_stub.py")
-SHELL = ("clang-for-cuda", "clang-tools", "find-python", "install-packages", "net", "nvcc-clang", "pip-target")
+PROVIDERS = [clang.PROVIDER, debian.PROVIDER, none.PROVIDER, wheels.PROVIDER]
+CUDA = [clang.PROVIDER, debian.PROVIDER, wheels.PROVIDER]
+PYTHON = ("cuda_tree.py", "fatbinary.py", "glibc_headers.py", "libcuda_stub.py")
+SHELL = (
+    *("clang-for-cuda", "clang-tools", "debian-nvcc", "find-python", "host-compiler", "install-packages", "net"),
+    *("nvcc-clang", "other-suite", "pip-target"),
+)
 
 HEADER = """
 #define __CUDA_API_PTDS(api) api
@@ -47,21 +53,99 @@ def _programs(stage: Stage) -> dict[str, File]:
 
 def test_every_module_of_the_folder_is_known_here():
     names = {info.name for info in pkgutil.iter_modules(toolkits.__path__)} - {"base"}
-    assert names == {provider.name for provider in PROVIDERS}
+    # What an image or NVIDIA's packages bring has tests of its own (test_own_cuda).
+    assert names == {provider.name for provider in PROVIDERS} | {"image", "repository"}
 
 
 @pytest.mark.parametrize("provider", CUDA, ids=lambda provider: provider.name)
-def test_the_last_stage_is_named_after_the_major(provider: base.Toolkit):
-    (major,) = provider.majors
+def test_there_is_one_stage_for_each_major(provider: base.Toolkit):
     stages = provider.stage()
-    assert stages[-1].name == f"cuda-{major}"
+    assert [stage.name for stage in stages[-len(provider.majors) :]] == [f"cuda-{major}" for major in provider.majors]
     assert stages[0].base == ("base",)
     assert provider.index_name == "cuda-toolkit"
 
 
-def test_each_major_has_one_toolkit():
-    majors = [major for provider in PROVIDERS for major in provider.majors]
-    assert sorted(majors) == [12, 13]
+def test_each_major_has_one_preferred_toolkit():
+    chosen = {major: provider.name for provider in PROVIDERS for major in provider.preferred}
+    assert chosen == {11: "debian", 12: "clang", 13: "wheels"}
+    assert sum(len(provider.preferred) for provider in PROVIDERS) == 3
+    assert all(set(provider.preferred) <= set(provider.majors) for provider in PROVIDERS)
+
+
+def test_a_toolkit_for_some_majors_has_no_stages_of_others():
+    names = [stage.name for stage in debian.PROVIDER.only_preferred().stage()]
+    assert names == ["cuda-programs", "cuda-debian", "cuda-11"]
+
+
+def test_releases_of_a_fixed_choice_are_checked_before_anything_is_built():
+    check_release(debian.PROVIDER, "12.4.1")
+    check_release(clang.PROVIDER, "12.9.1")
+    with pytest.raises(PlanError, match=r"toolkit 'debian' has no CUDA 12\.8\.0, only 11\.8\.0 and 12\.4\.1") as caught:
+        check_release(debian.PROVIDER, "12.8.0")
+    assert "set CUDA_VERSION to 12.4.1;" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("provider", [debian.PROVIDER, wheels.PROVIDER], ids=lambda provider: provider.name)
+def test_nvcc_is_given_a_host_compiler_by_the_facts(provider: base.Toolkit):
+    commands = [
+        command
+        for stage in provider.stage()
+        for step in stage.steps
+        if isinstance(step, Run)
+        for command in step.commands
+        if isinstance(command, Command) and ("host-compiler",) in command.words
+    ]
+    (words,) = {command.words for command in commands}
+    assert ("11.8:6:11",) in words
+    assert ("13.5:6:16",) in words
+    assert len([word for word in words if str(word[0]).count(":") == 2]) == len(cuda_releases())
+    assert words[-4:] == (("bullseye=9,10",), ("bookworm=11,12",), ("trixie=12,13,14",), ("forky=12,13,14,15,16",))
+
+
+@pytest.mark.parametrize("provider", [debian.PROVIDER, wheels.PROVIDER], ids=lambda provider: provider.name)
+def test_the_host_compiler_has_fixed_names(provider: base.Toolkit):
+    (env,) = [step for step in provider.stage()[-1].steps if isinstance(step, Env)]
+    values = dict(env.values)
+    assert values["CUDAHOSTCXX"] == values["NVCC_CCBIN"] == ("/usr/local/cuda/host/g++",)
+    # nvcc of CUDA 11.8 and 12.4 reads no NVCC_CCBIN.
+    assert values["NVCC_PREPEND_FLAGS"] == ("-ccbin /usr/local/cuda/host/g++",)
+    assert values["PATH"][0] == "/usr/local/cuda/host:"
+
+
+# --- components ----------------------------------------------------------------------------------------
+
+
+def test_components_of_the_release_are_tied_to_it_with_what_they_need():
+    (requirement,) = components.requirements(["cusolver", "cublas"], 12)
+    assert requirement == ("cuda-toolkit[cusolver,cublas,cusparse,nvjitlink]==", Ref("CUDA_VERSION"))
+    (old,) = components.requirements(["cusolver"], 11)
+    assert old[0] == "cuda-toolkit[cusolver,cublas,cusparse]=="
+
+
+def test_components_of_their_own_are_named_by_major_and_may_have_a_version():
+    assert components.requirements(["cudnn==9.*", "nccl"], 13) == (
+        ("cuda-toolkit[cublas]==", Ref("CUDA_VERSION")),
+        ("nvidia-cudnn-cu13==9.*",),
+        ("nvidia-nccl-cu13",),
+    )
+
+
+def test_a_component_that_a_major_lacks_is_told_in_the_plan_and_in_the_image():
+    said = "there is no component nvjitlink for CUDA 11, only for 12, 13"
+    assert components.lacking(["cublas", "nvjitlink"], 11) == said
+    with pytest.raises(PlanError, match=said):
+        check_components(["nvjitlink"], "debian", 11)
+    with pytest.raises(PlanError, match="toolkit 'image' adds no components"):
+        check_components(["cublas"], "image", 0)
+    *_, last = debian.PROVIDER.only_preferred().stage(["nvjitlink"])
+    (run,) = [step for step in last.steps if isinstance(step, Run)]
+    assert run.commands == (Script(f"echo 'bakery: {said}' >&2; exit 1"),)
+
+
+def test_components_are_a_layer_above_the_one_that_all_recipes_share():
+    plain, asked = wheels.PROVIDER.stage()[-1], wheels.PROVIDER.stage(["cublas"])[-1]
+    assert asked.steps[:-1] == plain.steps
+    assert isinstance(asked.steps[-1], Run)
 
 
 def test_none_adds_nothing():
@@ -72,6 +156,7 @@ def test_none_adds_nothing():
 def test_shared_stages_are_equal():
     assert clang.PROVIDER.stage()[0] == wheels.PROVIDER.stage()[0]
     assert len(dict.fromkeys((*clang.PROVIDER.stage(), *wheels.PROVIDER.stage()))) == 3
+    assert debian.PROVIDER.stage()[0] == wheels.PROVIDER.stage()[0]
 
 
 @pytest.mark.parametrize("provider", CUDA, ids=lambda provider: provider.name)
@@ -80,7 +165,7 @@ def test_the_release_comes_from_the_argument_alone(provider: base.Toolkit):
     words = [
         word for run in runs for command in run.commands if not isinstance(command, Script) for word in command.words
     ]
-    (requirement,) = [word for word in words if Ref("CUDA_VERSION") in word]
+    (requirement,) = [word for word in words if Ref("CUDA_VERSION") in word and len(word) > 1]
     assert str(requirement[0]).startswith("cuda-toolkit[nvcc,cudart,")
     assert requirement[1:] == (Ref("CUDA_VERSION"),)
 
@@ -93,7 +178,10 @@ def test_what_uses_the_network_has_the_secrets(provider: base.Toolkit):
                 assert {mount.id for mount in step.mounts} >= {"ca-bundle", "pip-conf"}
 
 
-@pytest.mark.parametrize(("provider", "compiler"), [(clang.PROVIDER, "clang++"), (wheels.PROVIDER, "nvcc")])
+@pytest.mark.parametrize(
+    ("provider", "compiler"),
+    [(clang.PROVIDER, "clang++"), (debian.PROVIDER, "nvcc"), (wheels.PROVIDER, "nvcc")],
+)
 def test_the_environment_names_the_tree(provider: base.Toolkit, compiler: str):
     (env,) = [step for step in provider.stage()[-1].steps if isinstance(step, Env)]
     values = dict(env.values)
@@ -211,7 +299,7 @@ def test_cuda_12_has_a_folder_for_each_component(tmp_path: Path):
         "nvidia_cuda_nvcc_cu12-12.8.61.dist-info/METADATA",
     )
     tree = tmp_path / "cuda"
-    cuda_tree.main([str(unpacked), str(tree), "12.8.0"])
+    cuda_tree.main([str(unpacked), str(tree), "12.8.0", "--without", "libcurand*"])
     assert sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if not path.is_dir()) == [
         "bin/ptxas",
         "include/cuda.h",
@@ -247,6 +335,53 @@ def test_cuda_13_has_one_folder(tmp_path: Path):
         "libcudart_static.a",
     ]
     assert json.loads((tree / "version.json").read_text())["nvvm"]["version"] == "13.0.88"
+
+
+def test_components_join_a_tree_that_is_there(tmp_path: Path):
+    tree = _unpacked(tmp_path / "cuda", "bin/nvcc", "lib/libcudart.so.13")
+    (tree / "version.json").write_text('{"cuda_nvcc": {"name": "cuda_nvcc", "version": "13.0.88"}}')
+    unpacked = _unpacked(
+        tmp_path / "wheels",
+        "nvidia/cu13/lib/libcusolverMg.so.12",
+        "nvidia/cu13/lib/libcurand.so.10",
+        "nvidia/cudnn/include/cudnn.h",
+        "nvidia/cudnn/lib/libcudnn.so.9",
+        "nvidia_cudnn_cu13-9.28.0.42.dist-info/METADATA",
+    )
+    cuda_tree.main([str(unpacked), str(tree), "13.0.3"])
+    assert (tree / "lib/libcusolverMg.so").readlink() == Path("libcusolverMg.so.12")
+    assert (tree / "lib/libcudnn.so").readlink() == Path("libcudnn.so.9")
+    assert (tree / "lib/libcurand.so").exists()
+    assert (tree / "include/cudnn.h").exists()
+    known = json.loads((tree / "version.json").read_text())
+    assert {name: part["version"] for name, part in known.items()} == {
+        "cuda_nvcc": "13.0.88",
+        "cuda": "13.0.3",
+        "cudnn": "9.28.0.42",
+    }
+
+
+# --- headers ---------------------------------------------------------------------------------------------
+
+
+def test_declarations_are_given_what_glibc_says_of_them():
+    old = (
+        "extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ double                 sinpi(double x);\n"
+        "extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ float                  rsqrtf(float x);\n"
+        "extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ void                   sincospi(double x, double *s);\n"
+        "__MATH_FUNCTIONS_DECL__ float sinpi(const float a);\n"
+    )
+    new = glibc_headers.patched(old)
+    assert "sinpi(double x) BAKERY_SINCE_GLIBC_2_41;" in new
+    assert "rsqrtf(float x) BAKERY_SINCE_GLIBC_2_42;" in new
+    assert "sincospi(double x, double *s);" in new
+    assert "float sinpi(const float a);" in new
+    assert glibc_headers.patched(new) == new
+
+
+def test_headers_that_know_are_left_alone():
+    text = "extern __device_builtin__ double rsqrt(double x) _NV_RSQRT_SPECIFIER;\n"
+    assert glibc_headers.patched(text) == text
 
 
 def test_wheels_without_a_part_of_nvcc_are_refused(tmp_path: Path):

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from bakery.audit.archive import METHODS, Entry, expansion_limit, path_defect
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.promise import Promise
-from bakery.audit.wheel import Wheel
+from bakery.audit.wheel import Wheel, parse_name
 
 IDS = {
     "archive-unreadable": "the file is not a zip archive, or is cut off",
     "archive-bomb": "it would unpack to an absurd size",
     "archive-duplicate": "two members have the same path",
+    "archive-case": "two members' paths differ in case alone, which most Windows and macOS folders cannot hold",
+    "archive-nested": "the wheel holds a wheel of its own project",
     "archive-path": "a member's path leads out of the folder or is not plain",
     "archive-link": "a member is a link or device",
     "archive-mode": "a member is setuid, setgid or writable by everyone",
@@ -39,9 +41,35 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     for path, count in Counter(entry.path for entry in archive.entries).items():
         if count > 1:
             yield error("archive-duplicate", f"appears {count} times", file=path)
+    yield from _check_case(wheel)
+    yield from _check_nested(wheel)
     yield from _check_writable(wheel)
     for entry in archive.entries:
         yield from _check_entry(entry)
+
+
+def _check_case(wheel: Wheel) -> Iterator[Finding]:
+    alike: dict[str, set[str]] = {}
+    for entry in wheel.archive.entries:
+        alike.setdefault(entry.path.casefold(), set()).add(entry.path)
+    linux = bool(wheel.platforms) and all(tag.is_linux for tag in wheel.platforms)
+    for paths in alike.values():
+        if len(paths) > 1:
+            severity = Severity.WARNING if linux else Severity.ERROR
+            first, *others = sorted(paths)
+            yield Finding("archive-case", severity, f"differs in case alone from {', '.join(others)}", first)
+
+
+def _check_nested(wheel: Wheel) -> Iterator[Finding]:
+    for entry in wheel.archive.entries:
+        *_, name = entry.path.split("/")
+        if name.endswith(".whl") and parse_name(name).name == wheel.filename.name and wheel.filename.name:
+            yield error(
+                "archive-nested",
+                "is a wheel of the same project",
+                file=entry.path,
+                hint="an output folder was taken for a part of the project: exclude it from the package's data",
+            )
 
 
 def _check_writable(wheel: Wheel) -> Iterator[Finding]:

@@ -18,12 +18,17 @@ from bakery.audit.wheel import Wheel, is_grafted
 IDS = {
     "device-code-absent": "a wheel that is promised or named for CUDA has no device code",
     "device-arch-missing": "a promised GPU architecture has no device code",
+    "device-arch-variant": "a promised GPU architecture has device code for a narrower variant of it",
     "device-arch-unasked": "there is device code for a GPU architecture that was not promised",
     "device-toolkit": "what the device code tells of the CUDA release that made it, and whether it is the promised one",
+    "cuda-major": "a shared object needs a library of another CUDA than the promised one",
     "device-unreadable": "a shared object's device code is damaged",
 }
 _CUDA_MARK = re.compile(r"(?<![a-z])cu(?:da)?-?\d{2,3}(?!\d)")
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
+# Those whose number is CUDA's own (NVIDIA's wheels for 11.8 to 13.5); libcusolver.so.11 is also CUDA 12's.
+_NUMBERED = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d+)")
+_OTHER_TOOLKIT = "was another toolkit found first, on PATH or by CUDA_HOME?"
 _LOOSE = (".cubin", ".fatbin", ".ptx")
 
 
@@ -40,7 +45,8 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         yield from _check_absent(wheel, promise)
     elif promise.device_archs:
         yield from _check_archs(images, promise.device_archs)
-    yield from _check_toolkit(own, images, promise.cuda)
+    yield from _check_toolkit(images, promise.cuda)
+    yield from _check_majors(own, promise.cuda)
 
 
 def _check_absent(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
@@ -70,13 +76,19 @@ def _looks_like_cuda(wheel: Wheel) -> str:
 def _check_archs(images: tuple[DeviceImage, ...], promised: tuple[str, ...]) -> Iterator[Finding]:
     found = {image.arch for image in images}
     listed = ", ".join(sorted_archs(found))
-    for arch in sorted_archs(set(promised) - found):
+    # A project may know a GPU's own variant to be the better one: SageAttention compiles sm_90a for 9.0. Not so PTX,
+    # whose worth is that newer GPUs take it.
+    instead = {arch: arch.rstrip("af") for arch in found - set(promised) if arch.startswith("sm_")}
+    instead = {variant: arch for variant, arch in instead.items() if arch in set(promised) - found}
+    for variant, arch in sorted(instead.items()):
+        yield info("device-arch-variant", f"has {variant} for {arch}, which other GPUs of its family may not run")
+    for arch in sorted_archs(set(promised) - found - set(instead.values())):
         yield error(
             "device-arch-missing",
             f"has no device code for {arch}; there is {listed}",
             hint="does the build take its architectures from the recipe, or set its own?",
         )
-    for arch in sorted_archs(found - set(promised)):
+    for arch in sorted_archs(found - set(promised) - set(instead)):
         size = sum(image.size for image in images if image.arch == arch)
         yield error(
             "device-arch-unasked",
@@ -85,20 +97,33 @@ def _check_archs(images: tuple[DeviceImage, ...], promised: tuple[str, ...]) -> 
         )
 
 
-def _check_toolkit(own: tuple[SharedObject, ...], images: tuple[DeviceImage, ...], promised: str) -> Iterator[Finding]:
+def _check_toolkit(images: tuple[DeviceImage, ...], promised: str) -> Iterator[Finding]:
     told = {f"a tool of CUDA {image.toolkit}": image.toolkit for image in images if image.toolkit}
     told |= {f"PTX ISA {image.ptx_isa}": _cuda_of_isa(image.ptx_isa) for image in images if image.ptx_isa}
-    sonames = {name: match[1] for found in own for name in found.needed if (match := _CUDART.match(name))}
     if told:
         yield info("device-toolkit", f"its device code comes from {', '.join(sorted(told))}")
     major = promised.partition(".")[0]
-    for source, release in sorted({**told, **sonames}.items()):
+    for source, release in sorted(told.items()):
         if major and release.partition(".")[0] != major:
             yield warning(
                 "device-toolkit",
                 f"promised was CUDA {promised}, but it has {source}, which is CUDA {release.partition('.')[0]}'s",
-                hint="was another toolkit found first, on PATH or by CUDA_HOME?",
+                hint=_OTHER_TOOLKIT,
             )
+
+
+def _check_majors(own: tuple[SharedObject, ...], promised: str) -> Iterator[Finding]:
+    major = promised.partition(".")[0]
+    for found in own:
+        for name in found.needed:
+            match = _NUMBERED.match(name)
+            if major and match and match[1] != major:
+                yield error(
+                    "cuda-major",
+                    f"needs {name}, which is CUDA {match[1]}'s; promised was CUDA {promised}",
+                    file=found.path,
+                    hint=_OTHER_TOOLKIT,
+                )
 
 
 def _cuda_of_isa(isa: str) -> str:

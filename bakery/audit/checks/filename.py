@@ -14,6 +14,7 @@ IDS = {
     "wheel-filename": "the file name is not a wheel's",
     "promised-name": "the project is not the promised one",
     "promised-version": "the version is not the promised one",
+    "local-version-public": "a wheel for PyPI has a local version, which it refuses",
 }
 
 
@@ -27,3 +28,10 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         yield error("promised-name", f"is named {filename.name}, promised was {promise.name}")
     if promise.version is not None and canonicalize_version(promise.version) != canonicalize_version(filename.version):
         yield error("promised-version", f"has version {filename.version}, promised was {promise.version}")
+    _, _, local = filename.version.partition("+")
+    if promise.public_index and local:
+        yield error(
+            "local-version-public",
+            f"has the local version +{local}, which PyPI refuses",
+            hint="give the public wheel its clean version, and the local one to another index",
+        )

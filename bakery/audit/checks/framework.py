@@ -1,41 +1,105 @@
-"""Does a wheel that is linked with torch also require it, in the releases it can work with?"""
+"""Does a wheel that is linked with torch require it, in the releases whose C++ interface it was built for?
+
+torch keeps its C++ interface for one release only (2.11.*), and its stable ABI, C functions from ``aoti_torch_`` and
+``torch_`` on, for all later ones: https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.requirements import Requirement
+from packaging.version import Version
 
-from bakery.audit.finding import Finding, Severity, warning
+from bakery.audit.checks.requirements import named
+from bakery.audit.elf import SharedObject
+from bakery.audit.finding import Finding, Severity, error, warning
 from bakery.audit.promise import Promise
+from bakery.audit.reach import matches
+from bakery.audit.symbols import CxxAbi
+from bakery.audit.tags import TORCH
 from bakery.audit.wheel import Wheel
 
 IDS = {
-    "framework-pin": "the wheel is linked with torch but its METADATA does not pin it",
+    "framework-pin": "the wheel is linked with torch but its METADATA does not pin it as its interface needs",
+    "framework-abi": "a shared object uses the other ABI of C++ strings than the torch it is for",
 }
-_TORCH = ("libtorch", "libc10")
+_INTERFACE = re.compile(r"_ZNK?(2at|3c10|5torch|6caffe2)\w+")
+_NEW_STRING = "7__cxx11"
+_OLD_STRING = re.compile(r"RKSs|ESs$")
+_NEW_SINCE = Version("2.7")
+"""All of torch's wheels have ABI 1 since then; before, those of PyPI had 0 (pytorch's release notes of 2.6 and 2.7)."""
+_ABI = {"cxx11": "1", "old": "0", "mixed": "0 and 1"}
 
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    """Yield at most one finding."""
-    linked = next((name for name in wheel.external if name.startswith(_TORCH)), None)
+    """Yield what is wrong with the requirement, and every object with the wrong ABI."""
+    linked = next((name for name in wheel.external if matches([name], TORCH)), None)
     if linked is None or not wheel.metadata.folder:
         return
-    pins = [requirement for text in wheel.metadata.requires_dist if (requirement := _torch(text))]
-    hint = "add the release it was built with to the project's dependencies: torch's C++ ABI changes with each"
+    pins = named(wheel.metadata.requires_dist, "torch")
+    called = {found.path: _interface(found) for found in wheel.objects}
+    yield from _check_pin(linked, pins, wheel, promise, stable=not any(called.values()))
+    wanted = promise.cxx_abi or _abi_by(pins)
+    for path, names in called.items():
+        found = _abi_of(names)
+        if wanted and found not in ("", wanted):
+            yield error(
+                "framework-abi",
+                f"calls torch with _GLIBCXX_USE_CXX11_ABI={_ABI[found]}; the torch it is for has {_ABI[wanted]}",
+                file=path,
+                hint="compile with torch's own flags: torch.utils.cpp_extension or TORCH_CXX_FLAGS sets them",
+            )
+
+
+def _check_pin(
+    linked: str, pins: list[Requirement], wheel: Wheel, promise: Promise, *, stable: bool
+) -> Iterator[Finding]:
+    # Somebody else's wheel may rely on the user to have the right torch; one made to a promise may not.
+    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
     file = f"{wheel.metadata.folder}/METADATA"
+    pin = "add the release it was built with to the project's dependencies: torch's C++ interface changes with each"
     if not pins:
-        # Somebody else's wheel may rely on the user to have torch; one made to a promise may not.
-        severity = Severity.WARNING if promise.is_empty else Severity.ERROR
-        yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file, hint)
-    elif not any(pin.specifier or pin.url for pin in pins):
-        yield warning("framework-pin", f"needs {linked}, but any torch will do for METADATA", file=file, hint=hint)
+        yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file, pin)
+    elif not stable and all(_takes_any_later(item) for item in pins):
+        said = ", ".join(map(str, pins))
+        yield Finding(
+            "framework-pin", severity, f"calls torch's C++ interface, but takes later ones: {said}", file, pin
+        )
+    elif not any(item.specifier or item.url for item in pins):
+        text = f"needs {linked}, but any torch will do for METADATA"
+        yield warning("framework-pin", text, file=file, hint="require at least the release it was built with")
 
 
-def _torch(text: str) -> Requirement | None:
-    try:
-        requirement = Requirement(text)
-    except InvalidRequirement:
-        return None
-    return requirement if canonicalize_name(requirement.name) == "torch" else None
+def _interface(found: SharedObject) -> list[str]:
+    return [name for name in found.symbols.wanted if _INTERFACE.fullmatch(name)]
+
+
+def _takes_any_later(pin: Requirement) -> bool:
+    return not pin.url and pin.specifier.contains("9999")
+
+
+def _abi_of(names: Iterable[str]) -> CxxAbi:
+    """Return the ABI of the strings that torch is called with."""
+    new, old = (any(sign(name) for name in names) for sign in (_has_new_string, _has_old_string))
+    return "mixed" if new and old else "cxx11" if new else "old" if old else ""
+
+
+def _has_new_string(name: str) -> bool:
+    return _NEW_STRING in name
+
+
+def _has_old_string(name: str) -> bool:
+    return _OLD_STRING.search(name) is not None
+
+
+def _abi_by(pins: Iterable[Requirement]) -> CxxAbi:
+    """Return the ABI of every torch that ``pins`` take, as far as they say."""
+    lowest = [
+        Version(bound.version.removesuffix(".*"))
+        for pin in pins
+        for bound in pin.specifier
+        if bound.operator in ("==", ">=", "~=", ">")
+    ]
+    return "cxx11" if lowest and max(lowest) >= _NEW_SINCE else ""

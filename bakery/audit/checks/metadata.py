@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from packaging.tags import InvalidTag, Tag, parse_tag
 from packaging.utils import canonicalize_name, canonicalize_version
 
-from bakery.audit.finding import Finding, error
+from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
@@ -15,6 +15,7 @@ IDS = {
     "dist-info": "there is not exactly one dist-info folder, or it lacks a file",
     "metadata-name": "METADATA or the dist-info folder names another project",
     "metadata-version": "METADATA or the dist-info folder names another version",
+    "metadata-field": "a field of METADATA or WHEEL is missing or breaks the rules for it",
     "metadata-tags": "WHEEL's Tag lines differ from the file name",
     "metadata-build": "WHEEL's Build differs from the file name",
 }
@@ -34,6 +35,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if metadata.missing or wheel.filename.defect:
         return
     yield from _check_identity(wheel)
+    yield from _check_fields(wheel, promise)
     yield from _check_wheel_file(wheel)
 
 
@@ -49,6 +51,25 @@ def _check_identity(wheel: Wheel) -> Iterator[Finding]:
             yield error("metadata-name", f"says {name!r}, the file name {filename.name!r}", file=file)
         if canonicalize_version(version) != canonicalize_version(filename.version):
             yield error("metadata-version", f"says {version!r}, the file name {filename.version!r}", file=file)
+
+
+def _check_fields(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    metadata = wheel.metadata
+    about = f"{metadata.folder}/METADATA"
+    required = {
+        "Metadata-Version": (metadata.metadata_version, about),
+        "Name": (metadata.name, about),
+        "Version": (metadata.version, about),
+        "Wheel-Version": (metadata.wheel_version, f"{metadata.folder}/WHEEL"),
+    }
+    missing = {field: file for field, (value, file) in required.items() if not value}
+    for field, file in missing.items():
+        yield error("metadata-field", f"has no {field}", file=file)
+    if not missing:
+        for reason in metadata.defects:
+            # Installers are patient, indexes are not.
+            severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+            yield Finding("metadata-field", severity, reason, about)
 
 
 def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.finding import Finding, Severity, error, warning
+from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
@@ -32,10 +32,10 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if portable and native is not None:
         severity = Severity.WARNING if promise.platform is None else Severity.ERROR
         yield Finding("any-tag", severity, "is machine code in a wheel tagged for any platform", native)
-    yield from _check_purelib(wheel, native)
+    yield from _check_purelib(wheel, native, promise)
 
 
-def _check_purelib(wheel: Wheel, native: str | None) -> Iterator[Finding]:
+def _check_purelib(wheel: Wheel, native: str | None, promise: Promise) -> Iterator[Finding]:
     said = wheel.metadata.root_is_purelib
     if not wheel.metadata.folder or f"{wheel.metadata.folder}/WHEEL" in wheel.metadata.missing:
         return
@@ -44,4 +44,5 @@ def _check_purelib(wheel: Wheel, native: str | None) -> Iterator[Finding]:
         yield error("root-is-purelib", f"Root-Is-Purelib is {said!r}, not true or false", file=file)
     elif said == "true" and native is not None:
         # It only matters where purelib and platlib differ; NVIDIA's own wheels do it.
-        yield warning("root-is-purelib", f"Root-Is-Purelib is true, yet {native} is machine code", file=file)
+        severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+        yield Finding("root-is-purelib", severity, f"Root-Is-Purelib is true, yet {native} is machine code", file)

@@ -18,6 +18,10 @@ IDS = {
     "extension-abi": "extension modules are made for another Python than the tags say",
 }
 _STABLE = ("abi3", "abi3t")
+_TO_ABI3 = (
+    "let the project build for the limited API (scikit-build-core: wheel.py-api, setuptools: py_limited_api), "
+    "or remove wheel.abi3 from the recipe"
+)
 _EXTENSION = re.compile(r"\.cpython-(\d+t?)-[^/]*\.so$")
 
 
@@ -30,9 +34,11 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     stable = not abis.isdisjoint(_STABLE)
     if promise.abi3 is not None and stable is not promise.abi3:
         wanted = "a stable-ABI wheel" if promise.abi3 else "a wheel for one Python only"
-        yield error("promised-abi3", f"has ABI tag {', '.join(sorted(abis))}, promised was {wanted}")
-    if promise.python is not None:
-        yield from _check_promised(wheel, promise.python)
+        message = f"has ABI tag {', '.join(sorted(abis))}, promised was {wanted}"
+        yield error("promised-abi3", message, hint=_TO_ABI3 if promise.abi3 else "")
+    served = promise.pythons if stable else ()
+    for python in dict.fromkeys((*([promise.python] if promise.python else ()), *served)):
+        yield from _check_promised(wheel, python)
 
 
 def _check_promised(wheel: Wheel, python: str) -> Iterator[Finding]:

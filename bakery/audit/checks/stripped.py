@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.finding import Finding, info
+from bakery.audit.finding import Finding, Severity, info
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
@@ -17,11 +17,12 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every such object with what its debug sections take."""
     for found in wheel.objects:
         if found.debug_size:
-            yield info(
+            yield Finding(
                 "not-stripped",
+                Severity.ERROR if promise.stripped else Severity.INFO,
                 f"has {found.debug_size / 1e6:.2f} MB of debug information in {found.size / 1e6:.2f} MB",
-                file=found.path,
-                hint="build without -g, link with -Wl,-s, or run strip",
+                found.path,
+                "build without -g, link with -Wl,-s, or run strip",
             )
         elif not found.stripped:
             yield info("not-stripped", "has a symbol table", file=found.path, hint="link with -Wl,-s, or run strip")

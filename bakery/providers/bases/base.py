@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bakery.plan import Image, Stage
+from bakery.plan import Command, Image, Stage, Value, literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +14,19 @@ class Request:
     """What a recipe asks of a base.
 
     Attributes:
-        image: the image's name, empty where the provider needs none.
+        image: the image's name, which may refer to build arguments; empty where the provider needs none.
         digest: its digest, empty for any.
         pythons: the Python versions of all cells.
     """
 
-    image: str
+    image: Value
     digest: str
     pythons: tuple[str, ...]
+
+
+def run(program: str, *words: str | Value) -> Command:
+    """Return the command that runs a program which uses the network."""
+    return Command(tuple(literal(word) if isinstance(word, str) else word for word in ("net", program, *words)))
 
 
 class Base(ABC):
@@ -30,26 +36,46 @@ class Base(ABC):
         name: what a recipe calls it.
         build_packages: system packages that a builder needs and the base lacks.
         runtime_packages: system packages that running any wheel needs and the base lacks.
+        programs: those of bakery's own programs that this base alone needs, each with what it does.
     """
 
     name: str
     description: str
     build_packages: tuple[str, ...] = ()
     runtime_packages: tuple[str, ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
+
+    def for_building(self) -> tuple[Command, ...]:
+        """Return the commands that add what a builder needs and the base lacks."""
+        return (run("install-packages", *self.build_packages),) if self.build_packages else ()
+
+    def for_running(self) -> tuple[Command, ...]:
+        """Return the commands that add what running any wheel needs and the base lacks."""
+        return (run("install-packages", *self.runtime_packages),) if self.runtime_packages else ()
+
+    def for_python(self, version: Value) -> tuple[Command, ...]:
+        """Return the commands that add a Python of that version, where the base may have to be asked for it."""
+        return ()
 
     @abstractmethod
     def stages(self, request: Request) -> tuple[Stage, ...]:
-        """Return the stages that end in one called ``root``.
+        """Return the stages that root file systems are chosen from; none where each is an image by name.
 
         Raises:
             PlanError: the base cannot serve the request.
         """
 
     @abstractmethod
-    def image(self, request: Request, python: str, platform: str) -> Image:
-        """Return the image that a cell needs the engine to have."""
+    def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
+        """Return the image that a cell needs the engine to have.
 
-    @property
+        Args:
+            arguments: the cell's build arguments.
+
+        Raises:
+            PlanError: their values make no name of an image.
+        """
+
     @abstractmethod
-    def global_args(self) -> tuple[str, ...]:
-        """Build arguments that the ``FROM`` lines of the stages use."""
+    def root(self, request: Request, python: Value) -> Value:
+        """Return what ``FROM`` takes for the root file system of a Python: a version, or a reference to one."""

@@ -6,8 +6,10 @@ package mirror (`bakery.drive.rootfs`) under the same name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bakery.errors import PlanError
-from bakery.plan import Image, Ref, Stage, literal
+from bakery.plan import Image, Stage, Value, literal
 from bakery.providers.bases.base import Base, Request
 
 SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
@@ -22,28 +24,26 @@ class Debian(Base):
     build_packages = ("build-essential", "ccache", "git", "python3-dev", "python3-venv")
     runtime_packages = ("libstdc++6", "python3", "python3-venv")
 
-    @property
-    def global_args(self) -> tuple[str, ...]:
-        """The Python version picks the release."""
-        return ("PYTHON_VERSION",)
-
     def stages(self, request: Request) -> tuple[Stage, ...]:
-        """Return one stage for each release, and ``root``, which picks by PYTHON_VERSION."""
+        """Return one stage for each release."""
         missing = [python for python in request.pythons if python not in SUITES]
         if missing:
             raise PlanError(
                 f"base 'debian' has no Python {', '.join(missing)}",
                 hint=f'it has {", ".join(SUITES)}; for others name a manylinux image: base = {{ image = "…" }}',
             )
-        roots = tuple(
+        return tuple(
             Stage(
                 f"python-{python}", literal(_reference(suite)), comment="" if index else "One release for each Python."
             )
             for index, (python, suite) in enumerate(SUITES.items())
         )
-        return (*roots, Stage("root", ("python-", Ref("PYTHON_VERSION"))))
 
-    def image(self, request: Request, python: str, platform: str) -> Image:
+    def root(self, request: Request, python: Value) -> Value:
+        """Return the stage of the release that ships ``python``."""
+        return ("python-", *python)
+
+    def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
         """Return the image of the suite that ships ``python``."""
         return Image(_reference(SUITES[python]), platform, self.name, SUITES[python])
 

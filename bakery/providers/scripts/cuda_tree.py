@@ -1,32 +1,32 @@
 """Turn NVIDIA's wheels, unpacked in one folder, into the tree that compilers and build systems know.
 
-The wheels of CUDA 13 share one folder, ``nvidia/cu13``; those of CUDA 12 have one each. Neither has
-``lib64`` or the names that a linker looks for (``libX.so``), and both hold libraries that no compiler needs.
+The wheels of CUDA 13 share one folder, ``nvidia/cu13``; those of CUDA 11 and 12, and libraries that are released on
+their own (cuDNN, NCCL), have one each. None has ``lib64`` or the names that a linker looks for (``libX.so``).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
-UNNEEDED = ("__init__.py", "__pycache__", "libnvvm.so*", "libcurand.so*", "libcurand_static.a")
-"""Package files; the compiler as a library (nvcc and clang bring their own); cuRAND beside its headers."""
+UNNEEDED = ("__init__.py", "__pycache__", "libnvvm.so*")
+"""Package files; the compiler as a library (nvcc and clang bring their own)."""
 
 _VERSIONED = re.compile(r"(lib.+\.so)(?:\.[0-9]+)+\Z")
 _DIST_INFO = re.compile(r"nvidia_(?P<name>.+?)(?:_cu[0-9]+)?-(?P<version>[0-9.]+)\.dist-info\Z")
 
 
-def merge(wheels: Path, tree: Path) -> None:
-    """Move everything that the wheels in ``wheels`` hold into ``tree``."""
-    shared = sorted((wheels / "nvidia").glob("cu[0-9]*"))
-    roots = shared or sorted(path for path in (wheels / "nvidia").iterdir() if path.is_dir())
-    for root in roots:
+def merge(wheels: Path, tree: Path, without: list[str]) -> None:
+    """Move everything that the wheels in ``wheels`` hold into ``tree``, but for files that match ``without``."""
+    unneeded = (*UNNEEDED, *without)
+    for root in sorted(path for path in (wheels / "nvidia").iterdir() if path.is_dir()):
         for source in sorted(root.rglob("*")):
             target = tree / source.relative_to(root)
-            if source.is_dir() or any(source.match(pattern) for pattern in UNNEEDED):
+            if source.is_dir() or any(source.match(pattern) for pattern in unneeded):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(str(source), str(target))
@@ -61,17 +61,22 @@ def versions(wheels: Path, release: str) -> dict[str, dict[str, str]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run as ``cuda_tree.py WHEELS TREE RELEASE``."""
-    if len(arguments) != 3:
-        raise SystemExit("usage: cuda_tree.py WHEELS TREE RELEASE")
-    wheels, tree = Path(arguments[0]), Path(arguments[1])
-    merge(wheels, tree)
-    link(tree)
-    lacking = missing(tree)
+    """Put what was unpacked into the tree; what is in the tree already stays."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wheels", type=Path)
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("release")
+    parser.add_argument("--without", action="append", default=[])
+    options = parser.parse_args(arguments)
+    merge(options.wheels, options.tree, options.without)
+    link(options.tree)
+    lacking = missing(options.tree)
     if lacking:
-        raise SystemExit(f"the wheels of CUDA {arguments[2]} lack {', '.join(lacking)}: take another release")
-    text = json.dumps(versions(wheels, arguments[2]), indent=2)
-    (tree / "version.json").write_text(text + "\n", encoding="utf-8")
+        raise SystemExit(f"the wheels of CUDA {options.release} lack {', '.join(lacking)}: take another release")
+    file = options.tree / "version.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    text = json.dumps({**known, **versions(options.wheels, options.release)}, indent=2)
+    file.write_text(text + "\n", encoding="utf-8")
     print(text)
 
 

@@ -1,6 +1,10 @@
-"""Repair and name the one wheel that was built.
+"""Repair the one wheel that was built, and give it its requirements and its names.
 
-Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--local L] [--build-tag B]
+Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
+                 [--name NAMING]... [--first FOLDER]
+
+A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
+makes one wheel in DIST; they differ in nothing but their names. The first is put into the folder of --first, too.
 """
 
 from __future__ import annotations
@@ -14,6 +18,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Callable
+
+PARTS = {
+    "clean": r"\Z",
+    "local": r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z",
+    "build-tag": r"[0-9][A-Za-z0-9_.]*\Z",
+}
+"""Parts of a naming, and what their values look like (packaging's specifications of versions and wheel names)."""
 
 
 class Options(argparse.Namespace):
@@ -25,8 +37,9 @@ class Options(argparse.Namespace):
     plat: str
     exclude: list[str]
     strip: bool
-    local: str
-    build_tag: str
+    require: list[str]
+    name: list[str]
+    first: str
 
 
 def arguments() -> Options:
@@ -38,8 +51,9 @@ def arguments() -> Options:
     parser.add_argument("--plat", default="auto")
     parser.add_argument("--exclude", action="append", default=[])
     parser.add_argument("--strip", action="store_true")
-    parser.add_argument("--local", default="")
-    parser.add_argument("--build-tag", default="")
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--name", action="append", default=[])
+    parser.add_argument("--first", default="")
     return parser.parse_args(namespace=Options())
 
 
@@ -87,20 +101,81 @@ def only(folder: str, pattern: str) -> str:
     return found[0]
 
 
-def with_local(wheel: str, label: str, folder: str) -> str:
-    """Return a wheel whose version has a local label, in its name and in its metadata."""
+def naming(text: str) -> dict[str, str]:
+    """Return the parts of a naming: ``clean`` (with no value), ``local``, ``build-tag``.
+
+    Raises:
+        SystemExit: a part is none, or no wheel can be named so.
+    """
+    parts = dict(word.partition("=")[::2] for word in text.split())
+    for key, value in parts.items():
+        if key not in PARTS or not re.match(PARTS[key], value):
+            sys.exit("finish: no wheel can be named with " + key + "=" + value)
+    return parts
+
+
+def edited(wheel: str, folder: str, edit: Callable[[str], None]) -> str:
+    """Return a wheel packed anew after ``edit`` changed its unpacked files; names and RECORD follow."""
     unpacked = os.path.join(folder, "unpacked")
     run("wheel", "unpack", "--dest", unpacked, wheel)
     root = only(unpacked, "*")
-    relabel(root, label)
+    edit(root)
     out = os.path.join(folder, "packed")
     os.mkdir(out)
     run("wheel", "pack", "--dest-dir", out, root)
     return only(out, "*.whl")
 
 
+def metadata(root: str) -> tuple[str, str]:
+    """Return the path of an unpacked wheel's METADATA and its text, line ends as they are.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    path = os.path.join(only(root, "*.dist-info"), "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            return path, stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+
+
+def write(path: str, text: str) -> None:
+    """Write a text file, line ends as they are."""
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+
+
+def require(root: str, requirements: list[str]) -> None:
+    """Make an unpacked wheel require what it is told to, in place of what it says of the same distributions.
+
+    What an extra asks for stays.
+    """
+    path, text = metadata(root)
+    end = "\r\n" if "\r\n" in text else "\n"
+    head, blank, body = text.partition(end + end)
+    ours = {distribution(item) for item in requirements}
+    lines = [line for line in head.rstrip(end).split(end) if not (replaced := required(line)) or replaced not in ours]
+    lines += ["Requires-Dist: " + item for item in requirements]
+    write(path, end.join(lines) + end + (end + body if blank else ""))
+
+
+def required(line: str) -> str:
+    """Return the distribution that a line of METADATA requires in every case; empty for other lines."""
+    field, colon, value = line.partition(":")
+    if not colon or field.lower() != "requires-dist" or re.search(r";.*\bextra\b", value):
+        return ""
+    return distribution(value)
+
+
+def distribution(requirement: str) -> str:
+    """Return the normalised name of the distribution that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+
+
 def relabel(root: str, label: str) -> None:
-    """Give the version of an unpacked wheel a local label; `wheel pack` makes the name and RECORD follow.
+    """Give the version of an unpacked wheel a local label, or none; `wheel pack` makes the name and RECORD follow.
 
     Raises:
         SystemExit: it is not laid out like a wheel.
@@ -108,39 +183,58 @@ def relabel(root: str, label: str) -> None:
     info = only(root, "*.dist-info")
     name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
     public = version.split("+")[0]
-    path = os.path.join(info, "METADATA")
-    try:
-        with open(path, encoding="utf-8", newline="") as stream:
-            text = stream.read()
-    except (OSError, ValueError) as error:
-        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
-    line = "Version: " + public + "+" + label
+    path, text = metadata(root)
+    line = "Version: " + public + ("+" + label if label else "")
     text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
     if not count:
         sys.exit("finish: the wheel's METADATA has no Version")
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    renamed = name + "-" + public + "+" + label.replace("-", "_")
+    write(path, text)
+    renamed = name + "-" + public + ("+" + label.replace("-", "_") if label else "")
+    if renamed + ".dist-info" == os.path.basename(info):
+        return
     os.rename(info, os.path.join(root, renamed + ".dist-info"))
     data = os.path.join(root, name + "-" + version + ".data")
     if os.path.isdir(data):
         os.rename(data, os.path.join(root, renamed + ".data"))
 
 
+def named(wheel: str, parts: dict[str, str], dist: str) -> str:
+    """Put a wheel into ``dist`` under the name that a naming gives it, and return its path.
+
+    Raises:
+        SystemExit: another naming gave it the same name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        if "local" in parts or "clean" in parts:
+            wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))
+        own = os.path.join(folder, "named")
+        os.mkdir(own)
+        shutil.copyfile(wheel, os.path.join(own, os.path.basename(wheel)))
+        if "build-tag" in parts:
+            run("wheel", "tags", "--remove", "--build", parts["build-tag"], only(own, "*.whl"))
+        made = only(own, "*.whl")
+        target = os.path.join(dist, os.path.basename(made))
+        if os.path.exists(target):
+            sys.exit("finish: two namings give one name: " + os.path.basename(made))
+        shutil.copyfile(made, target)
+    return target
+
+
 def main() -> None:
-    """Repair, name, and leave exactly one wheel in the target folder."""
+    """Repair, require, name."""
     options = arguments()
     os.umask(0o022)
+    namings = [naming(text) for text in options.name or [""]]
     with tempfile.TemporaryDirectory() as folder:
         wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
-        if options.local:
-            wheel = with_local(wheel, options.local, folder)
+        if options.require:
+            wheel = edited(wheel, folder, lambda root: require(root, options.require))
         os.makedirs(options.dist, exist_ok=True)
-        target = os.path.join(options.dist, os.path.basename(wheel))
-        shutil.copyfile(wheel, target)
-        if options.build_tag:
-            run("wheel", "tags", "--remove", "--build", options.build_tag, target)
-    print("finished " + os.path.basename(only(options.dist, "*.whl")))
+        made = [named(wheel, parts, options.dist) for parts in namings]
+    if options.first:
+        os.makedirs(options.first, exist_ok=True)
+        shutil.copy(made[0], options.first)
+    print("finished " + ", ".join(map(os.path.basename, made)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Build a stub of the CUDA driver library from ``cuda.h``.
 
 Extensions that call the driver link against ``libcuda.so``, which belongs to the driver and is on no build
-machine; no wheel of NVIDIA's ships the stub that the full toolkit has. The stub must define every function
-of the header: with an empty one the linker drops ``libcuda.so.1`` from the needed libraries, and the module
-fails when it is loaded.
+machine; no wheel of NVIDIA's ships the stub that the full toolkit has, and some images have it where no build
+system looks. The stub must define every function of the header: with an empty one the linker drops
+``libcuda.so.1`` from the needed libraries, and the module fails when it is loaded.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ def build(header: Path, folder: Path, compiler: str) -> int:
         raise SystemExit(f"libcuda_stub: no function declarations in {header}")
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libcuda.so"
+    for old in (library, folder / SONAME):
+        # What an image has there may be a link to somewhere else.
+        if old.is_symlink() or old.exists():
+            old.unlink()
     options = ["-shared", "-fPIC", "-nostdlib", "-s", f"-Wl,-soname,{SONAME}", "-x", "c", "-", "-o", str(library)]
     subprocess.run([compiler, *options], input=source(names).encode(), check=True)
     (folder / SONAME).symlink_to(library.name)
@@ -61,7 +65,7 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
         raise SystemExit("usage: libcuda_stub.py TREE COMPILER")
     tree = Path(arguments[0])
-    count = build(tree / "include/cuda.h", tree / "lib/stubs", arguments[1])
+    count = build(tree / "include/cuda.h", tree / "lib64/stubs", arguments[1])
     print(f"{SONAME}: a stub with {count} functions")
 
 

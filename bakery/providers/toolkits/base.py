@@ -7,13 +7,16 @@ A toolkit's stages start from stage ``base``, which brings a C++ compiler and th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from bakery.plan import Command, File, Ref, Script, Stage, Step, Value, literal
-from bakery.providers import scripts
+from bakery.facts import cuda_releases, suites
+from bakery.plan import Command, Env, File, Ref, Run, Script, Stage, Step, Value, literal
+from bakery.providers import components, scripts
+from bakery.providers.network import NETWORK, SECRETS
 
-INDEX_NAME = "cuda-toolkit"
+INDEX_NAME = components.METAPACKAGE
 """NVIDIA's metapackage: one version for each CUDA release, which pins the versions of all components."""
 
 HOME = "/usr/local/cuda"
@@ -22,6 +25,9 @@ HOME = "/usr/local/cuda"
 STUBS = f"{HOME}/lib64/stubs"
 """The folder that holds only the driver's stub: for linking, and for tests on machines without a driver."""
 
+HOST = f"{HOME}/host"
+"""The folder with the gcc that nvcc of this release takes, under all the names that builds call it by."""
+
 PROGRAMS = "/usr/local/bin"
 """Where bakery's own programs lie in images."""
 
@@ -29,7 +35,9 @@ VERSION = Ref("CUDA_VERSION")
 """The CUDA release, as ``12.8.0``; the same Dockerfile text serves all of them."""
 
 _WHEELS = "/tmp/cuda-wheels"
-_COMMON = "cuda-programs"
+COMMON = "cuda-programs"
+"""The stage that all toolkits of wheels start from."""
+_OF_MAJOR = re.compile(r"cuda-([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,8 @@ class Toolkit:
         name: what a recipe calls it.
         description: one line for people.
         majors: the CUDA majors it provides.
+        preferred: those of them for which ``toolkit = "cuda"`` means this one; no other toolkit has the same.
+        releases: the only releases on offer; empty for whatever the package index has.
         index_name: the distribution in the package index whose versions are the CUDA releases on offer;
             empty when the package index does not matter.
         stages: makes the stages; `stage` calls it.
@@ -50,13 +60,29 @@ class Toolkit:
     majors: tuple[int, ...]
     index_name: str
     stages: Callable[[], tuple[Stage, ...]]
+    preferred: tuple[int, ...] = ()
+    releases: tuple[str, ...] = ()
 
-    def stage(self) -> tuple[Stage, ...]:
-        """Return the Dockerfile stages; the last one is named ``cuda-MAJOR``.
+    def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
+        """Return the Dockerfile stages; those that a release is chosen from are named ``cuda-MAJOR``.
 
         Stages that two toolkits share are equal, so that a file which has both writes them once.
+
+        Args:
+            wanted: the components that the recipe names.
         """
-        return self.stages()
+        made = []
+        for stage in self.stages():
+            match = _OF_MAJOR.fullmatch(stage.name)
+            if match is None:
+                made.append(stage)
+            elif int(match[1]) in self.majors:
+                made.append(replace(stage, steps=(*stage.steps, *_component_steps(wanted, int(match[1])))))
+        return tuple(made)
+
+    def only_preferred(self) -> Toolkit:
+        """Return this toolkit for the majors alone that it is preferred for."""
+        return replace(self, majors=self.preferred)
 
 
 def program(name: str, *, path: str = "", comment: str = "") -> File:
@@ -67,7 +93,7 @@ def program(name: str, *, path: str = "", comment: str = "") -> File:
 def common_stage() -> Stage:
     """Return the stage that all toolkits start from: the programs that make a tree of NVIDIA's wheels."""
     return Stage(
-        name=_COMMON,
+        name=COMMON,
         base=literal("base"),
         comment="What makes a CUDA tree of NVIDIA's wheels.",
         steps=tuple(program(name) for name in ("pip-target", "cuda_tree.py", "libcuda_stub.py")),
@@ -76,7 +102,7 @@ def common_stage() -> Stage:
 
 def cuda_stage(major: int, comment: str, steps: tuple[Step, ...]) -> Stage:
     """Return the stage that provides CUDA ``major``."""
-    return Stage(name=f"cuda-{major}", base=literal(_COMMON), steps=steps, comment=comment)
+    return Stage(name=f"cuda-{major}", base=literal(COMMON), steps=steps, comment=comment)
 
 
 def command(*words: str) -> Command:
@@ -84,17 +110,53 @@ def command(*words: str) -> Command:
     return Command(tuple(map(literal, words)))
 
 
-def release_requirement(*extras: str) -> Value:
-    """Return the requirement that selects components of the CUDA release that is asked for."""
-    return (f"{INDEX_NAME}[{','.join(extras)}]==", VERSION)
+def install_tree(*extras: str, without: Sequence[str] = ()) -> tuple[Command | Script, ...]:
+    """Return the commands that install components of the CUDA release into `HOME`.
+
+    Args:
+        extras: the metapackage's names of the components.
+        without: globs of files that are left out.
+    """
+    return _installed((components.of_release(extras),), without)
 
 
-def install_tree(*extras: str) -> tuple[Command | Script, ...]:
-    """Return the commands that install components of the CUDA release into `HOME`."""
+def _installed(requirements: Sequence[Value], without: Sequence[str]) -> tuple[Command | Script, ...]:
+    left_out = [word for pattern in without for word in ("--without", f"'{pattern}'")]
     return (
-        Command((literal("net"), literal("pip-target"), literal(_WHEELS), release_requirement(*extras))),
-        run_python("cuda_tree.py", _WHEELS, HOME, "${CUDA_VERSION}"),
+        Command((literal("net"), literal("pip-target"), literal(_WHEELS), *requirements)),
+        run_python("cuda_tree.py", _WHEELS, HOME, "${CUDA_VERSION}", *left_out),
         command("rm", "-r", _WHEELS),
+    )
+
+
+def _component_steps(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
+    """Return the step that adds the components a recipe names: in a layer of their own, above what all share."""
+    if not wanted:
+        return ()
+    missing = components.lacking(wanted, major)
+    if missing:
+        # No cell of the recipe is of this major, but a file can be built with any release.
+        return (Run((Script(f"echo 'bakery: {missing}' >&2; exit 1"),), network=False),)
+    install = (*_installed(components.requirements(wanted, major), ()), LOADER)
+    return (Run(install, NETWORK, comment=f"Components: {', '.join(wanted)}."),)
+
+
+def host_programs() -> tuple[File, ...]:
+    """Return the steps that write the programs of `host_compiler`."""
+    return tuple(program(name) for name in ("glibc_headers.py", "other-suite", "host-compiler"))
+
+
+def host_compiler() -> Run:
+    """Return the step that gives nvcc in `HOME` a host compiler that its release takes, in `HOST`.
+
+    The table of releases stands in the command: whatever CUDA_VERSION a file is built with, its own row is used.
+    """
+    table = [f"{row.version}:{row.min_gcc}:{row.max_gcc}" for row in cuda_releases()]
+    packages = [f"{row.name}={','.join(map(str, row.gccs))}" for row in suites()]
+    return Run(
+        (run_python("glibc_headers.py", HOME), command("net", "host-compiler", HOME, *table, *packages)),
+        SECRETS,
+        comment="The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.",
     )
 
 
@@ -113,6 +175,27 @@ def environment(compiler: str) -> tuple[tuple[str, Value], ...]:
         ("CUDACXX", literal(f"{HOME}/bin/{compiler}")),
         ("LIBRARY_PATH", literal(f"{HOME}/lib64:{STUBS}")),
         ("PATH", (f"{HOME}/bin:", Ref("PATH"))),
+    )
+
+
+def nvcc_environment() -> Env:
+    """Return the environment of a toolkit with nvcc, whose host compiler is the one in `HOST` everywhere.
+
+    `HOST` stands first on PATH, so that C++ code and CUDA code of a project are compiled by the same gcc whatever
+    calls it, ccache too. nvcc and CMake are told by an absolute path: ccache takes names for what they are not.
+    NVCC_CCBIN is for a recipe that has flags of its own: nvcc of CUDA 11.8 and 12.4 does not read it.
+    """
+    given = dict(environment("nvcc"))
+    path = (f"{HOST}:", *given.pop("PATH"))
+    host = literal(f"{HOST}/g++")
+    return Env(
+        (
+            *given.items(),
+            ("CUDAHOSTCXX", host),
+            ("NVCC_CCBIN", host),
+            ("NVCC_PREPEND_FLAGS", (f"-ccbin {HOST}/g++",)),
+            ("PATH", path),
+        )
     )
 
 

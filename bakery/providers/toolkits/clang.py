@@ -29,7 +29,7 @@ def _stages() -> tuple[Stage, ...]:
     compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=SECRETS)
     install = Run(
         (
-            *base.install_tree("nvcc", "cudart", "cccl", "curand"),
+            *base.install_tree("nvcc", "cudart", "cccl", "curand", without=("libcurand*",)),
             base.command("net", "pip-target", _BINARIES, "--no-deps", BINARIES),
             base.command("clang-tools", base.HOME, _BINARIES),
             base.command("rm", "-r", _BINARIES),
@@ -56,6 +56,7 @@ PROVIDER = base.Toolkit(
     name="clang",
     description="CUDA 12: clang, with ptxas, libdevice and headers of NVIDIA's wheels in the package index",
     majors=(MAJOR,),
+    preferred=(MAJOR,),
     index_name=base.INDEX_NAME,
     stages=_stages,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bakery.plan import Arg, Env, Run, Stage
+from bakery.plan import Arg, Run, Stage, Step
 from bakery.providers.network import NETWORK
 from bakery.providers.toolkits import base
 
@@ -18,7 +18,13 @@ def _stages() -> tuple[Stage, ...]:
         ),
         mounts=NETWORK,
     )
-    steps = (Arg(base.VERSION.name), install, Env(base.environment("nvcc")))
+    steps: tuple[Step, ...] = (
+        Arg(base.VERSION.name),
+        install,
+        *base.host_programs(),
+        base.host_compiler(),
+        base.nvcc_environment(),
+    )
     return (base.common_stage(), base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
 
 
@@ -26,6 +32,7 @@ PROVIDER = base.Toolkit(
     name="wheels",
     description="CUDA 13: nvcc from NVIDIA's wheels in the package index",
     majors=(MAJOR,),
+    preferred=(MAJOR,),
     index_name=base.INDEX_NAME,
     stages=_stages,
 )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from bakery.facts import manylinux_images, missing_images, number, removed_pythons
+from bakery.images import ImageName
 from bakery.names import MACHINES
 from bakery.rules.case import Case
-from bakery.rules.image import ImageName
+from bakery.rules.image import manylinux
 from bakery.rules.rule import Rule, Severity
 
 _PYPA = ("pypa", "")
@@ -39,7 +40,7 @@ def _name(case: Case) -> Iterator[str]:
 
 def _manylinux_name(image: ImageName) -> Iterator[str]:
     missing = next((item for item in missing_images() if item.name == image.family), None)
-    row = image.manylinux
+    row = manylinux(image)
     if missing:
         instead = f"{missing.instead}_{image.machine}" if image.machine else missing.instead
         yield f"{image.text}: {missing.why}: {instead}"
@@ -55,7 +56,7 @@ def _manylinux_name(image: ImageName) -> Iterator[str]:
 
 
 def _ended(case: Case) -> Iterator[str]:
-    row = case.image.manylinux if case.image else None
+    row = manylinux(case.image)
     if row and case.image and row.ended:
         yield f"{case.image.text}: {row.base}, whose images ended on {row.ended}"
 
@@ -80,7 +81,7 @@ def _platform(case: Case) -> Iterator[str]:
 
 def _centos(case: Case) -> Iterator[str]:
     image = case.image
-    row = image.manylinux if image else None
+    row = manylinux(image)
     is_manylinux = row is not None and row.base == "CentOS 7"
     is_plain = image is not None and ((image.name, image.tag[:1]) == ("centos", "7") or image.tag.endswith("centos7"))
     if image is None or not (is_manylinux or is_plain):
@@ -100,6 +101,12 @@ def _glibc(case: Case) -> Iterator[str]:
     if promised and case.glibc and number(case.glibc) > number(promised):
         base = case.image.text if case.image else "the base"
         yield f"{base} has glibc {case.glibc}, and the wheel is to promise {case.plat} (glibc {promised})"
+
+
+def _release(case: Case) -> Iterator[str]:
+    inside, asked = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
+    if case.image and inside and asked and inside.split(".")[:2] != asked.split(".")[:2]:
+        yield f"{case.image.text} has CUDA {inside}, and CUDA_VERSION is {asked}"
 
 
 RULES = (
@@ -161,5 +168,15 @@ RULES = (
         fix='take the manylinux image of that tag as base, or plat = "auto"',
         source="auditwheel 6.8.2's policies; apt-cache policy of Debian's suites",
         check=_glibc,
+    ),
+    Rule(
+        id="image-cuda-release",
+        severity=Severity.ERROR,
+        text="The base image's CUDA is the release asked for",
+        why="An image that brings CUDA has one release of it below /usr/local/cuda; another beside it is one too many, "
+        "and what the wheel is named after would not be what compiled it.",
+        fix="name the image with ${CUDA_VERSION} in it, or set CUDA_VERSION to the image's release",
+        source="layout of nvidia/cuda and manylinux_cuda images",
+        check=_release,
     ),
 )

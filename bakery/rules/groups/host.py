@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
-from bakery.facts import cuda_release, zig
+from bakery.facts import cuda_release, suites, toolsets, zig
+from bakery.facts.rows import CudaRelease
 from bakery.rules.case import Case
+from bakery.rules.image import manylinux
 from bakery.rules.rule import Rule, Severity
 
 _CHOSEN = ("CUDAHOSTCXX", "NVCC_CCBIN")
@@ -28,33 +31,59 @@ def _named(text: str) -> tuple[str, int] | None:
     return None
 
 
-def _host(case: Case) -> tuple[str, int, str] | None:
-    """Return kind, major version and origin of nvcc's host compiler; None where the plan does not tell."""
-    env = case.environment
+def _chosen(case: Case) -> tuple[str, int, str] | None:
+    """Return kind, major version and origin of the compiler that the recipe names; None where it names none."""
     for name in _CHOSEN:
-        if env.get(name):
-            named = _named(env[name])
+        if case.environment.get(name):
+            named = _named(case.environment[name])
             return (*named, name) if named else None
-    if any(env.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
-        return None
+    return None
+
+
+def _own(case: Case) -> tuple[int, str] | None:
+    """Return the base's own gcc, and what the base is; None where the plan does not tell."""
     if case.debian:
-        return "gcc", case.debian.gcc, f"Debian {case.suite}"
+        return case.debian.gcc, f"Debian {case.suite}"
     image = case.image
-    row = image.manylinux if image and not image.cuda else None
+    row = manylinux(image) if image and not image.cuda else None
     if image is None or row is None:
         return None
     # Of a tag that tells no day, or one before its family changed its compiler, the compiler is not known.
     if not image.newest and (not image.date or image.date < row.gcc_since):
         return None
-    return "gcc", row.gcc, image.text
+    return row.gcc, image.text
+
+
+def _installable(case: Case) -> tuple[int, ...]:
+    """Return the gcc majors that the toolkit's stage can install beside the base's own.
+
+    On Debian these are those of its packages and of older releases: what is newer would need a newer C library.
+    """
+    if not case.picks_host:
+        return ()
+    if case.debian:
+        older = itertools.takewhile(lambda row: row.name != case.suite, suites())
+        return tuple(number for row in (*older, case.debian) for number in row.gccs)
+    row = manylinux(case.image) if case.image else None
+    return next((item.gccs for item in toolsets() if row and item.base == row.base), ())
 
 
 def _check(case: Case, *, new: bool) -> Iterator[str]:
     release = cuda_release(case.cuda) if case.compiler == "nvcc" else None
-    host = _host(case) if release else None
-    if release is None or host is None:
+    if release is None:
         return
-    kind, version, where = host
+    if any(case.environment.get(name) for name in _CHOSEN):
+        if host := _chosen(case):
+            yield from _judge(release, *host, new=new)
+        return
+    own = _own(case)
+    if own is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
+        return
+    if not any(release.min_gcc <= number <= release.max_gcc for number in _installable(case)):
+        yield from _judge(release, "gcc", *own, new=new)
+
+
+def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bool) -> Iterator[str]:
     oldest, newest = (release.min_gcc, release.max_gcc) if kind == "gcc" else (release.min_clang, release.max_clang)
     if new and version > newest:
         yield f"{where}: nvcc of CUDA {release.version} takes {kind} up to {newest}, and this is {kind} {version}"
@@ -84,8 +113,8 @@ RULES = (
         text="nvcc's host compiler is not newer than its CUDA release takes",
         why="nvcc looks at the major version of gcc or clang and stops ('unsupported GNU version'); and where it is "
         "told not to look, it fails in the standard library's headers.",
-        fix="take a CUDA release that takes it, a base with an older compiler, or install an older one "
-        '(builder.system-packages) and name it: builder.environment CUDAHOSTCXX = "g++-13"',
+        fix="name no host compiler: bakery's toolkits install one that fits, where the base's packages "
+        "have one; otherwise take a CUDA release that takes this one, or a base with an older one",
         source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
         check=_new,
     ),
@@ -94,7 +123,7 @@ RULES = (
         severity=Severity.ERROR,
         text="nvcc's host compiler is not older than its CUDA release takes",
         why="nvcc and its headers need a C++17 compiler.",
-        fix="take a base with a newer compiler, or install one and name it: CUDAHOSTCXX",
+        fix="take a base with a newer compiler, or name none that is older than this",
         source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
         check=_old,
     ),

@@ -6,7 +6,11 @@ from pathlib import Path
 
 from bakery_example_cuda._build import CUDA_MAJOR
 
-FOLDERS = {12: "nvidia/cuda_runtime/lib", 13: "nvidia/cu13/lib"}
+LIBRARIES = {
+    11: "nvidia/cuda_runtime/lib/libcudart.so.11.0",
+    12: "nvidia/cuda_runtime/lib/libcudart.so.12",
+    13: "nvidia/cu13/lib/libcudart.so.13",
+}
 """Where NVIDIA's wheels put the library, by CUDA major."""
 
 
@@ -17,7 +21,7 @@ def preload() -> None:
     folders, as for any library.
     """
     for entry in sys.path:
-        library = Path(entry, FOLDERS[CUDA_MAJOR], f"libcudart.so.{CUDA_MAJOR}")
+        library = Path(entry, LIBRARIES[CUDA_MAJOR])
         if library.is_file():
             ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
             return

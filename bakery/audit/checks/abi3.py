@@ -1,0 +1,31 @@
+"""Do modules for the stable ABI keep to it? abi3audit is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import ABI3_SUFFIX, Wheel
+
+IDS = {
+    "abi3-violation": "a module tagged for the stable ABI uses what is not in it, or came later than its tag says",
+}
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield every object that breaks the promise of its tag."""
+    answer = wheel.answers.abi3
+    if answer.failure:
+        yield Finding("abi3-violation", Severity.SKIPPED, answer.failure)
+    tagged = any(tag.abi == "abi3" for tag in wheel.filename.tags)
+    paths = {found.file_name: found.path for found in wheel.objects}
+    for remark in answer.remarks:
+        for name in remark.files:
+            if tagged or ABI3_SUFFIX in name:
+                yield error(
+                    "abi3-violation",
+                    remark.text,
+                    file=paths.get(name, name),
+                    hint="compile with -DPy_LIMITED_API for the oldest Python, or tag the wheel for one Python",
+                )

@@ -1,0 +1,62 @@
+"""Does METADATA require what the wheel was promised to require?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from bakery.audit.finding import Finding, error
+from bakery.audit.promise import Promise
+from bakery.audit.wheel import Wheel
+
+IDS = {
+    "promised-requirement": "METADATA lacks a promised requirement, or its own refuses the promised releases",
+}
+
+
+def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    """Yield every promised requirement that METADATA does not hold."""
+    if not wheel.metadata.folder:
+        return
+    for text in promise.requires:
+        wanted = Requirement(text)
+        found = named(wheel.metadata.requires_dist, wanted.name)
+        file = f"{wheel.metadata.folder}/METADATA"
+        if not found:
+            yield error(
+                "promised-requirement",
+                f"does not require {text}",
+                file=file,
+                hint="name it in the project's dependencies, or let the recipe add it",
+            )
+        elif not any(_admits(item, wanted) for item in found):
+            listed = ", ".join(map(str, found))
+            yield error("promised-requirement", f"requires {listed}, which refuses {text}", file=file)
+
+
+def named(requires: Iterable[str], name: str) -> list[Requirement]:
+    """Return the requirements for a project; what cannot be parsed is passed over, as are extras' own."""
+    found: list[Requirement] = []
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        is_extra = requirement.marker is not None and "extra" in str(requirement.marker)
+        if canonicalize_name(requirement.name) == canonicalize_name(name) and not is_extra:
+            found.append(requirement)
+    return found
+
+
+def _admits(requirement: Requirement, wanted: Requirement) -> bool:
+    """Whether ``requirement`` takes a release that ``wanted`` names: any that stands in one of its bounds."""
+    releases = [
+        version
+        for bound in wanted.specifier
+        for version in (bound.version.removesuffix(".*"), bound.version.removesuffix(".*") + ".99")
+        if wanted.specifier.contains(version, prereleases=True)
+    ]
+    takes = requirement.specifier.contains
+    return not releases or bool(requirement.url) or any(takes(version, prereleases=True) for version in releases)

@@ -1,0 +1,185 @@
+"""What other tools say of a wheel: abi3audit, check-wheel-contents and twine, each asked in a process of its own.
+
+None of them is a library with a stable interface. abi3audit writes JSON; the others write lines that have been the
+same for years, and whatever cannot be read is a failure of the tool, never a verdict on the wheel. None of them
+needs a network for a file that lies here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+_TIMEOUT = 300.0
+_VERSIONED = ("auditwheel", "abi3audit", "abi3info", "check-wheel-contents", "twine", "readme-renderer", "docutils")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CONTENTS_LINE = re.compile(r"(W\d{3}): (.*?):?")
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing that a tool found.
+
+    Attributes:
+        code: the tool's own name for it: ``W005``, ``not-abi3``.
+        text: one sentence.
+        files: what it is about: paths inside the wheel.
+    """
+
+    code: str
+    text: str
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool said.
+
+    Attributes:
+        remarks: what it found.
+        failure: why it has no verdict; empty if it has one, or was not asked.
+    """
+
+    remarks: tuple[Remark, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What each of the tools said; one that was not asked said nothing."""
+
+    abi3: Answer = Answer()
+    contents: Answer = Answer()
+    readme: Answer = Answer()
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """Return the tools that an audit's outcome depends on, with their versions; empty for one that is missing."""
+
+    def of(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return ""
+
+    return tuple((name, of(name)) for name in _VERSIONED)
+
+
+def ask_tools(wheel: Path, *, stable_abi: str = "", renders: bool = False) -> Answers:
+    """Ask the tools about the wheel at ``wheel``, all at once.
+
+    Args:
+        stable_abi: the oldest Python, as ``3.9``, that its modules for the stable ABI load in; empty if it has none.
+        renders: whether its description is of a kind whose rendering can fail.
+    """
+    with ThreadPoolExecutor() as pool:
+        contents = pool.submit(ask_contents, wheel)
+        abi3 = pool.submit(ask_abi3, wheel, stable_abi) if stable_abi else None
+        readme = pool.submit(ask_readme, wheel) if renders else None
+        return Answers(abi3.result() if abi3 else Answer(), contents.result(), readme.result() if readme else Answer())
+
+
+def ask_abi3(wheel: Path, oldest: str) -> Answer:
+    """Ask abi3audit whether the modules use more of Python than the stable ABI of ``oldest``."""
+    return _ask("abi3audit", ["--report", "--assume-minimum-abi3", oldest], wheel, read_abi3)
+
+
+def ask_contents(wheel: Path) -> Answer:
+    """Ask check-wheel-contents about the files; no configuration of the current folder counts."""
+    return _ask("check_wheel_contents", ["--no-config"], wheel, lambda output: read_contents(output, wheel))
+
+
+def ask_readme(wheel: Path) -> Answer:
+    """Ask twine whether PyPI could render the description."""
+    return _ask("twine", ["check"], wheel, read_readme)
+
+
+def read_abi3(output: str) -> Answer:
+    """Read abi3audit's report.
+
+    Raises:
+        ValueError: it is none.
+    """
+    remarks: list[Remark] = []
+    for spec in json.loads(output)["specs"].values():
+        for item in spec["wheel"]:
+            name, result = item["name"], item["result"]
+            if found := sorted(set(result["non_abi3_symbols"])):
+                remarks.append(Remark("not-abi3", f"uses {_listed(found)}, not part of the stable ABI", (name,)))
+            if later := sorted(f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()):
+                baseline = result["baseline"]
+                remarks.append(
+                    Remark("newer-abi3", f"uses {_listed(later)}, newer than the stable ABI of {baseline}", (name,))
+                )
+    return Answer(tuple(remarks))
+
+
+def read_contents(output: str, wheel: Path) -> Answer:
+    """Read check-wheel-contents' lines: ``WHEEL: CODE: text:`` and the files below, each behind two blanks.
+
+    Raises:
+        ValueError: these are others.
+    """
+    remarks: list[Remark] = []
+    for line in output.splitlines():
+        said = line.removeprefix(f"{wheel.absolute()}: ")
+        if said != line and (match := _CONTENTS_LINE.fullmatch(said)):
+            remarks.append(Remark(match[1], match[2]))
+        elif line.startswith("  ") and remarks:
+            last = remarks[-1]
+            remarks[-1] = Remark(last.code, last.text, (*last.files, line[2:]))
+        elif said != "OK":
+            raise ValueError(line)
+    if not output.strip():
+        raise ValueError("it wrote nothing")
+    return Answer(tuple(remarks))
+
+
+def read_readme(output: str) -> Answer:
+    """Read twine's lines.
+
+    Raises:
+        ValueError: these are others.
+    """
+    said = " ".join(_COLOUR.sub("", output).split())
+    if "PASSED" in said:
+        return Answer()
+    if "would not be rendered" in said:
+        _, _, reason = said.partition("would not be rendered on PyPI.")
+        return Answer((Remark("render", reason.strip() or "no reason given"),))
+    _, found, reason = said.partition("InvalidDistribution: ")
+    if not found:
+        raise ValueError(said)
+    return Answer((Remark("invalid", reason.partition(": ")[2] or reason),))
+
+
+def _ask(module: str, arguments: list[str], wheel: Path, read: Callable[[str], Answer]) -> Answer:
+    """Run ``python -m MODULE ARGUMENTS WHEEL`` and read what it writes."""
+    if find_spec(module) is None:
+        return Answer(failure=f"{module.replace('_', '-')} is not installed")
+    # -P: nothing in the working folder is imported.
+    command = [sys.executable, "-P", "-m", module, *arguments, str(wheel.absolute())]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT, check=False
+        )
+        # twine says everything in both, the others write only verdicts to stdout; an empty one says why in stderr.
+        return read(done.stdout + done.stderr if module == "twine" else done.stdout or done.stderr)
+    except subprocess.TimeoutExpired:
+        return Answer(failure=f"{module.replace('_', '-')} took more than {_TIMEOUT:.0f} seconds")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
+        return Answer(failure=f"{module.replace('_', '-')} failed: {reason}")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,102 @@
+"""What each wheel of a cell promises: the plan's words, in those that the audit needs nothing else to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
+
+from bakery.audit.promise import Promise
+from bakery.audit.symbols import CxxAbi
+from bakery.errors import AuditError
+from bakery.facts import torch_release
+from bakery.names import MACHINES, with_derived
+from bakery.plan import Cell, Naming, Plan, substitute
+from bakery.rules.device import DevicePromise
+
+
+def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[Promise, ...]:
+    """Return what each of ``wheels`` promises, in their order: files with wheel names, all that a cell exported.
+
+    Raises:
+        AuditError: there is not one wheel for each naming of the recipe.
+    """
+    values = with_derived(plan.args_of(cell))
+    left = list(wheels)
+    found: dict[Path, Promise] = {}
+    # A naming that says more is looked for first: the project's own name fits every wheel.
+    for naming in sorted(plan.audit.namings, key=_vagueness):
+        local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
+        wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
+        if wheel is None:
+            raise AuditError(
+                f"{cell.id}: no wheel is named as the recipe says: {_said(naming, local, tag)}",
+                details=[path.name for path in left],
+            )
+        left.remove(wheel)
+        found[wheel] = _promise(plan, cell, device, values, naming, _version(plan, local))
+    if left:
+        raise AuditError(f"{cell.id}: more wheels than names", details=[path.name for path in left])
+    return tuple(found[path] for path in wheels)
+
+
+def _vagueness(naming: Naming) -> int:
+    return -(4 * bool(naming.build_tag) + 2 * bool(naming.local) + naming.clean)
+
+
+def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:
+    _, version, build, _ = parse_wheel_filename(path.name)
+    if (naming.clean and version.local) or (local and version.local != Version(f"0+{local}").local):
+        return False
+    return not tag or "".join(map(str, build)) == tag
+
+
+def _said(naming: Naming, local: str, tag: str) -> str:
+    parts = (
+        "no local version" if naming.clean else "",
+        f"local version +{local}" if local else "",
+        f"build tag {tag}" if tag else "",
+    )
+    return ", ".join(filter(None, parts)) or "as the project names it"
+
+
+def _version(plan: Plan, local: str) -> str | None:
+    if not plan.audit.version:
+        return None
+    return f"{Version(plan.audit.version).public}+{local}" if local else plan.audit.version
+
+
+def _cxx_abi(torch: str) -> CxxAbi:
+    """Return libstdc++'s ABI of a release of torch; empty for none, and for one that is not known."""
+    row = torch_release(torch.partition("+")[0]) if torch else None
+    abi: CxxAbi = "" if row is None else "cxx11" if row.abi else "old"
+    return abi
+
+
+def _promise(
+    plan: Plan,
+    cell: Cell,
+    device: DevicePromise | None,
+    values: dict[str, str],
+    naming: Naming,
+    version: str | None,
+) -> Promise:
+    audit = plan.audit
+    return Promise(
+        name=audit.name or None,
+        version=version,
+        python=cell.axes["python"],
+        pythons=tuple(item.axes["python"] for item in plan.cells if item.built_by == cell.id) if cell.abi3 else (),
+        abi3=True if cell.abi3 else None,
+        platform=cell.platform,
+        plat=f"{audit.plat}_{MACHINES[cell.platform]}" if audit.plat != "auto" and audit.repaired else None,
+        excludes=audit.excludes,
+        device_archs=device.archs if device else (),
+        cuda=device.cuda if device else "",
+        requires=tuple(substitute(item, values) for item in audit.requires),
+        cxx_abi=_cxx_abi(values.get("TORCH_VERSION", "")),
+        stripped=audit.stripped,
+        public_index=naming.index == "public",
+    )

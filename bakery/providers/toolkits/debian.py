@@ -1,0 +1,56 @@
+"""Toolkit ``debian``: nvcc of CUDA 11.8 and 12.4 from Debian's non-free component, the rest from NVIDIA's wheels.
+
+NVIDIA's wheels of CUDA 11 and 12 hold everything but the compiler itself. Debian packages that: one release of CUDA in
+each of its own. The package is unpacked, not installed, so any Debian base will do; what it would depend on (900 MB of
+libraries) is in the wheels, too.
+"""
+
+from __future__ import annotations
+
+from bakery.plan import Arg, Command, Run, Stage, Step, literal
+from bakery.providers.network import NETWORK, SECRETS
+from bakery.providers.toolkits import base
+
+RELEASES = {"11.8.0": "bookworm", "12.4.1": "trixie"}
+"""CUDA release → the Debian release whose nvidia-cuda-toolkit it is (apt-cache policy, read 2026-11-21)."""
+
+MAJORS = (11, 12)
+
+_TREE = "cuda-debian"
+
+
+def _stages() -> tuple[Stage, ...]:
+    rows = [f"{release}:{suite}" for release, suite in RELEASES.items()]
+    wheels = Run(base.install_tree("nvcc", "cudart", "cccl", "curand", without=("libcurand*",)), mounts=NETWORK)
+    compiler = Run(
+        (
+            Command((*map(literal, ("net", "debian-nvcc", base.HOME)), (base.VERSION,), *map(literal, rows))),
+            base.run_python("libcuda_stub.py", base.HOME, "cc"),
+            base.LOADER,
+        ),
+        mounts=SECRETS,
+    )
+    steps: tuple[Step, ...] = (
+        Arg(base.VERSION.name),
+        wheels,
+        *base.host_programs(),
+        base.program("debian-nvcc"),
+        compiler,
+        base.host_compiler(),
+    )
+    tree = Stage(_TREE, literal(base.COMMON), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
+    own = (
+        Stage(f"cuda-{major}", literal(_TREE), (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
+    )
+    return (base.common_stage(), tree, *own)
+
+
+PROVIDER = base.Toolkit(
+    name="debian",
+    description="CUDA 11.8.0 and 12.4.1: nvcc from Debian's packages, the rest from NVIDIA's wheels in the package index",
+    majors=MAJORS,
+    preferred=(11,),
+    releases=tuple(RELEASES),
+    index_name=base.INDEX_NAME,
+    stages=_stages,
+)

@@ -1,0 +1,52 @@
+"""How finished wheels are named, and what they require of their users."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.utils import canonicalize_name
+
+from bakery import models
+from bakery.plan import Naming, Value
+from bakery.providers.registry import frameworks
+from bakery.resolve.settings import Settings
+from bakery.resolve.values import parse
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def namings(settings: Settings) -> tuple[Naming, ...]:
+    """Return how the wheels of one build are named; the first is the one that is tested."""
+    first = Naming(
+        settings.flag("wheel.naming.clean"),
+        _value(settings.text("wheel.naming.local")),
+        _value(settings.text("wheel.naming.build-tag")),
+        settings.text("wheel.naming.index"),
+    )
+    also = settings.values.get("wheel.also-named")
+    more = [item for item in also if isinstance(item, models.Naming)] if isinstance(also, tuple) else []
+    return (
+        first,
+        *(
+            Naming(bool(item.clean), _value(item.local or ""), _value(item.build_tag or ""), item.index or "")
+            for item in more
+        ),
+    )
+
+
+def requires(settings: Settings) -> tuple[Value, ...]:
+    """Return what the wheel's metadata requires: the recipe's own, and the framework's where it does not say."""
+    own = settings.texts("wheel.requires")
+    said = {_distribution(item) for item in own}
+    name = settings.text("builder.framework")
+    framework = (frameworks()[name].runtime,) if name and _distribution(name) not in said else ()
+    return tuple(parse(item) for item in (*framework, *own))
+
+
+def _distribution(requirement: str) -> str:
+    match = _NAME.match(requirement)
+    return canonicalize_name(match[0]) if match else ""
+
+
+def _value(text: str) -> Value:
+    return parse(text) if text else ()

@@ -1,0 +1,79 @@
+"""The native step: what does not depend on Python, compiled once and taken in by the wheels of all Pythons."""
+
+from __future__ import annotations
+
+from bakery.plan import Arg, Command, Env, Mount, Ref, Run, Script, Stage, Step, literal
+from bakery.providers.network import NETWORK
+from bakery.resolve.parts import (
+    CCACHE,
+    PIP,
+    VENV,
+    Parts,
+    compilers,
+    declaring,
+    install_packages,
+    literals,
+    source_mount,
+)
+from bakery.resolve.values import declarations, parse
+
+OUTPUT = "/native"
+"""Where the command leaves what it made."""
+
+_NOTHING = "bakery: the native command put nothing into /native"
+
+
+def native_stages(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stages of the native step; none for a recipe without one."""
+    return (_tools(parts), _native(parts)) if parts.native_python else ()
+
+
+def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
+    """Return the mount and the commands by which a wheel's build takes in what the native step made."""
+    if not parts.native_python:
+        return (), ()
+    into = f"/src/{parts.settings.text('native.into')}"
+    mount = Mount("bind", OUTPUT, source=OUTPUT, from_="native")
+    return (mount,), (Command(literals("mkdir", "-p", into)), Command(literals("cp", "-a", f"{OUTPUT}/.", into)))
+
+
+def _tools(parts: Parts) -> Stage:
+    packages = parts.settings.texts("native.system-packages")
+    wanted = tuple(parse(item) for item in parts.settings.texts("native.requirements"))
+    steps: list[Step] = [install_packages(*packages)] if packages else []
+    if wanted:
+        install = Command((*literals("net", f"{VENV}/bin/python", "-m", *PIP), *wanted))
+        steps += [
+            Run((Script(f'"$(find-python)" -m venv {VENV}'), install), NETWORK),
+            Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
+        ]
+    return declaring("native-tools", literal("toolkit"), tuple(steps), "Tools of the native step, of any Python.")
+
+
+def _native(parts: Parts) -> Stage:
+    settings = parts.settings
+    ccache = settings.flag("builder.compiler-cache")
+    text = settings.text("native.command")
+    environment = tuple((key, parse(value)) for key, value in settings.mapping("native.environment").items())
+    command = Command((*compilers(settings), *literals("sh", "-ec", text)), environment)
+    check = Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi")
+    run = Run(
+        (
+            Command(literals("umask", "022")),
+            Command(literals("mkdir", "-p", OUTPUT)),
+            Command(literals("cd", "/src")),
+            command,
+            check,
+        ),
+        (source_mount(parts, writable=True), *((CCACHE,) if ccache else ())),
+        network=False,
+    )
+    # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
+    declared = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
+    arguments = (Arg("SOURCE_DATE_EPOCH"), *declared, *((Arg("TARGETARCH"),) if ccache else ()))
+    return Stage(
+        "native",
+        literal("native-tools"),
+        (*arguments, run),
+        "Compiled once for all Pythons, without network; what it writes in /src is dropped.",
+    )

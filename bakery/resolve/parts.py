@@ -1,0 +1,124 @@
+"""What stages are made from, and the steps that several of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bakery.errors import PlanError
+from bakery.names import size_mb
+from bakery.plan import Command, File, Mount, Ref, Run, Script, Stage, Step, Value, literal
+from bakery.providers import scripts
+from bakery.providers.bases.base import Base, Request
+from bakery.providers.network import SECRETS
+from bakery.providers.toolkits.base import Toolkit
+from bakery.resolve.settings import Settings
+from bakery.resolve.values import declarations
+
+TOOLS = "/opt/bakery"
+VENV = "/opt/venv"
+SCRIPTS = "/usr/local/bin"
+PIP = ("pip", "install")
+
+WHEEL_PYTHON = "WHEEL_PYTHON"
+"""The build argument with the Python that builds a cell's wheel, where one wheel serves several Pythons."""
+
+CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
+"""Compiled objects of all builds; needs the build argument TARGETARCH."""
+
+_SPECIAL = frozenset("*?[]\\$\"',")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What stages are made from.
+
+    Attributes:
+        toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
+        folder: the recipe's folder in the build context.
+        shared: one cell's wheel serves other cells.
+        native_python: the Python whose base the native step runs on; empty for a recipe without one.
+    """
+
+    recipe: str
+    settings: Settings
+    base: Base
+    request: Request
+    toolkits: tuple[Toolkit, ...]
+    folder: str
+    shared: bool = False
+    native_python: str = ""
+
+    @property
+    def python(self) -> str:
+        """The variable that holds the Python which builds the wheel."""
+        return WHEEL_PYTHON if self.shared else "PYTHON_VERSION"
+
+
+def literals(*words: str) -> tuple[Value, ...]:
+    """Return words without references."""
+    return tuple(literal(word) for word in words)
+
+
+def install_packages(*packages: str) -> Run:
+    """Return the step that installs packages of the base's own manager."""
+    return Run((Command(literals("net", "install-packages", *packages)),), SECRETS)
+
+
+def script(name: str, path: str, comment: str, mode: str = "0755") -> File:
+    """Return the step that writes bakery's own program ``name`` to ``path``."""
+    return File(path, scripts.text(name), mode, comment)
+
+
+def source_mount(parts: Parts, *, writable: bool) -> Mount:
+    """Return the mount of the project's source at /src; what a step writes there is dropped."""
+    if parts.settings.text("source.path"):
+        return Mount("bind", "/src", source=folder(parts), writable=writable)
+    return Mount("bind", "/src", source="/src", from_="source", writable=writable)
+
+
+def folder(parts: Parts) -> str:
+    """Return the source's folder in the build context.
+
+    Raises:
+        PlanError: mounts and ``COPY`` would read its name as a pattern, a list or a variable.
+    """
+    pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
+    path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
+    # BuildKit reads a mount's options byte by byte.
+    special = sorted({char for char in path if char in _SPECIAL or not char.isascii()})
+    if special:
+        raise PlanError(
+            f"source folder {path!r}: Dockerfiles cannot name {' '.join(special)}", hint="rename the folder"
+        )
+    return path
+
+
+def compilers(settings: Settings) -> tuple[Value, ...]:
+    """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
+    cached = literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
+    if not limits_jobs(settings):
+        return cached
+    memory, jobs = settings.text("builder.job-memory"), settings.text("builder.jobs")
+    return (*cached, *literals("with-jobs", f"{size_mb(memory) if memory else 0}MB", jobs or "auto"))
+
+
+def limits_jobs(settings: Settings) -> bool:
+    """Whether the recipe says how many compilers may run at a time."""
+    return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
+
+
+def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
+    """Return the step that adds what a base lacks; none where it lacks nothing."""
+    return (Run(commands, SECRETS),) if commands else ()
+
+
+def venv(parts: Parts) -> Run:
+    """Return the step that makes the virtual environment of the Python asked for."""
+    found = parts.base.for_python((Ref("PYTHON_VERSION"),))
+    made = Script(f'"$(find-python "${{PYTHON_VERSION}}")" -m venv {VENV}')
+    return Run((*found, made), SECRETS if found else ())
+
+
+def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
+    """Return a stage that declares every build argument its steps refer to."""
+    return Stage(name, base, (*declarations(steps), *steps), comment)

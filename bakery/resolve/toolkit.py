@@ -1,0 +1,52 @@
+"""What a recipe asks of its toolkit, checked before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bakery.errors import PlanError
+from bakery.providers import components
+from bakery.providers.registry import frameworks
+from bakery.providers.toolkits.base import Toolkit
+from bakery.resolve.settings import Settings
+
+
+def wanted_components(settings: Settings) -> tuple[str, ...]:
+    """Return the components that a toolkit is to add: the recipe's, and those whose headers the framework's include."""
+    own = settings.texts("builder.components")
+    named = {components.name(item) for item in own}
+    framework = settings.text("builder.framework")
+    more = frameworks()[framework].components if framework else ()
+    return (*own, *(item for item in more if item not in named))
+
+
+def check_release(toolkit: Toolkit, cuda: str) -> None:
+    """Check that a toolkit with a fixed choice of releases has the one asked for.
+
+    Raises:
+        PlanError: it has not.
+    """
+    if toolkit.releases and cuda not in toolkit.releases:
+        major = cuda.partition(".")[0]
+        near = [release for release in toolkit.releases if release.partition(".")[0] == major]
+        raise PlanError(
+            f"toolkit {toolkit.name!r} has no CUDA {cuda}, only {' and '.join(toolkit.releases)}",
+            hint=f'set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang" has other releases of '
+            'CUDA 12, and an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
+        )
+
+
+def check_components(wanted: Sequence[str], toolkit: str, major: int) -> None:
+    """Check that the components of a recipe exist for a CUDA major; 0 for a toolkit that installs none.
+
+    Raises:
+        PlanError: one does not, or the toolkit has none to choose from.
+    """
+    if wanted and not major:
+        raise PlanError(
+            f"toolkit {toolkit!r} adds no components: what is there is what its image or its packages bring",
+            hint='remove builder.components, or take toolkit "cuda", which adds them from NVIDIA\'s wheels',
+        )
+    said = components.lacking(wanted, major)
+    if said:
+        raise PlanError(said, hint="leave it out of builder.components, or take another CUDA release")

@@ -1,0 +1,197 @@
+"""Toolkits ``image`` and ``repository``: CUDA that an image brings, or NVIDIA's own packages in it.
+
+The images are stand-ins under the names of real ones, in a registry of the tests' own; what compiles in them is CUDA.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from command import ROOT, Done, bakery, shell
+from projects import pure
+from registry import Pushed
+from standins import CUDA, cuda_tree, make
+
+pytestmark = pytest.mark.engine
+
+Maker = Callable[..., Pushed]
+
+
+@pytest.fixture(scope="session")
+def standin(
+    registry: str,
+    manylinux_image: str,
+    engine_environment: Mapping[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Maker]:
+    """Give what makes a stand-in and leaves it in the registry."""
+    tree = cuda_tree(engine_environment, tmp_path_factory.mktemp("tree"))
+    images = {"tree": f"docker-image://{tree}", "manylinux": f"docker-image://{manylinux_image}"}
+    yield lambda target, **more: make(engine_environment, registry, target, {**images, **more})
+    shell(engine_environment, "docker", "rmi", "--force", tree)
+
+
+def cuda_example(folder: Path, builder: str, *, head: str = "") -> Path:
+    """Copy examples/cuda with another builder; return its folder."""
+    left_out = shutil.ignore_patterns(".bakery", "build", "bakery.toml")
+    shutil.copytree(ROOT / "examples" / "cuda", folder, ignore=left_out)
+    recipe = f"""\
+name = "cuda"
+{head}
+[variables]
+CUDA_VERSION = "{CUDA}"
+[builder]
+{builder}
+requirements = ["cmake>=3.26", "ninja"]
+environment = {{ CUDAARCHS = "80;90" }}
+[wheel.repair]
+exclude = ["libcudart.so.*", "libcuda.so.*"]
+strip = true
+[test]
+requirements = ["cuda-toolkit[cudart]==${{CUDA_VERSION}}", "pytest"]
+imports = ["bakery_example_cuda"]
+files = ["tests"]
+command = "python -m pytest tests"
+"""
+    (folder / "bakery.toml").write_text(recipe)
+    return folder
+
+
+def audited(done: Done) -> str:
+    """Return what `bakery audit` says of the one wheel."""
+    (wheel,) = done.wheels
+    return bakery(done.folder, "audit", str(wheel)).out
+
+
+@pytest.mark.proof
+def test_wheel_of_an_nvidia_image(tmp_path: Path, standin: Maker) -> None:
+    pushed = standin("nvidia")
+    base = f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\ntoolkit = "image"'
+    done = bakery(cuda_example(tmp_path / "project", base), "full")
+    assert "sm_80" in audited(done)
+    log = done.log("wheel-cp311")
+    assert "CUDA 13.0 in /usr/local/cuda-13.0" in log
+    # NVIDIA's is empty in the stand-in: that of bakery has been put in its place.
+    assert "libcuda.so.1: a stub with" in log
+
+
+@pytest.mark.proof
+def test_wheel_of_a_manylinux_image_with_cuda(tmp_path: Path, standin: Maker) -> None:
+    pushed = standin("manylinux-cuda")
+    base = f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\ntoolkit = "image"'
+    done = bakery(cuda_example(tmp_path / "project", base), "full")
+    assert "sm_80" in audited(done)
+    assert "Setting up" not in done.log("wheel-cp311")
+
+
+@pytest.mark.proof
+def test_wheel_with_nvidias_packages(tmp_path: Path, standin: Maker) -> None:
+    pushed = standin("redhat")
+    builder = (
+        f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\n'
+        'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'
+    )
+    done = bakery(cuda_example(tmp_path / "project", builder), "full")
+    assert "sm_80" in audited(done)
+    assert "installed cuda-nvcc-13-0 cuda-cudart-devel-13-0 cuda-cccl-13-0" in done.log("wheel-cp311")
+
+
+def on_image(folder: Path, pushed: Pushed, release: str, more: str = 'toolkit = "image"') -> Path:
+    """Write a project without machine code on a stand-in: what its toolkit's stage does is what is looked at."""
+    name = pushed.name.replace(CUDA, "${CUDA_VERSION}")
+    digest = f', digest = "{pushed.digest}"' if name == pushed.name else ""
+    return pure(
+        folder,
+        f'name = "demo"\nvariables.CUDA_VERSION = "{release}"\n'
+        f'[builder]\nbase = {{ image = "{name}"{digest} }}\n{more}\n[test]\nimports = ["demo"]\n',
+    )
+
+
+def test_image_is_named_by_the_release(tmp_path: Path, standin: Maker) -> None:
+    pushed = standin("nvidia")
+    done = bakery(on_image(tmp_path / "project", pushed, CUDA), "wheel")
+    text = (done.runs[-1] / "Dockerfile").read_text()
+    assert f"FROM {pushed.name.replace(CUDA, '${CUDA_VERSION}')} AS root" in text
+    assert "CUDA 13.0 in /usr/local/cuda-13.0" in done.log("wheel-cp311")
+
+
+def test_image_with_another_cuda_is_told(tmp_path: Path, standin: Maker) -> None:
+    done = bakery(on_image(tmp_path / "project", standin("manylinux-cuda"), "13.1.0"), "wheel", code=7)
+    assert "/usr/local/cuda is CUDA 13.0, and CUDA_VERSION says 13.1.0" in done.err
+
+
+def test_image_without_cuda_is_told(tmp_path: Path, pushed: Pushed) -> None:
+    done = bakery(on_image(tmp_path / "project", pushed, "13.0.3"), "wheel", code=7)
+    assert "there is no nvcc in /usr/local/cuda/bin" in done.err
+
+
+@pytest.fixture(scope="session")
+def apt_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a signed repository of tiny packages, named as NVIDIA's for Debian."""
+    programs = [name for name in ("gpg", "dpkg-deb", "dpkg-scanpackages") if shutil.which(name) is None]
+    if programs:
+        pytest.skip(f"this machine has no {', '.join(programs)}")
+    root, made = tmp_path_factory.mktemp("apt"), tmp_path_factory.mktemp("packages")
+    cuda = Path("usr/local/cuda-13.0")
+    nvcc = '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n'
+    header = "CUresult CUDAAPI cuInit(unsigned int Flags);\n"
+    for name, path, text in (
+        ("cuda-nvcc-13-0", cuda / "bin/nvcc", nvcc),
+        ("cuda-cudart-dev-13-0", cuda / "targets/x86_64-linux/include/cuda.h", header),
+        ("cuda-cccl-13-0", cuda / "targets/x86_64-linux/lib/keep", ""),
+    ):
+        package = made / name
+        (package / path).parent.mkdir(parents=True)
+        (package / path).write_text(text)
+        (package / path).chmod(0o755)
+        (package / "DEBIAN").mkdir()
+        (package / "DEBIAN" / "control").write_text(
+            f"Package: {name}\nVersion: 13.0.1-1\nArchitecture: amd64\nMaintainer: nobody <n@example.invalid>\n"
+            f"Description: a stand-in\n"
+        )
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-b", package, root], check=True)
+    index = subprocess.run(["dpkg-scanpackages", "."], cwd=root, check=True, capture_output=True).stdout
+    (root / "Packages").write_bytes(index)
+    _sign(root, made)
+    return root
+
+
+def _sign(root: Path, scratch: Path) -> None:
+    """Write the repository's Release, signed, and the key beside it under NVIDIA's name for it."""
+    home = scratch / "gnupg"
+    home.mkdir(mode=0o700)
+    gpg = ("gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "")
+    subprocess.run([*gpg, "--quick-gen-key", "nobody <n@example.invalid>", "rsa2048", "sign", "never"], check=True)
+    digest = subprocess.run(["sha256sum", "Packages"], cwd=root, check=True, capture_output=True, text=True).stdout
+    size = (root / "Packages").stat().st_size
+    (scratch / "Release").write_text(f"Origin: stand-in\nSHA256:\n {digest.split()[0]} {size} Packages\n")
+    subprocess.run([*gpg, "--clearsign", "-o", str(root / "InRelease"), str(scratch / "Release")], check=True)
+    exported = subprocess.run([*gpg, "--armor", "--export"], check=True, capture_output=True).stdout
+    (root / "3bf863cc.pub").write_bytes(exported)
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=False)
+
+
+def test_packages_of_a_debian_repository(tmp_path: Path, standin: Maker, apt_repository: Path) -> None:
+    pushed = standin("debian-repository", repository=str(apt_repository))
+    repository = 'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'
+    done = bakery(on_image(tmp_path / "project", pushed, "13.0.3", repository), "wheel")
+    log = done.log("wheel-cp311")
+    assert "installed cuda-nvcc-13-0 cuda-cudart-dev-13-0 cuda-cccl-13-0" in log
+    assert "CUDA 13.0 in /usr/local/cuda-13.0" in log
+
+
+def test_release_that_a_repository_lacks_is_told(tmp_path: Path, standin: Maker, apt_repository: Path) -> None:
+    pushed = standin("debian-repository", repository=str(apt_repository))
+    repository = 'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'
+    done = bakery(on_image(tmp_path / "project", pushed, "12.8.1", repository), "wheel", code=7)
+    assert "file:///srv/cuda does not give cuda-nvcc-12-8" in done.err
+
+
+def test_repository_without_a_key_is_told(tmp_path: Path, pushed: Pushed) -> None:
+    repository = 'toolkit = "repository"\ncuda-repository = "file:///nowhere/rhel8/x86_64"'
+    done = bakery(on_image(tmp_path / "project", pushed, "13.0.3", repository), "wheel", code=7)
+    assert "no key of NVIDIA's can be had from file:///nowhere/rhel8/x86_64" in done.err

@@ -1,0 +1,171 @@
+"""Stable ABI: one cell builds the wheel, all the Pythons that it serves test it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from bakery.emit.bakefile import bake_groups, bakefile
+from bakery.emit.dockerfile import dockerfile
+from bakery.emit.files import generate
+from bakery.errors import UsageError
+from bakery.load import from_python
+from bakery.models import Recipe
+from bakery.plan import Arg, Plan, Ref
+from bakery.promises import promises
+from bakery.report.plan import to_json
+from bakery.resolve.lower import resolve
+
+PYTHONS = ["3.9", "3.11", "3.13", "3.14"]
+
+
+def plan_of(*sets: str, **recipe: object) -> Plan:
+    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), sets)
+
+
+def shared(*sets: str, floor: str = "3.11", **recipe: object) -> Plan:
+    return plan_of(*sets, **{"matrix": {"python": PYTHONS}, "wheel": {"abi3": floor}, **recipe})
+
+
+def names(plan: Plan, *groups: str, only: tuple[str, ...] = ()) -> list[str]:
+    return [target.name for target in plan.select(groups, only)]
+
+
+def built_by(plan: Plan) -> dict[str, str]:
+    return {cell.id: cell.built_by for cell in plan.cells}
+
+
+def test_the_lowest_python_builds_for_all_from_the_floor_on() -> None:
+    plan = shared()
+    assert built_by(plan) == {"cp39": "cp39", "cp311": "cp311", "cp313": "cp311", "cp314": "cp311"}
+    assert [cell.args["WHEEL_PYTHON"] for cell in plan.cells] == ["3.9", "3.11", "3.11", "3.11"]
+    assert [cell.abi3 for cell in plan.cells] == [False, True, True, True]
+
+
+def test_targets() -> None:
+    plan = shared()
+    assert names(plan, "wheel") == ["wheel-cp39", "wheel-cp311"]
+    assert names(plan, "test") == ["test-cp39", "test-cp311", "test-cp313", "test-cp314"]
+    assert names(plan, "dev") == ["dev-cp39", "dev-cp311", "dev-cp313", "dev-cp314"]
+    assert bake_groups(plan, ["wheel"])["wheel"] == ["wheel-cp39", "wheel-cp311"]
+
+
+def test_a_served_cell_stands_for_the_wheel_that_serves_it() -> None:
+    plan = shared()
+    assert names(plan, "wheel", only=("cp313*",)) == ["wheel-cp311"]
+    assert names(plan, "wheel", only=("wheel-cp314",)) == ["wheel-cp311"]
+    assert names(plan, "test", only=("cp313",)) == ["test-cp313"]
+    assert names(plan, "full", only=("cp313",)) == ["wheel-cp311", "test-cp313"]
+    assert names(plan, "full", only=("cp39",)) == ["wheel-cp39", "test-cp39"]
+
+
+def test_other_axes_have_wheels_of_their_own() -> None:
+    matrix = {"python": ["3.11", "3.13"], "cuda": ["12.8.1", "13.0.3"]}
+    plan = shared(matrix=matrix, builder={"toolkit": "cuda"}, platforms=["linux/amd64", "linux/arm64"])
+    assert {cell.built_by for cell in plan.cells if cell.axes["python"] == "3.13"} == {
+        cell.id for cell in plan.cells if cell.axes["python"] == "3.11"
+    }
+    assert all(
+        (cell.built_by.removeprefix("cp311"), cell.args["CUDA_VERSION"])
+        == (cell.id.removeprefix("cp313").removeprefix("cp311"), cell.axes["cuda"])
+        for cell in plan.cells
+    )
+
+
+def test_free_threaded_pythons_build_their_own() -> None:
+    matrix = {"python": ["3.13t", "3.14", "3.12", "3.14t"]}
+    plan = shared(matrix=matrix, builder={"base": {"image": "a/manylinux_2_28_x86_64:1"}})
+    assert built_by(plan) == {"cp313t": "cp313t", "cp314": "cp312", "cp312": "cp312", "cp314t": "cp314t"}
+
+
+def test_a_cell_with_values_of_its_own_builds_its_own_wheel_with_the_same_python() -> None:
+    variables = {"A": "1"}
+    for plan in (
+        shared("test-cp313.args.A=2", variables=variables),
+        shared(
+            variables=variables,
+            matrix={"python": PYTHONS, "overrides": [{"cells": "cp313", "variables": {"A": "2"}}]},
+        ),
+    ):
+        assert built_by(plan) == {"cp39": "cp39", "cp311": "cp311", "cp313": "cp313", "cp314": "cp311"}
+        assert [cell.args["WHEEL_PYTHON"] for cell in plan.cells] == ["3.9", "3.11", "3.11", "3.11"]
+        assert names(plan, "full", only=("cp313",)) == ["wheel-cp313", "test-cp313"]
+
+
+def test_an_override_of_a_wheel_that_another_cell_builds() -> None:
+    with pytest.raises(UsageError, match="the wheel is built by another cell") as caught:
+        shared("wheel-cp313.tags=a")
+    assert caught.value.hint == "write wheel-cp311"
+    assert [str(item) for item in shared("wheel-cp31*.tags=a", "test-cp313.tags=b").overrides] == [
+        "wheel-cp31*.tags=a",
+        "test-cp313.tags=b",
+    ]
+
+
+def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
+    recipe = {
+        "environment": {"FOR": "${PYTHON_VERSION}"},
+        "requirements": ["cmake; python_version<'${PYTHON_VERSION}'"],
+    }
+    plan = shared(builder=recipe, wheel={"abi3": "3.11", "naming": {"build-tag": "1py${PYTHON_VERSION}"}})
+    stages = {stage.name: stage for stage in plan.stages}
+    seen = {name for name, stage in stages.items() if Arg("PYTHON_VERSION") in stage.steps}
+    assert seen == {"test-env"}
+    assert {"builder", "compile", "repair"} <= {
+        name for name, stage in stages.items() if Arg("WHEEL_PYTHON") in stage.steps
+    }
+    assert "PYTHON_VERSION" not in repr([stages[name] for name in ("builder", "compile", "repair")])
+    assert stages["root"].base == ("python-", Ref("WHEEL_PYTHON"))
+    assert stages["test-common"].base == ("python-", Ref("PYTHON_VERSION"))
+    assert stages["runtime"].base == ("test-common",)
+    assert plan.global_args == ("WHEEL_PYTHON", "PYTHON_VERSION")
+    assert [image.release for image in plan.cells[2].images] == ["bookworm", "trixie"]
+
+
+def test_one_image_for_all_pythons_has_its_stages_once() -> None:
+    base = {"base": {"image": "a/manylinux_2_28_x86_64:1"}}
+    text = dockerfile(shared(builder=base))
+    assert "FROM common AS runtime" in text
+    assert text.count("COPY --chmod=0755 <<'EOF' /usr/local/bin/net\n") == 1
+    assert "test-common" not in text
+    assert [len(cell.images) for cell in shared(builder=base).cells] == [1] * 4
+
+
+def test_nothing_changes_where_no_wheel_is_shared() -> None:
+    matrix = {"python": ["3.9", "3.13"]}
+    assert generate(plan_of(matrix=matrix, wheel={"abi3": "3.11"})) == generate(plan_of(matrix=matrix))
+
+
+def test_bake_file() -> None:
+    text = bakefile(shared())
+    assert 'id = "cp313", wheel = "cp311", platform' in text
+    found = re.findall(r'^target "([a-z]+)" \{.*?matrix += (.*?)$', text, re.MULTILINE | re.DOTALL)
+    assert dict(found) == {
+        "wheel": "{ cell = [for item in cells : item if item.wheel == item.id] }",
+        "test": "{ cell = cells }",
+        "dev": "{ cell = cells }",
+    }
+
+
+def test_plan_as_json() -> None:
+    text = to_json([shared()], ())
+    assert '"built_by": "cp311"' in text
+    assert '"wheel-cp313"' not in text
+
+
+def test_promise(tmp_path: Path) -> None:
+    plan = shared()
+    wheel = tmp_path / "x-1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
+    cells = {cell.id: cell for cell in plan.cells}
+    (own,) = promises(plan, cells["cp39"], None, [wheel])
+    assert (own.abi3, own.python, own.pythons) == (None, "3.9", ())
+    (own,) = promises(plan, cells["cp311"], None, [wheel])
+    assert (own.abi3, own.python, own.pythons) == (True, "3.11", ("3.11", "3.13", "3.14"))
+
+
+def test_free_threaded_floor_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"no free-threaded Python loads an abi3 module; .* '3\.13'"):
+        shared(floor="3.13t")
