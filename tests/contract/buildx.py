@@ -91,7 +91,8 @@ def offline(plan: Plan) -> Plan:
     names = {stage.name for stage in plan.stages}
 
     def is_image(base: Value) -> bool:
-        return len(base) == 1 and base[0] not in names
+        # A stage by its name, or by the beginning of several stages' names and an argument.
+        return base[0] not in names if len(base) == 1 else not any(name.startswith(str(base[0])) for name in names)
 
     stages = [replace(stage, base=literal("scratch")) if is_image(stage.base) else stage for stage in plan.stages]
     return replace(plan, stages=tuple(stages))

@@ -35,7 +35,7 @@ SETS = (
     "*.pull=false",
     "test.shm-size=64m",
     "wheel.args.EXTRA=$x ${y}",
-    "*-cp311.args.PIP_OPTION=a=b.c",
+    "*-cp311*.args.PIP_OPTION=a=b.c",
 )
 VARIABLES = {
     "none": {},
