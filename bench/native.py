@@ -20,7 +20,7 @@ from timing import BAKERY, ROOT, Call, Row, seconds, table
 
 from bakery.drive.find import find
 
-PROJECT = ROOT / "tests" / "engine" / "projects" / "jaxmg"
+PROJECT = ROOT / "tests" / "engine" / "shaped" / "jaxmg"
 BAR = 1.3
 
 IMAGE = "bakery-standin/manylinux_2_36_x86_64:many"

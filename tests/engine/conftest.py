@@ -22,6 +22,9 @@ from bakery.drive import rootfs
 from bakery.drive.find import find
 from bakery.errors import EngineError
 
+collect_ignore = ["shaped"]
+"""Projects with tests of their own."""
+
 PROGRAMS = ("dash", "sleep", "cat", "mkdir", "ln", "mkfifo", "seq", "touch")
 
 

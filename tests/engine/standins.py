@@ -10,6 +10,8 @@ from command import bakery, shell
 from projects import pure
 from registry import Pushed, push
 
+from bakery.cli.trust import find_ca_bundle
+
 CUDA = "13.0.3"
 EPOCH = 315532800
 """SOURCE_DATE_EPOCH of recipes that set none."""
@@ -29,11 +31,13 @@ def cuda_tree(environment: Mapping[str, str], folder: Path) -> str:
     """Return the name of an image with the CUDA of bakery's own toolkit; the caller removes it."""
     done = bakery(pure(folder, _TREE), "wheel")
     name = f"bakery-test/cuda-tree:{os.getpid()}"
+    bundle = find_ca_bundle(None, os.environ)
     shell(
         environment,
         *("docker", "build", "--provenance=false", "--tag", name, "--target", "toolkit"),
-        # As the bake had it: the layers are there already.
+        # As the bake had it, so that its layers are found; a layer that is made anew needs the machine's certificates.
         *("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}"),
+        *(("--secret", f"id=ca-bundle,src={bundle}") if bundle else ()),
         *("-f", str(done.runs[-1] / "Dockerfile"), str(folder)),
     )
     return name

@@ -120,8 +120,9 @@ def test_image_is_named_by_the_release(tmp_path: Path, standin: Maker) -> None:
 
 
 def test_image_with_another_cuda_is_told(tmp_path: Path, standin: Maker) -> None:
-    done = bakery(on_image(tmp_path / "project", standin("manylinux-cuda"), "13.1.0"), "wheel", code=7)
-    assert "/usr/local/cuda is CUDA 13.0, and CUDA_VERSION says 13.1.0" in done.err
+    done = bakery(on_image(tmp_path / "project", standin("manylinux-cuda"), "13.1.0"), "wheel", code=4)
+    assert "image-cuda-release: " in done.err
+    assert "has CUDA 13.0, and CUDA_VERSION is 13.1.0" in done.err
 
 
 def test_image_without_cuda_is_told(tmp_path: Path, pushed: Pushed) -> None:

@@ -69,9 +69,9 @@ def finished(python: Path, built: Path, dist: Path, *words: str) -> Path:
     ("words", "start", "version"),
     [
         ((), "demo_pkg-1.0-cp", "1.0"),
-        (("--local", "cu128"), "demo_pkg-1.0+cu128-cp", "1.0+cu128"),
-        (("--build-tag", "1cu128"), "demo_pkg-1.0-1cu128-cp", "1.0"),
-        (("--local", "cu12-8", "--build-tag", "2"), "demo_pkg-1.0+cu12_8-2-cp", "1.0+cu12-8"),
+        (("--name", "local=cu128"), "demo_pkg-1.0+cu128-cp", "1.0+cu128"),
+        (("--name", "build-tag=1cu128"), "demo_pkg-1.0-1cu128-cp", "1.0"),
+        (("--name", "local=cu12-8 build-tag=2"), "demo_pkg-1.0+cu12_8-2-cp", "1.0+cu12-8"),
     ],
 )
 def test_names(python: Path, built: Path, tmp_path: Path, words: tuple[str, ...], start: str, version: str) -> None:
@@ -86,7 +86,7 @@ def test_names(python: Path, built: Path, tmp_path: Path, words: tuple[str, ...]
 
 
 def test_the_named_wheel_installs_and_loads(python: Path, built: Path, tmp_path: Path) -> None:
-    wheel = finished(python, built, tmp_path / "dist", "--local", "cu128", "--build-tag", "1")
+    wheel = finished(python, built, tmp_path / "dist", "--name", "local=cu128 build-tag=1")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"]
     subprocess.run([*pip, str(wheel)], check=True)
     program = Path(finish.__file__).with_name("smoke.py")

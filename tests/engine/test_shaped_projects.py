@@ -24,7 +24,7 @@ OLD_ENOUGH_S = 3600
 def checkout(project: str, folder: Path) -> Path:
     """Copy a project as a checkout of it would be: without what a build left there."""
     ignored = shutil.ignore_patterns("bin", "build", "*.egg-info", "__pycache__")
-    shutil.copytree(Path(__file__).parent / "projects" / project, folder, ignore=ignored)
+    shutil.copytree(Path(__file__).parent / "shaped" / project, folder, ignore=ignored)
     return folder
 
 
@@ -62,6 +62,7 @@ def check_jaxmg(done: Done, cuda: str, cusolver: str, cudart: str) -> None:
         assert {f"libcusolver.so.{cusolver}", f"libcusolverMg.so.{cusolver}", f"libcudart.so.{cudart}"} <= needed
 
 
+@pytest.mark.proof
 def test_jaxmg_is_compiled_once_for_two_pythons(tmp_path: Path) -> None:
     done = bakery(checkout("jaxmg", tmp_path / "jaxmg"), "full", "-r", "jaxmg", "--only", "*-cu130")
     check_jaxmg(done, "cu130", cusolver="12", cudart="13")

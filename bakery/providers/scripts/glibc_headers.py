@@ -47,6 +47,8 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 1:
         raise SystemExit("usage: glibc_headers.py TREE")
     path = Path(arguments[0]) / HEADER
+    if not path.exists():
+        return  # nothing there that could clash
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     path.write_text(patched(text), encoding="utf-8", errors="surrogateescape")
 
