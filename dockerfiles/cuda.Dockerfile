@@ -956,7 +956,7 @@ if [ "$version" -lt "$major" ]; then
     . /etc/os-release
     cat >&2 <<MESSAGE
 bakery: CUDA 12 is compiled by clang $major, and ${PRETTY_NAME:-this base} has none in its packages.
-bakery: take a base that has it (Debian bullseye, bookworm, trixie), CUDA 13, or an image that brings nvcc itself.
+bakery: take a base that has it (Debian bookworm, trixie), CUDA 13, or an image that brings nvcc itself.
 MESSAGE
     exit 1
 fi
