@@ -65,10 +65,11 @@ def test_reports_tell_wheels_and_tests_of_each_cell(full: Done) -> None:
         assert set(results) == {"wheel-cp311", "wheel-cp313", "test-cp311", "test-cp313"}
         assert {target["result"] for target in results.values()} == {"done"}
         for cell in ("cp311", "cp313"):
-            wheel = results[f"wheel-{cell}"]
-            assert Path(str(wheel["wheel"])).name.startswith(prefix)
-            assert len(str(wheel["sha256"])) == 64
-            assert Path(str(wheel["log"])).exists()
+            target = results[f"wheel-{cell}"]
+            (wheel,) = target["wheels"]
+            assert Path(wheel["path"]).name.startswith(prefix)
+            assert len(wheel["sha256"]) == 64
+            assert Path(target["log"]).exists()
 
 
 @pytest.mark.skipif(OWN not in ("cp311", "cp313"), reason="no wheel for the Python of this machine")
