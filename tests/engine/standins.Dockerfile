@@ -1,4 +1,5 @@
 # Images laid out as others publish them, of what this machine has: a CUDA tree that bakery itself made, on Debian.
+# "fresh" is another file each time: what is made of such an image is in no cache.
 
 FROM tree AS made
 # NVIDIA's packages keep it all below targets/, and a stub of the driver that is not ours.
@@ -18,11 +19,13 @@ ENV CUDA_VERSION=13.0.3 \
     PATH=/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LIBRARY_PATH=/usr/local/cuda/lib64/stubs \
     NVIDIA_VISIBLE_DEVICES=all
+COPY --from=fresh / /etc/stand-in/
 
 # manylinux_cuda: pypa's image and CUDA, with the stub where no build system looks.
 FROM manylinux AS manylinux-cuda
 COPY --from=made /out /usr/local/cuda-13.0
 RUN ln -s cuda-13.0 /usr/local/cuda && mv /usr/local/cuda/lib64/stubs /usr/local/cuda/somewhere
+COPY --from=fresh / /etc/stand-in/
 
 # pypa's image: of Red Hat's family, as far as scripts can tell, and a repository of NVIDIA's beside it.
 FROM manylinux AS redhat
@@ -30,7 +33,9 @@ RUN rm /usr/bin/apt-get
 COPY --chmod=0755 dnf /usr/bin/dnf
 COPY --from=made /out /srv/cuda/cuda-13.0
 RUN echo 'a key' >/srv/cuda/D42D0685.pub
+COPY --from=fresh / /etc/stand-in/
 
 # pypa's image with a signed repository for apt, whose CUDA answers and compiles nothing.
 FROM manylinux AS debian-repository
 COPY --from=repository / /srv/cuda
+COPY --from=fresh / /etc/stand-in/

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -30,7 +31,9 @@ def standin(
 ) -> Iterator[Maker]:
     """Give what makes a stand-in and leaves it in the registry."""
     tree = cuda_tree(engine_environment, tmp_path_factory.mktemp("tree"))
-    images = {"tree": f"docker-image://{tree}", "manylinux": f"docker-image://{manylinux_image}"}
+    fresh = tmp_path_factory.mktemp("fresh")
+    (fresh / "fresh.txt").write_text(str(uuid.uuid4()))
+    images = {"tree": f"docker-image://{tree}", "manylinux": f"docker-image://{manylinux_image}", "fresh": str(fresh)}
     yield lambda target, **more: make(engine_environment, registry, target, {**images, **more})
     shell(engine_environment, "docker", "rmi", "--force", tree)
 

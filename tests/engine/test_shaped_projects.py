@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import uuid
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +23,10 @@ OLD_ENOUGH_S = 3600
 
 
 def checkout(project: str, folder: Path) -> Path:
-    """Copy a project as a checkout of it would be: without what a build left there."""
+    """Copy a project as a checkout of it would be, without what a build left there; no step of it is in any cache."""
     ignored = shutil.ignore_patterns("bin", "build", "*.egg-info", "__pycache__")
     shutil.copytree(Path(__file__).parent / "shaped" / project, folder, ignore=ignored)
+    (folder / "fresh.txt").write_text(str(uuid.uuid4()))
     return folder
 
 
