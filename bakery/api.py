@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bakery.checkout import committed
 from bakery.emit.files import generate
 from bakery.load import from_python
 from bakery.models import Recipe
@@ -21,7 +22,12 @@ from bakery.resolve.lower import resolve
 
 
 def plan_recipe(
-    recipe: Recipe, *, root: Path, sets: Sequence[str] = (), environ: Mapping[str, str] | None = None
+    recipe: Recipe,
+    *,
+    root: Path,
+    sets: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    dated: bool = True,
 ) -> Plan:
     """Return the plan of a recipe.
 
@@ -29,13 +35,16 @@ def plan_recipe(
         root: the project; ``source.path`` is relative to it.
         sets: as the command's ``--set``.
         environ: names that start with ``BAKERY_`` set variables; none are looked at without it.
+        dated: SOURCE_DATE_EPOCH follows the source's last commit, where nothing sets it; not for files that are
+            committed themselves.
 
     Raises:
         RecipeError: the recipe's fields contradict each other.
         UsageError: ``sets`` cannot be understood.
         PlanError: no plan can satisfy the recipe.
     """
-    return resolve(from_python(recipe, root), sets, environ or {})
+    loaded = from_python(recipe, root)
+    return resolve(loaded, sets, environ or {}, committed(loaded.source) if dated and loaded.source else None)
 
 
 def generate_files(plan: Plan) -> dict[str, str]:

@@ -41,6 +41,14 @@ class Loaded:
     folder: str = "."
     positions: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def source(self) -> Path | None:
+        """The folder with the project's source; None where the engine fetches it."""
+        source = self.recipe.source
+        if source is not None and source.path is None:
+            return None
+        return self.root / self.folder / (source.path or "." if source else ".")
+
 
 @dataclass(frozen=True)
 class _Source:

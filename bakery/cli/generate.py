@@ -26,7 +26,7 @@ def generate(
     from bakery.emit.files import generate as emit
     from bakery.files import compare, write
 
-    for root, item in plans(recipe, None):
+    for root, item in plans(recipe, None, dated=False):
         folder = to or root
         texts = emit(item)
         if check:

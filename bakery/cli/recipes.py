@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def plans(
-    references: list[str] | None, sets: list[str] | None, *, root: Path | None = None, bake: bool = False
+    references: list[str] | None,
+    sets: list[str] | None,
+    *,
+    root: Path | None = None,
+    bake: bool = False,
+    dated: bool = True,
 ) -> list[tuple[Path, Plan]]:
     """Return (project root, plan) of every recipe that the command line names.
 
@@ -23,10 +28,12 @@ def plans(
 
     Args:
         bake: they are to be built now, so that the engine's machine must have what they need.
+        dated: SOURCE_DATE_EPOCH follows the source's last commit, where nothing sets it.
 
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
+    from bakery.checkout import committed
     from bakery.load import load
     from bakery.resolve.lower import resolve
     from bakery.resolve.settings import settable
@@ -45,7 +52,10 @@ def plans(
         chosen = [[text for text in texts if _fits(text, names)] for names in known]
     else:
         chosen = [texts]
-    found = [(item.root, resolve(item, own, os.environ)) for item, own in zip(loaded, chosen, strict=True)]
+    found = [
+        (item.root, resolve(item, own, os.environ, committed(item.source) if dated and item.source else None))
+        for item, own in zip(loaded, chosen, strict=True)
+    ]
     for _, plan in found:
         _judge(plan, bake=bake)
     return found

@@ -65,12 +65,19 @@ _EXPORTS = {Kind.WHEEL: "wheels", Kind.TEST: "nothing", Kind.DEV: "image"}
 _STAGES = {Kind.WHEEL: "wheel", Kind.TEST: "test", Kind.DEV: "builder"}
 
 
-def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Plan:
+def resolve(
+    loaded: Loaded,
+    sets: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    committed: int | None = None,
+) -> Plan:
     """Return the plan of a recipe.
 
     Args:
         sets: what ``--set`` said, each ``NAME=VALUE`` or bake's grammar.
         environ: the environment; names that start with ``BAKERY_`` set variables.
+        committed: the time of the source's last commit in seconds since 1970: SOURCE_DATE_EPOCH where nothing else
+            sets it. None for a source without commits, and for files that are to be the same at every commit.
 
     Raises:
         UsageError: ``--set`` cannot be understood or names nothing that exists.
@@ -78,7 +85,7 @@ def resolve(loaded: Loaded, sets: Sequence[str] = (), environ: Mapping[str, str]
     """
     said = parse(sets)
     variables, platforms, rest = lift(said, loaded)
-    settings = decide(loaded, environ or {}, variables, platforms)
+    settings = decide(loaded, environ or {}, variables, platforms, committed)
     base = _base(settings)
     chosen = _toolkits(settings)
     points = combinations(settings.axes, *_rules(loaded))

@@ -31,6 +31,9 @@ RELEASES = {
 }
 """Variables that hold a release: what it looks like, since other values are derived from its parts (names.DERIVED)."""
 
+EPOCH = 315532800
+"""SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the first moment of a zip archive."""
+
 _CACHE_PATHS = {"CACHE": "cache.backend", "CACHE_REF": "cache.ref", "CACHE_DIR": "cache.directory"}
 
 
@@ -73,7 +76,11 @@ class Settings:
 
 
 def decide(
-    loaded: Loaded, environ: Mapping[str, str], sets: Mapping[str, str], platforms: tuple[str, ...] | None
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    sets: Mapping[str, str],
+    platforms: tuple[str, ...] | None,
+    committed: int | None = None,
 ) -> Settings:
     """Merge all layers.
 
@@ -81,6 +88,7 @@ def decide(
         environ: the process' environment; only names that start with `PREFIX` matter.
         sets: variables of the command line.
         platforms: platforms of the command line, None for those of the recipe.
+        committed: the time of the source's last commit, None where there is none.
 
     Raises:
         UsageError: a variable of the command line does not exist.
@@ -111,6 +119,7 @@ def decide(
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
     shapes = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
+    given.setdefault("SOURCE_DATE_EPOCH", _epoch(committed))
     variables = _variables(loaded, values, axes, given, origins, shapes)
     _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
@@ -188,6 +197,14 @@ def _declared(loaded: Loaded) -> dict[str, Variable]:
     return loaded.recipe.variables or {}
 
 
+def _epoch(committed: int | None) -> tuple[str, str]:
+    """Return SOURCE_DATE_EPOCH where nobody gave one, and its origin."""
+    if committed is None:
+        return str(EPOCH), "default"
+    # A zip archive knows no earlier time.
+    return str(max(committed, EPOCH)), "the source's last commit"
+
+
 def _check_known(sets: Mapping[str, str], known: set[str]) -> None:
     unknown = [name for name in sets if name not in known]
     if unknown:
@@ -225,9 +242,8 @@ def _variables(
         )
         expected = own_expected if pattern == own_pattern else f"a value that matches {pattern}"
         result.append(plan.Variable(name, value, description, pattern, (), expected))
-    epoch, origin = given.get("SOURCE_DATE_EPOCH", ("315532800", "default"))
-    origins["variables.SOURCE_DATE_EPOCH"] = (epoch, origin)
-    return (*result, *_builtin(values, epoch))
+    origins["variables.SOURCE_DATE_EPOCH"] = given["SOURCE_DATE_EPOCH"]
+    return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
 def _check_releases(known: set[str], values: Mapping[str, object]) -> None:

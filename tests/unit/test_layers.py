@@ -31,18 +31,31 @@ ALLOWED: dict[str, set[str]] = {
     "emit": {*BASE, "plan"},
     "rules": {*BASE, "images", "plan", "facts"},
     "files": {"errors"},
+    "checkout": set(),
     "drive": {*BASE, "plan", "providers"},
     "audit": BASE,
     "report": {*BASE, "plan", "audit", "facts", "rules"},
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
     "pipeline": {*BASE, "plan", "rules", "emit", "files", "drive", "audit", "promises", "report"},
     # The library: what the command does, without the command.
-    "api": {*BASE, "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
+    "api": {*BASE, "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
     "__init__": {"api", "models"},
     "cli": {
         *BASE,
         *READING,
-        *("audit", "drive", "emit", "files", "models", "pipeline", "plan", "providers", "reference", "report"),
+        *(
+            "audit",
+            "checkout",
+            "drive",
+            "emit",
+            "files",
+            "models",
+            "pipeline",
+            "plan",
+            "providers",
+            "reference",
+            "report",
+        ),
         *("facts", "resolve", "rules", "schema"),
     },
     "__main__": {"cli"},
@@ -55,13 +68,14 @@ CONSOLE = {"report", "drive/live.py", "drive/display.py"}
 """Who may draw with rich; nobody there decides where it goes."""
 
 ENVIRONMENT = {
+    "checkout.py",
     "drive/bootstrap.py",
     "drive/debs.py",
     "drive/find.py",
     "drive/places.py",
     "drive/rootfs.py",
 }
-"""Who reads os.environ outside of the command: clients of docker and apt inherit it where none is passed."""
+"""Who reads os.environ outside of the command: clients of docker, git and apt inherit it where none is passed."""
 
 IN_IMAGES = "providers/scripts/"
 """Programs that run inside images; nothing imports them."""

@@ -1,0 +1,101 @@
+"""What git says of a source, by real repositories."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bakery.api import plan_recipe
+from bakery.checkout import committed, look
+from bakery.models import Recipe
+
+
+def git(folder: Path, *words: str, at: int = 0) -> str:
+    """Run git without the person's own settings; ``at`` is the time of a commit."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **({f"GIT_{who}_DATE": f"@{at} +0100" for who in ("AUTHOR", "COMMITTER")} if at else {}),
+    }
+    done = subprocess.run(["git", "-C", folder, *words], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit(repository: Path, at: int, **files: str) -> None:
+    for name, text in files.items():
+        path = repository / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "x", at=at)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, 1_600_000_000, pkg__a_py="1", pkg__bakery_toml="1", other_txt="1")
+    return tmp_path
+
+
+def test_the_last_commit_that_changed_the_folder(repository: Path) -> None:
+    assert committed(repository / "pkg") == 1_600_000_000
+    commit(repository, 1_600_000_100, other_txt="2")
+    assert committed(repository) == 1_600_000_100
+    assert committed(repository / "pkg") == 1_600_000_000
+    commit(repository, 1_600_000_200, pkg__a_py="2")
+    assert committed(repository / "pkg") == 1_600_000_200
+
+
+def test_recipes_and_their_files_are_no_source(repository: Path) -> None:
+    commit(repository, 1_600_000_300, pkg__bakery_toml="2", bake__x_hcl="2", dockerfiles__x_txt="2")
+    assert committed(repository) == committed(repository / "pkg") == 1_600_000_000
+
+
+def test_work_in_progress_is_the_last_commits(repository: Path) -> None:
+    (repository / "pkg" / "a.py").write_text("3")
+    (repository / "pkg" / "new file ü.py").write_text("3")
+    (repository / "other.txt").unlink()
+    assert committed(repository / "pkg") == 1_600_000_000
+    found = look(repository / "pkg")
+    assert found is not None
+    assert found.commit == git(repository, "rev-parse", "HEAD")
+    assert found.changed == ("a.py", "new file ü.py")
+
+
+@pytest.mark.parametrize("case", ["none", "empty", "untracked", "broken"])
+def test_a_folder_without_commits(tmp_path: Path, case: str) -> None:
+    if case != "none":
+        git(tmp_path, "init", "--quiet")
+    if case == "untracked":
+        commit(tmp_path, 1_600_000_000, other__a_txt="1")
+    if case == "broken":
+        (tmp_path / ".git" / "HEAD").write_text("?")
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    assert committed(folder) is None
+    assert look(folder) is None
+
+
+def test_a_hook_runs_in_another_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")
+    assert committed(repository) == 1_600_000_000
+
+
+def test_the_plan_takes_it_unless_something_else_is_said(repository: Path) -> None:
+    def epoch(recipe: Recipe, *sets: str, dated: bool = True) -> tuple[str, str]:
+        plan = plan_recipe(recipe, root=repository, sets=sets, dated=dated)
+        value, origin = plan.origins["variables.SOURCE_DATE_EPOCH"]
+        assert plan.values()["SOURCE_DATE_EPOCH"] == value
+        return value, origin
+
+    assert epoch(Recipe(name="x")) == ("1600000000", "the source's last commit")
+    assert epoch(Recipe.model_validate({"name": "x", "source": "pkg"}))[0] == "1600000000"
+    assert epoch(Recipe(name="x"), "SOURCE_DATE_EPOCH=5") == ("5", "--set")
+    assert epoch(Recipe(name="x"), dated=False) == ("315532800", "default")
+    assert epoch(Recipe.model_validate({"name": "x", "source": "sdist:y==1"})) == ("315532800", "default")
+    commit(repository, 1_000, pkg__b_py="1")
+    assert epoch(Recipe(name="x")) == ("315532800", "the source's last commit")
