@@ -131,6 +131,41 @@ def read_elf(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
         raise UnreadableElf(f"not a valid ELF file ({type(reason).__name__}: {reason})") from reason
 
 
+@dataclass(frozen=True, slots=True)
+class SectionRange:
+    """Where a section's bytes lie in a file.
+
+    Attributes:
+        key: its name, and how many sections of that name come before it.
+    """
+
+    key: tuple[str, int]
+    offset: int
+    size: int
+
+
+def read_section_table(stream: IO[bytes]) -> tuple[SectionRange, ...]:
+    """Return the sections of an ELF file that have bytes in it, in the file's order.
+
+    Raises:
+        UnreadableElf: it is damaged, or made to keep a reader busy.
+    """
+    try:
+        elf = ELFFile(stream)
+        _check_tables(elf)
+        found = [section for section in _sections(elf) if section.stored and section.size]
+    except UnreadableElf:
+        raise
+    except Exception as reason:  # pyelftools raises whatever a damaged file makes it stumble over
+        raise UnreadableElf(f"not a valid ELF file ({type(reason).__name__}: {reason})") from reason
+    seen: dict[str, int] = {}
+    result = []
+    for section in found:
+        number = seen[section.name] = seen.get(section.name, -1) + 1
+        result.append(SectionRange((section.name, number), section.offset, section.size))
+    return tuple(result)
+
+
 def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
     elf = ELFFile(stream)
     header = elf.header

@@ -66,6 +66,7 @@ class DeviceImage:
         compressed: how it is compressed.
         toolkit: the release of the tool that made it, as far as the file says and it could be read.
         relocatable: whether it is one of the inputs that a device link leaves beside its result.
+        offset: where it begins in the file, after its header.
     """
 
     kind: Kind
@@ -76,6 +77,7 @@ class DeviceImage:
     compressed: Packing
     toolkit: str
     relocatable: bool
+    offset: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,7 @@ class _Reader:
                     compressed=packing,
                     toolkit=facts.toolkit,
                     relocatable=self.relocatable,
+                    offset=at + header,
                 )
             )
             at += header + size
