@@ -390,6 +390,23 @@ def test_a_package_of_a_repository_is_held_by_its_commit() -> None:
     assert lock.lines(report) == ["a==1.0", "b @ git+https://host/b.whl@c0ffee"]
 
 
+@pytest.mark.parametrize(
+    ("download", "expected"),
+    [
+        (
+            {"url": "https://h/b.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+            "b @ git+https://h/b.git@c0ffee#subdirectory=python/b",
+        ),
+        ({"url": "https://h/b.zip", "archive_info": {}}, "b @ https://h/b.zip#subdirectory=python/b"),
+    ],
+)
+def test_a_package_in_a_folder_of_its_source_stays_in_it(download: dict[str, object], expected: str) -> None:
+    metadata = {"name": "b", "version": "1.0"}
+    info = {**download, "subdirectory": "python/b"}
+    item = {"metadata": metadata, "is_direct": True, "download_info": info}
+    assert lock.lines({"install": [item]}) == [expected]
+
+
 def test_pip_resolves_for_another_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pip's own report, of a wheel that lies in a folder."""
     folder = tmp_path / "links"

@@ -507,6 +507,8 @@ def lines(report: dict[str, Any]) -> list[str]:
             where = name + " @ " + vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"]
         elif item.get("is_direct"):
             where = name + " @ " + download["url"]
+        if download.get("subdirectory"):
+            where += "#subdirectory=" + download["subdirectory"]
         packages.append((where, hashes.get("sha256", "")))
     # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
     hashed = all(digest for _, digest in packages)
