@@ -136,14 +136,22 @@ def _axes(data: Table) -> Iterator[Problem]:
         elif names.AXIS.match(axis):
             yield from _axis_variable(axis, path, axes)
     known = (*_IMPLICIT_AXES, *_sound_axes(data))
+    for path, entry in _selections(data):
+        for axis in entry:
+            if axis not in known:
+                what = f"there is no axis of this name{_suggestion(axis, known)} (the axes are: {one_of(known)})"
+                close = nearest(axis, known)
+                fix = f"write {close}" if close else f"use one of them, or add {_axis_line(axis)}"
+                yield Problem((*path, axis), what, fix)
+
+
+def _selections(data: Table) -> Iterator[tuple[Path, Table]]:
+    """Yield every table whose keys are axes, with its path."""
+    matrix = _table(data, "matrix")
     for key in ("exclude", "include"):
-        for index, entry in _items(_table(data, "matrix"), key):
-            for axis in entry:
-                if axis not in known:
-                    what = f"there is no axis of this name{_suggestion(axis, known)} (the axes are: {one_of(known)})"
-                    close = nearest(axis, known)
-                    fix = f"write {close}" if close else f"use one of them, or add {_axis_line(axis)}"
-                    yield Problem(("matrix", key, index, axis), what, fix)
+        yield from ((("matrix", key, index), entry) for index, entry in _items(matrix, key))
+    for index, entry in _items(matrix, "overrides"):
+        yield ("matrix", "overrides", index, "where"), _table(entry, "where")
 
 
 def _axis_line(axis: str) -> str:

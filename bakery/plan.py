@@ -6,7 +6,7 @@ Emitters, the driver and the audit read the plan and nothing before it.
 The plan is factored the way a good bake file is: what all targets share stands once (`Plan.args`), what
 a cell adds stands with the cell (`Cell.args`), and what a kind of target adds stands with its `Family`.
 `Plan.targets` multiplies it out; what ``docker buildx bake --print`` says of the emitted file is equal
-to `Plan.bake_json`, which is a test.
+to ``emit.bakefile.bake_json``, which is a test.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ cuda = ["12.8.0", "13.0.2"]
 exclude = [{ python = "3.11", cuda = "13.*" }]
 
 [[matrix.overrides]]
-cells = "*-cu130-*"
+where = { cuda = "13.*" }
 variables = { CUDA_ARCHS = "90;100" }
 
 [builder]

@@ -26,10 +26,10 @@ FreeAxis = Annotated[AxisName, AfterValidator(_no_platform)]
 
 
 class Override(Model):
-    """Values of variables for the cells that a glob selects."""
+    """Values of variables for some cells; what the environment or ``--set`` says of a variable comes before it."""
 
-    cells: Line
-    """A glob over cell ids, such as ``cp313-*``."""
+    where: dict[AxisName, Line]
+    """Axes and globs over their values; a cell is meant when all of them match: ``{ cuda = "12.*" }``."""
     variables: dict[VariableName, Line]
     """Variables and the values they have in these cells."""
 

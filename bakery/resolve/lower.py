@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from packaging.utils import canonicalize_name
 
@@ -14,11 +14,11 @@ from bakery.load import Loaded
 from bakery.names import GROUPS, CacheBackend, Kind, axis_variable, with_derived
 from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Stage, Value, ignored_output
 from bakery.providers.bases.base import Base, Request
-from bakery.providers.registry import ANY_CUDA, bases, toolkits
+from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.providers.toolkits.base import Toolkit
 from bakery.providers.toolkits.repository import Repository
 from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
-from bakery.resolve.matrix import combinations, identifiers
+from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse
 from bakery.resolve.parts import WHEEL_PYTHON, Parts, folder
@@ -62,6 +62,9 @@ _DESCRIPTIONS = {
     Kind.DEV: "The build tools and the project, for a shell",
 }
 _EXPORTS = {Kind.WHEEL: "wheels", Kind.TEST: "nothing", Kind.DEV: "image"}
+IsMeant: TypeAlias = Callable[[str, Mapping[str, str]], bool]
+"""Whether values are for a cell, by its id and its axes."""
+
 _STAGES = {Kind.WHEEL: "wheel", Kind.TEST: "test", Kind.DEV: "builder"}
 
 
@@ -183,8 +186,10 @@ def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
         return (named.at(value_of(settings.text("builder.cuda-repository"))),)
     if name != ANY_CUDA:
         return (toolkits()[name],)
-    chosen = [item.only_preferred() for item in toolkits().values() if item.preferred]
-    return tuple(sorted(chosen, key=lambda item: item.majors))
+    framework = settings.text("builder.framework")
+    nvcc = bool(framework) and frameworks()[framework].nvcc
+    chosen = (item.of_choice(nvcc=nvcc) for item in toolkits().values())
+    return tuple(sorted((item for item in chosen if item.majors), key=lambda item: item.majors))
 
 
 def _rules(loaded: Loaded) -> tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]:
@@ -194,18 +199,24 @@ def _rules(loaded: Loaded) -> tuple[Sequence[Mapping[str, str]], Sequence[Mappin
 
 def _cell_values(
     loaded: Loaded, settings: Settings, overrides: Sequence[Override]
-) -> tuple[tuple[Callable[[str], bool], Mapping[str, str]], ...]:
+) -> tuple[tuple[IsMeant, Mapping[str, str]], ...]:
     """Return which cells get which values of arguments: the recipe's overrides, then the command line's.
+
+    A variable that was set from outside has that value in all cells.
 
     Raises:
         PlanError: a value does not fit its variable, or would belie the cell's id.
     """
     matrix = loaded.recipe.matrix
-    chosen: list[tuple[Callable[[str], bool], Mapping[str, str]]] = [
-        (partial(_matches, item.cells), item.variables) for item in ((matrix and matrix.overrides) or ())
+    chosen: list[tuple[IsMeant, Mapping[str, str]]] = [
+        (
+            partial(_meant, item.where),
+            {name: value for name, value in item.variables.items() if name not in settings.given},
+        )
+        for item in ((matrix and matrix.overrides) or ())
     ]
     chosen += [
-        (partial(selects, item.pattern), {item.key.removeprefix("args."): item.value})
+        (partial(_selected, item.pattern), {item.key.removeprefix("args."): item.value})
         for item in overrides
         if item.key.startswith("args.")
     ]
@@ -226,7 +237,7 @@ def _cell_values(
 
 
 def _arguments(
-    own: Sequence[tuple[Callable[[str], bool], Mapping[str, str]]],
+    own: Sequence[tuple[IsMeant, Mapping[str, str]]],
     axes: Sequence[Mapping[str, str]],
     ids: Sequence[str],
 ) -> list[dict[str, str]]:
@@ -236,7 +247,7 @@ def _arguments(
     for cell_id, cell in zip(ids, axes, strict=True):
         args = {variable: cell[axis] for axis, variable in carried.items()}
         for is_meant, given in own:
-            if is_meant(cell_id):
+            if is_meant(cell_id, cell):
                 args.update(given)
         found.append(args)
     return found
@@ -304,8 +315,12 @@ def _cuda_major(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> i
     return major
 
 
-def _matches(glob: str, cell_id: str) -> bool:
-    return fnmatch.fnmatchcase(cell_id, glob)
+def _meant(where: Mapping[str, str], _cell_id: str, axes: Mapping[str, str]) -> bool:
+    return matches(where, axes)
+
+
+def _selected(pattern: str, cell_id: str, _axes: Mapping[str, str]) -> bool:
+    return selects(pattern, cell_id)
 
 
 def _audit(settings: Settings) -> Audit:

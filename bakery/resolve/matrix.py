@@ -27,7 +27,7 @@ def combinations(
     names = tuple(axes)
     cells = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values())]
     if exclude:
-        cells = [cell for cell in cells if not any(_matches(rule, cell) for rule in exclude)]
+        cells = [cell for cell in cells if not any(matches(rule, cell) for rule in exclude)]
     if include:
         first = {axis: values[0] for axis, values in axes.items()}
         cells += [{**first, **extra} for extra in include]
@@ -50,7 +50,8 @@ def _check(cells: Sequence[Mapping[str, str]]) -> None:
                 raise PlanError(f"axis {axis}: expected one line without control characters, got {value!r}")
 
 
-def _matches(rule: Mapping[str, str], cell: Mapping[str, str]) -> bool:
+def matches(rule: Mapping[str, str], cell: Mapping[str, str]) -> bool:
+    """Whether every axis that ``rule`` names has a value in the cell that its glob matches."""
     return all(fnmatch.fnmatchcase(cell[axis], glob) for axis, glob in rule.items())
 
 

@@ -47,6 +47,7 @@ class Settings:
         axes: axis → its values, ``python`` first and ``platform`` last.
         origins: dotted path → (value as text, where it came from).
         platform_variable: the variable that holds the only platform; empty where platforms are written out.
+        given: the variables that the environment or the command line set.
     """
 
     values: Mapping[str, object]
@@ -54,6 +55,7 @@ class Settings:
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
     platform_variable: str = ""
+    given: frozenset[str] = frozenset()
 
     def text(self, path: str) -> str:
         """Return the value at ``path`` as text; empty for none."""
@@ -123,7 +125,7 @@ def decide(
     variables = _variables(loaded, values, axes, given, origins, shapes)
     _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
-    return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable)
+    return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable, frozenset(given))
 
 
 def settable(loaded: Loaded) -> set[str]:

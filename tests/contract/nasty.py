@@ -91,7 +91,7 @@ _matrices = st.fixed_dictionaries(
         "overrides": st.lists(
             st.fixed_dictionaries(
                 {
-                    "cells": st.sampled_from(["*", "cp313*", "cp39*"]),
+                    "where": st.sampled_from([{}, {"python": "3.13*"}, {"python": "3.9"}]),
                     "variables": st.just({"ALPHA": "ab"}) | st.fixed_dictionaries({"BETA_2": lines}),
                 }
             ),

@@ -30,7 +30,7 @@ def test_torch_lists(tmp_path: Path) -> None:
 def test_each_cell_promises_its_own(tmp_path: Path) -> None:
     matrix = Matrix(
         python=("3.11", "3.13"),
-        overrides=(Override(cells="cp313", variables={"ARCHS": "120", "CUDA_VERSION": "13.1.0"}),),
+        overrides=(Override(where={"python": "3.13"}, variables={"ARCHS": "120", "CUDA_VERSION": "13.1.0"}),),
     )
     builder = Builder(toolkit="cuda", environment={"CUDAARCHS": "${ARCHS}"})
     plan = plan_recipe(Recipe(name="demo", variables=CUDA, matrix=matrix, builder=builder), root=tmp_path)

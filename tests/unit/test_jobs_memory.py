@@ -56,7 +56,7 @@ def test_what_follows_the_machine_or_is_not_known(text: str, tmp_path: Path) -> 
 def test_a_cell_with_another_number_is_judged_by_its_own(tmp_path: Path) -> None:
     text = (
         f'[variables]\nN = "1"\n[matrix]\npython = ["3.11", "3.13"]\n[builder]\n{NEEDED}environment = {{ MAX_JOBS = "${{N}}" }}\n'
-        '[[matrix.overrides]]\ncells = "cp313"\nvariables = { N = "8" }\n'
+        '[[matrix.overrides]]\nwhere = { python = "3.13" }\nvariables = { N = "8" }\n'
     )
     (tmp_path / "bakery.toml").write_text(f'name = "kernels"\n{text}', encoding="utf-8")
     (finding,) = judge(resolve(load(None, tmp_path)[0]), 16 * GB)

@@ -205,7 +205,7 @@ class TestPython:
         assert from_python(recipe, tmp_path) == Loaded(recipe, None, tmp_path)
 
     def test_names_are_checked(self, tmp_path: Path) -> None:
-        override = Override(cells="*", variables={"GONE": "1"})
+        override = Override(where={}, variables={"GONE": "1"})
         recipe = Recipe(name="a", variables={"PATH": Variable(default="x")}, matrix=Matrix(overrides=(override,)))
         with pytest.raises(RecipeError) as caught:
             from_python(recipe, tmp_path)

@@ -60,8 +60,8 @@ def test_matrix_overrides_change_arguments_of_the_cells_they_select() -> None:
         "matrix": {
             "python": ["3.11", "3.13"],
             "overrides": [
-                {"cells": "*", "variables": {"A": "2"}},
-                {"cells": "cp313", "variables": {"A": "3", "CUDA_VERSION": "12.8.1"}},
+                {"where": {}, "variables": {"A": "2"}},
+                {"where": {"python": "3.13"}, "variables": {"A": "3", "CUDA_VERSION": "12.8.1"}},
             ],
         },
         "builder": {"toolkit": "cuda"},
@@ -71,10 +71,25 @@ def test_matrix_overrides_change_arguments_of_the_cells_they_select() -> None:
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.1"]]
 
 
+def test_matrix_overrides_hold_for_axes_that_do_not_vary_and_yield_to_the_command_line() -> None:
+    recipe = {
+        "variables": {"A": "1"},
+        "matrix": {"cuda": ["13.0.3"], "overrides": [{"where": {"cuda": "12.*"}, "variables": {"A": "2"}}]},
+        "builder": {"toolkit": "cuda"},
+    }
+    for sets, wanted in (
+        ((), "1"),
+        (("CUDA_VERSION=12.8.1",), "2"),
+        (("CUDA_VERSION=12.8.1", "A=3"), "3"),
+    ):
+        plan = plan_of(*sets, **recipe)
+        assert [plan.args_of(cell)["A"] for cell in plan.cells] == [wanted]
+
+
 @pytest.mark.parametrize(
     "matrix",
     [
-        {"overrides": [{"cells": "*", "variables": {"CUDA_VERSION": "9.0.0"}}]},
+        {"overrides": [{"where": {}, "variables": {"CUDA_VERSION": "9.0.0"}}]},
         {"cuda": ["13.0.3"], "include": [{"cuda": "10.2.89"}]},
     ],
 )
@@ -240,6 +255,6 @@ def test_overrides_of_cells_fit_the_pattern_too() -> None:
     with pytest.raises(PlanError) as caught:
         plan_of(
             variables={"LEVEL": {"default": "1", "pattern": "[0-9]"}},
-            matrix={"overrides": [{"cells": "cp311", "variables": {"LEVEL": "high"}}]},
+            matrix={"overrides": [{"where": {"python": "3.11"}, "variables": {"LEVEL": "high"}}]},
         )
     assert caught.value.details == ("LEVEL: expected a value that matches [0-9], got 'high'",)

@@ -29,7 +29,7 @@ python = ["3.11", "3.13t"]
 cuda = ["12.8.0"]
 exclude = [{ python = "3.11", platform = "linux/arm64" }]
 [[matrix.overrides]]
-cells = "*"
+where = {}
 variables = { A = "2" }
 [builder]
 base = "debian"

@@ -87,7 +87,7 @@ def test_a_cell_with_values_of_its_own_builds_its_own_wheel_with_the_same_python
         shared("test-cp313.args.A=2", variables=variables),
         shared(
             variables=variables,
-            matrix={"python": PYTHONS, "overrides": [{"cells": "cp313", "variables": {"A": "2"}}]},
+            matrix={"python": PYTHONS, "overrides": [{"where": {"python": "3.13"}, "variables": {"A": "2"}}]},
         ),
     ):
         assert built_by(plan) == {"cp39": "cp39", "cp311": "cp311", "cp313": "cp313", "cp314": "cp311"}

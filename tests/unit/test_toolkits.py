@@ -69,11 +69,17 @@ def test_each_major_has_one_preferred_toolkit():
     chosen = {major: provider.name for provider in PROVIDERS for major in provider.preferred}
     assert chosen == {11: "debian", 12: "clang", 13: "wheels"}
     assert sum(len(provider.preferred) for provider in PROVIDERS) == 3
-    assert all(set(provider.preferred) <= set(provider.majors) for provider in PROVIDERS)
+    assert all({*provider.preferred, *provider.instead} <= set(provider.majors) for provider in PROVIDERS)
+
+
+def test_each_major_has_one_toolkit_where_only_nvcc_will_do():
+    chosen = {major: item.name for item in PROVIDERS for major in item.of_choice(nvcc=True).majors}
+    assert chosen == {11: "debian", 12: "debian", 13: "wheels"}
+    assert sum(len(item.of_choice(nvcc=True).majors) for item in PROVIDERS) == 3
 
 
 def test_a_toolkit_for_some_majors_has_no_stages_of_others():
-    names = [stage.name for stage in debian.PROVIDER.only_preferred().stage()]
+    names = [stage.name for stage in debian.PROVIDER.of_choice(nvcc=False).stage()]
     assert names == ["cuda-programs", "cuda-debian", "cuda-11"]
 
 
@@ -137,7 +143,7 @@ def test_a_component_that_a_major_lacks_is_told_in_the_plan_and_in_the_image():
         check_components(["nvjitlink"], "debian", 11)
     with pytest.raises(PlanError, match="toolkit 'image' adds no components"):
         check_components(["cublas"], "image", 0)
-    *_, last = debian.PROVIDER.only_preferred().stage(["nvjitlink"])
+    *_, last = debian.PROVIDER.of_choice(nvcc=False).stage(["nvjitlink"])
     (run,) = [step for step in last.steps if isinstance(step, Run)]
     assert run.commands == (Script(f"echo 'bakery: {said}' >&2; exit 1"),)
 

@@ -17,6 +17,7 @@ class Framework:
         test: what the test sees beside the wheel.
         runtime: what the wheel's metadata requires of its user.
         components: CUDA's libraries whose headers the framework's own include.
+        nvcc: its build system drives no other compiler for CUDA.
     """
 
     name: str
@@ -26,3 +27,4 @@ class Framework:
     test: tuple[str, ...]
     runtime: str
     components: tuple[str, ...] = ()
+    nvcc: bool = False

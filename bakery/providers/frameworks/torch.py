@@ -17,4 +17,6 @@ PROVIDER = Framework(
     runtime="torch==${TORCH_MINOR}.*",
     # ATen/cuda/CUDAContextLight.h of torch 2.11 includes cublas_v2.h, cublasLt.h, cusolverDn.h and cusparse.h.
     components=("cublas", "cusolver", "cusparse"),
+    # torch.utils.cpp_extension (2.11) writes nvcc's own options into its ninja files.
+    nvcc=True,
 )

@@ -49,6 +49,8 @@ class Toolkit:
         description: one line for people.
         majors: the CUDA majors it provides.
         preferred: those of them for which ``toolkit = "cuda"`` means this one; no other toolkit has the same.
+        instead: those for which it means this one where nothing but nvcc will do.
+        nvcc: its compiler is nvcc.
         releases: the only releases on offer; empty for whatever the package index has.
         index_name: the distribution in the package index whose versions are the CUDA releases on offer;
             empty when the package index does not matter.
@@ -61,6 +63,8 @@ class Toolkit:
     index_name: str
     stages: Callable[[], tuple[Stage, ...]]
     preferred: tuple[int, ...] = ()
+    instead: tuple[int, ...] = ()
+    nvcc: bool = True
     releases: tuple[str, ...] = ()
 
     def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
@@ -80,9 +84,15 @@ class Toolkit:
                 made.append(replace(stage, steps=(*stage.steps, *_component_steps(wanted, int(match[1])))))
         return tuple(made)
 
-    def only_preferred(self) -> Toolkit:
-        """Return this toolkit for the majors alone that it is preferred for."""
-        return replace(self, majors=self.preferred)
+    def of_choice(self, *, nvcc: bool) -> Toolkit:
+        """Return this toolkit for the majors alone for which ``toolkit = "cuda"`` means it.
+
+        Args:
+            nvcc: nothing but nvcc will do.
+        """
+        if not nvcc:
+            return replace(self, majors=self.preferred)
+        return replace(self, majors=(*self.preferred, *self.instead) if self.nvcc else ())
 
 
 def program(name: str, *, path: str = "", comment: str = "") -> File:

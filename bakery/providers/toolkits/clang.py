@@ -57,6 +57,7 @@ PROVIDER = base.Toolkit(
     description="CUDA 12: clang, with ptxas, libdevice and headers of NVIDIA's wheels in the package index",
     majors=(MAJOR,),
     preferred=(MAJOR,),
+    nvcc=False,
     index_name=base.INDEX_NAME,
     stages=_stages,
 )

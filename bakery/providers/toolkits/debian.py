@@ -50,6 +50,7 @@ PROVIDER = base.Toolkit(
     description="CUDA 11.8.0 and 12.4.1: nvcc from Debian's packages, the rest from NVIDIA's wheels in the package index",
     majors=MAJORS,
     preferred=(11,),
+    instead=(12,),
     releases=tuple(RELEASES),
     index_name=base.INDEX_NAME,
     stages=_stages,
