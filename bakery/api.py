@@ -61,6 +61,7 @@ def bake(
     only: Sequence[str] = (),
     output: Path | None = None,
     ca_bundle: Path | None = None,
+    allow: Sequence[str] = (),
 ) -> RunReport:
     """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
 
@@ -70,6 +71,7 @@ def bake(
         only: globs over cells; none for all.
         output: the folder for wheels; None for the recipe's.
         ca_bundle: a PEM file that build steps shall trust.
+        allow: as the command's ``--allow``.
 
     Raises:
         BakeryError: any of its kinds.
@@ -79,4 +81,6 @@ def bake(
     from bakery.pipeline import Options, Oven, bake_plan
 
     oven = Oven({**environ, **find(environ).environment}, ca_bundle, lambda _: None)
-    return bake_plan(root.resolve(), plan, Options(tuple(groups), tuple(only), output), oven, QuietDisplay())
+    return bake_plan(
+        root.resolve(), plan, Options(tuple(groups), tuple(only), output, allow=tuple(allow)), oven, QuietDisplay()
+    )

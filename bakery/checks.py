@@ -26,7 +26,7 @@ RESERVED = frozenset(
 )
 """Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
 
-RESERVED_PREFIXES = ("BAKE_", "BAKERY_")
+RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_")
 """Beginnings of such names."""
 
 _COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
@@ -69,6 +69,7 @@ def check(
         *_axes(data),
         *_variable_names(data),
         *_override_variables(data),
+        *_secrets(data),
         *_references(data),
     )
 
@@ -222,6 +223,51 @@ def _override_variables(data: Table) -> Iterator[Problem]:
 
 def _undeclared(what: str, name: str, known: Sequence[str]) -> str:
     return f"{what}{_suggestion(name, known)} (declared: {one_of(known)})"
+
+
+def _secrets(data: Table) -> Iterator[Problem]:
+    """Yield what is wrong between secrets, and between them and the steps that there are."""
+    holders: dict[str, str] = {}
+    for name, secret in _table(data, "secrets").items():
+        path: Path = ("secrets", name)
+        if name.lower() in names.BASE_SECRETS:
+            yield Problem(path, "this name is taken: it is bakery's own", f"choose another, such as my-{name.lower()}")
+        holder = names.secret_variable(name)
+        if holder in holders:
+            yield Problem(path, f"{holder} would name the file of {holders[holder]}, too", "rename one of them")
+        holders.setdefault(holder, name)
+        if isinstance(secret, dict):
+            yield from _secret(data, name, secret, path)
+
+
+def _secret(data: Table, name: str, secret: Table, path: Path) -> Iterator[Problem]:
+    env = secret.get("env")
+    if isinstance(env, str) and env in _table(data, "variables"):
+        what = "the recipe's own variable of this name hides the one of the environment"
+        yield Problem((*path, "env"), what, "rename the recipe's variable")
+    steps = secret.get("steps")
+    for step in steps if isinstance(steps, list | tuple) else ():
+        lacking = _lacking(data, name, step)
+        if lacking:
+            yield Problem((*path, "steps"), *lacking)
+
+
+def _lacking(data: Table, name: str, step: object) -> tuple[str, str] | None:
+    """Return why no step of a recipe is called ``step``, and what to do; None where there is one."""
+    source = data.get("source")
+    table = source if isinstance(source, dict) else {}
+    text = source if isinstance(source, str) else ""
+    if step == names.Phase.FETCH and not ("sdist" in table or text.startswith("sdist:")):
+        if not ("git" in table or text.startswith("git+")):
+            return "nothing is fetched: the source is a folder of the project", "remove fetch"
+        if name not in names.GIT_SECRETS:
+            known = " or ".join(names.GIT_SECRETS)
+            return f"BuildKit itself fetches a git source, and asks for {known}", f"name the secret {known}"
+    if step == names.Phase.NATIVE and not _table(data, "native"):
+        return "there is no native step", "remove native, or add [native]"
+    if step == names.Phase.TEST and not _table(data, "test").get("command"):
+        return "the test has no command", "remove test, or add test.command"
+    return None
 
 
 def _declare(name: str, known: Sequence[str]) -> str:

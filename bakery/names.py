@@ -24,6 +24,9 @@ AXIS = re.compile(r"[a-z][a-z0-9-]*\Z")
 PYTHON = re.compile(r"3\.(?:[6-9]|[1-9][0-9])t?\Z")
 """A CPython version as recipes write it; a trailing ``t`` is the free-threaded build."""
 
+SECRET = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}\Z")
+"""A secret's name: also the id of its mount and the name of its file under /run/secrets."""
+
 _PLATFORM = "linux/(?:amd64|arm64)"
 
 PLATFORM = re.compile(rf"{_PLATFORM}\Z")
@@ -52,6 +55,16 @@ class Kind(StrEnum):
     TEST = "test"
 
 
+class Phase(StrEnum):
+    """A part of a build that a recipe may tell a secret."""
+
+    FETCH = "fetch"
+    REQUIREMENTS = "requirements"
+    NATIVE = "native"
+    COMPILE = "compile"
+    TEST = "test"
+
+
 class Frontend(StrEnum):
     """Who calls the project's build backend."""
 
@@ -76,6 +89,19 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
     "full": (Kind.WHEEL, Kind.TEST),
 }
 """What a person may ask for, and the kinds of target it stands for."""
+
+PHASES: dict[Kind, frozenset[Phase]] = {
+    Kind.DEV: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
+    Kind.WHEEL: frozenset(Phase) - {Phase.TEST},
+    Kind.TEST: frozenset(Phase),
+}
+"""What the targets of a kind run."""
+
+GIT_SECRETS = ("GIT_AUTH_TOKEN", "GIT_AUTH_HEADER")
+"""Secrets with which BuildKit itself fetches from a git server; no step gets them."""
+
+BASE_SECRETS = {"ca-bundle": "CA_BUNDLE", "pip-conf": "PIP_CONF"}
+"""Secrets that no recipe declares, and the variable of the bake file that holds the file of each."""
 
 MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
 """Docker platform to the machine in wheel tags and ELF headers."""
@@ -133,6 +159,11 @@ def size_mb(text: str) -> int:
     match = SIZE.match(text)
     assert match, text
     return math.ceil(float(match[1]) * {"MB": 1, "GB": 1000}[match[2]])
+
+
+def secret_variable(name: str) -> str:
+    """Return the variable of the bake file that holds the file of a secret."""
+    return "SECRET_" + name.upper().replace("-", "_")
 
 
 def python_tag(version: str) -> str:

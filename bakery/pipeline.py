@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,15 +15,18 @@ from bakery.drive import index
 from bakery.drive.bake import BakeRequest, bake
 from bakery.drive.bases import Bases
 from bakery.drive.collect import publish, stage_files
+from bakery.drive.entitle import Grants
 from bakery.drive.listener import Listener
 from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
 from bakery.drive.places import places
+from bakery.drive.private import private_files
 from bakery.drive.runs import run_folder
+from bakery.drive.secrets import Revealed, revealed
 from bakery.emit.files import generate
 from bakery.errors import AuditError, BakeError
 from bakery.files import write
 from bakery.names import Kind
-from bakery.plan import Cell, Plan, Target, ignored_output
+from bakery.plan import Cell, Plan, Secret, Target, ignored_output
 from bakery.promises import promises
 from bakery.report.run import PublishedWheel, RunReport, TargetReport
 from bakery.rules.device import device_promises
@@ -46,6 +47,7 @@ class Options:
         only: globs over cells; none for all.
         output: the folder for wheels; None for the recipe's.
         builder: the builder's name; None for the current one.
+        allow: what the recipe may do on this machine beyond its folder, as ``--allow`` says it.
     """
 
     groups: tuple[str, ...]
@@ -54,6 +56,7 @@ class Options:
     no_cache: bool = False
     pull: bool = False
     builder: str | None = None
+    allow: tuple[str, ...] = ()
 
 
 class Oven:
@@ -84,6 +87,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             after an interruption, which leaves the output folder as it was.
     """
     targets = plan.select(options.groups, options.only)
+    needed = plan.told({target.kind for target in targets})
+    _check_wants(root, plan, options, needed)
     cells = list({target.cell.id: target.cell for target in targets}.values())
     index.check(
         (need for cell in cells for need in cell.needs),
@@ -91,9 +96,26 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
         ca_bundle=str(oven.ca_bundle or ""),
         memory=oven.places.cache / "index.json",
     )
-    contexts = _stand_ins(targets, oven.bases)
-    with run_folder(root) as state, _secret(oven.index.pip_conf()) as pip_conf:
-        return _Run(root, plan, targets, options, oven, state).go(listener, pip_conf, contexts)
+    pip_conf = oven.index.pip_conf().encode()
+    with (
+        private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
+        revealed(plan.secrets, needed, root, oven.environment) as told,
+    ):
+        contexts = _stand_ins(targets, oven.bases)
+        with run_folder(root) as state:
+            return _Run(root, plan, targets, options, oven, state, told).go(listener, own.get("PIP_CONF"), contexts)
+
+
+def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
+    """Check what a recipe asks of this machine, as far as this run needs it.
+
+    Raises:
+        UsageError: something that nobody allowed.
+    """
+    idle = {text for secret in plan.secrets for text in secret.wants if secret not in needed}
+    if options.output:
+        idle.add(f"fs.write={plan.output}")
+    Grants.parse(options.allow).require([want for want in plan.wants if want not in idle], root)
 
 
 def _stand_ins(targets: Sequence[Target], bases: Bases) -> tuple[str, ...]:
@@ -105,19 +127,6 @@ def _stand_ins(targets: Sequence[Target], bases: Bases) -> tuple[str, ...]:
         for image in target.cell.images
         if (name := names.get((image.ref, image.platform), image.ref)) != image.ref
     )
-
-
-@contextlib.contextmanager
-def _secret(text: str) -> Iterator[Path | None]:
-    """Keep ``text`` in a file of this user's own for as long as a bake needs it; None for no text."""
-    if not text:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
-        path = Path(folder) / "pip.conf"
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
-        yield path
 
 
 class BakeStopped(BakeError):
@@ -138,6 +147,7 @@ class _Run:
     options: Options
     oven: Oven
     state: Path
+    told: Revealed
 
     def go(self, listener: Listener, pip_conf: Path | None, contexts: Iterable[str]) -> RunReport:
         """Bake, then publish what is finished, also when a sibling failed."""
@@ -181,7 +191,6 @@ class _Run:
         )
         write(self.root, generate(own))
         ca_bundle = self.oven.ca_bundle
-        secrets = {"CA_BUNDLE": ca_bundle, "PIP_CONF": pip_conf}
         return BakeRequest(
             root=self.root,
             bakefile=Path(own.bakefile),
@@ -190,14 +199,17 @@ class _Run:
             variables={
                 **self.plan.values(),
                 "DEST": str(self.state / "stage"),
-                **{name: str(path or "") for name, path in secrets.items()},
+                "CA_BUNDLE": str(ca_bundle or ""),
+                "PIP_CONF": str(pip_conf or ""),
+                **self.told.variables,
             },
             state=self.state,
             overrides=(*map(str, self.plan.overrides), *contexts),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             pull=self.options.pull,
-            reads=tuple(path for path in secrets.values() if path),
+            reads=(ca_bundle,) if ca_bundle else (),
+            mask=self.told.mask,
         )
 
     def _output_ignored(self) -> tuple[str, ...]:

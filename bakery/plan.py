@@ -12,12 +12,13 @@ to ``emit.bakefile.bake_json``, which is a test.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bakery.errors import UsageError
-from bakery.names import CacheBackend, Kind
+from bakery.names import PHASES, CacheBackend, Kind, Phase, secret_variable
 
 VERSION = 1
 """Version of the JSON that `Plan.to_json` makes; raised when a reader would have to change."""
@@ -61,6 +62,7 @@ class Mount:
     sharing: str = ""
     env: str = ""
     writable: bool = False
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +324,44 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """What steps are told in confidence. A plan knows where it is, and never what it is.
+
+    Attributes:
+        name: the id of its mount.
+        env: the variable of bakery's environment that holds it; empty for none.
+        file: the file that holds it, relative to the project or absolute; empty for none.
+        command: the program that prints it, and its arguments; empty for none.
+        phases: who is told.
+        variable: the environment variable of the steps that are told; empty for the file /run/secrets/NAME.
+    """
+
+    name: str
+    env: str
+    file: str
+    command: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    variable: str
+
+    @property
+    def holder(self) -> str:
+        """The variable of the bake file that names the file with it; empty where the environment holds it."""
+        return "" if self.env else secret_variable(self.name)
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """What reading it asks of the machine, in the words of ``--allow``."""
+        return (f"secret.command={self.name}",) if self.command else (f"fs.read={self.file}",) if self.file else ()
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        if self.env:
+            return f"environment variable {self.env}"
+        return f"file {self.file}" if self.file else f"command {self.command[0]}"
+
+
+@dataclass(frozen=True, slots=True)
 class Override:
     """One override in bake's grammar, handed to buildx as it stands: ``pattern.key[+]=value``."""
 
@@ -356,6 +396,10 @@ class Plan:
         global_args: the arguments that ``FROM`` lines use.
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
+        secrets: what steps are told in confidence.
+        network: steps that run a project's own commands and that the recipe gives the network.
+        wants: what the recipe asks of the machine that bakes it, in the words of ``--allow``; what lies in the
+            project's folder is its own.
         platform_variable: the variable that holds the platform of all cells; empty where cells say it.
         origins: dotted path → (value, where it came from), for ``--explain``.
     """
@@ -377,9 +421,22 @@ class Plan:
     ignore: tuple[str, ...]
     audit: Audit
     output: str
+    secrets: tuple[Secret, ...] = ()
+    network: tuple[Phase, ...] = ()
+    wants: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
     platform_variable: str = ""
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What the recipe asks of the machine beyond the project, as far as its spelling tells."""
+        return tuple(want for want in self.wants if want.startswith("secret.") or leaves(want.partition("=")[2]))
+
+    def told(self, kinds: Iterable[Kind]) -> tuple[Secret, ...]:
+        """Return the secrets that targets of some kinds are told."""
+        phases = {phase for kind in kinds for phase in PHASES[kind]}
+        return tuple(secret for secret in self.secrets if phases.intersection(secret.phases))
 
     def values(self) -> dict[str, str]:
         """Return variable → value."""
@@ -435,6 +492,11 @@ class Plan:
         """Return every build argument of ``cell``, with its value."""
         values = self.values()
         return {name: substitute(value, values) for name, value in self.args.items()} | dict(cell.args)
+
+
+def leaves(path: str) -> bool:
+    """Whether a path, as it is written, leads out of the folder that it is relative to."""
+    return posixpath.isabs(path) or posixpath.normpath(path).split("/")[0] == ".."
 
 
 def ignored_output(output: str) -> str:

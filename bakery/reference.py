@@ -67,7 +67,7 @@ An editor that knows TOML schemas (taplo, Even Better TOML) completes and checks
 
 """
 
-_TITLES = {"variables": "variables.NAME"}
+_TITLES = {"variables": "variables.NAME", "secrets": "secrets.NAME"}
 """Tables whose keys a person chooses."""
 
 

@@ -71,6 +71,10 @@ _ADVICE = (
     ("git URL", "write it as git clone takes it"),
     ("control characters", "remove the control characters"),
     ("single line", "remove the line breaks and tabs"),
+    ("exactly one of env, file", 'write env = "NAME", file = "PATH" or command = ["PROGRAM", "ARGUMENT"]'),
+    ("depends on no variable", "write it out; a program that needs a value can read its environment"),
+    ("a program and its arguments", "write each argument as an entry of its own: no shell splits them"),
+    ("secret's name", "begin with a letter; then letters, digits, dashes and underscores"),
 )
 
 _WRONG_TYPE = frozenset(
@@ -124,7 +128,11 @@ def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem
 def _homes(key: str) -> list[str]:
     """Return the tables that do have ``key``."""
     tables = [(f"[{name}]", plain.model_of(field.annotation)) for name, field in plain.keys(Recipe).items()]
-    homes = [title for title, model in tables if model and title != "[variables]" and key in plain.keys(model)]
+    homes = [
+        title
+        for title, model in tables
+        if model and title not in ("[variables]", "[secrets]") and key in plain.keys(model)
+    ]
     return [*homes, "the top of the file"] if key in plain.keys(Recipe) else homes
 
 

@@ -72,6 +72,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         print_: Print = False,
         progress: Progress = "auto",
         ca_bundle: options.CaBundle = None,
+        allow: options.Allow = None,
         engine_up: EngineUp = False,
     ) -> None:
         from bakery.cli.recipes import plans
@@ -84,7 +85,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             return
         from bakery.pipeline import Options
 
-        chosen = Options(groups, tuple(only or ()), output, no_cache, pull, builder)
+        chosen = Options(groups, tuple(only or ()), output, no_cache, pull, builder, tuple(allow or ()))
         run(found, chosen, progress, ca_bundle, engine_up=engine_up)
 
     return bake

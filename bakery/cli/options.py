@@ -39,6 +39,16 @@ Output = Annotated[
         "--output", "-o", help="The folder that receives audited wheels.", metavar="DIR", envvar="BAKERY_OUTPUT"
     ),
 ]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        help="What the recipe may do on this machine beyond its folder: fs.read=PATH, fs.write=PATH, or "
+        "secret.command=NAME (run the program that prints a secret). May be given several times.",
+        metavar="WHAT",
+        envvar="BAKERY_ALLOW",
+    ),
+]
 CaBundle = Annotated[
     Path | None,
     typer.Option(

@@ -6,7 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.drive.argv import bake_argv
@@ -15,6 +15,7 @@ from bakery.drive.entitle import Allowed
 from bakery.drive.hints import hint
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
+from bakery.drive.mask import Mask, MaskedStream
 from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.drive.process import Ended, Stopped, run
 from bakery.drive.progress import Progress, Step, TargetState
@@ -49,6 +50,7 @@ class BakeRequest:
         writes: folders outside of ``root`` and ``state`` that exports may write.
         grants: further entitlements, in buildx's words.
         record: keep the whole stream in ``progress.jsonl``.
+        mask: hides secrets in the stream, whoever looks at it.
     """
 
     root: Path
@@ -66,6 +68,7 @@ class BakeRequest:
     writes: tuple[Path, ...] = ()
     grants: tuple[str, ...] = ()
     record: bool = False
+    mask: Mask = field(default_factory=lambda: Mask({}))
 
     @property
     def logs(self) -> Path:
@@ -154,11 +157,16 @@ def _prepare(request: BakeRequest) -> None:
 
 def _run(request: BakeRequest, argv: Sequence[str], watch: _Watch) -> Ended:
     record = (request.state / "progress.jsonl").open("ab") if request.record else None
+    masked = MaskedStream(request.mask)
 
     def line(raw: bytes) -> None:
-        if record:
-            record.write(raw)
-        watch.line(raw)
+        take(masked.feed(raw))
+
+    def take(lines: Iterable[bytes]) -> None:
+        for raw in lines:
+            if record:
+                record.write(raw)
+            watch.line(raw)
 
     try:
         return run(
@@ -170,6 +178,7 @@ def _run(request: BakeRequest, argv: Sequence[str], watch: _Watch) -> Ended:
             timeout_s=request.timeout_s,
         )
     finally:
+        take(masked.close())
         watch.logs.write(watch.progress.close())
         if record:
             record.close()

@@ -6,16 +6,81 @@ buildx skips its own check with ``--progress=rawjson``, so what it would refuse 
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.errors import PlanError
+from bakery.errors import PlanError, UsageError
 
 _REMOTE = ("docker-image://", "target:", "oci-layout://", "https://", "http://", "git://", "git@", "ssh://")
 _WRITES = {"output": ("dest",), "cache-to": ("dest",)}
 _READS = {"cache-from": ("src",), "secrets": ("src", "source"), "ssh": ()}
 _PATHS = ("context", "dockerfile")
+
+
+GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME")
+"""What ``--allow`` takes: buildx's words for files and folders, and one for programs that print a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What a person allows a recipe, for one run.
+
+    Attributes:
+        reads: files and folders outside of the project that may be read.
+        writes: folders outside of the project that may be written.
+        commands: secrets whose programs may be run on this machine.
+    """
+
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    commands: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> Grants:
+        """Return what ``--allow`` said.
+
+        Raises:
+            UsageError: one or more texts cannot be understood; all are named.
+        """
+        found: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": []}
+        wrong = []
+        for text in texts:
+            key, _, value = text.partition("=")
+            if key in found and value:
+                found[key].append(value)
+            else:
+                wrong.append(text)
+        if wrong:
+            raise UsageError(
+                f"cannot understand --allow {', '.join(map(repr, wrong))}", hint=f"it takes {', '.join(GRANTS)}"
+            )
+        reads, writes = (tuple(Path(path).absolute() for path in found[key]) for key in ("fs.read", "fs.write"))
+        return cls(reads, writes, frozenset(found["secret.command"]))
+
+    def require(self, wants: Sequence[str], root: Path) -> None:
+        """Check what a recipe asks for: what lies in the project needs no grant, whatever links lead to it.
+
+        Raises:
+            UsageError: something is not granted; all of it is named, as ``--allow`` takes it.
+        """
+        refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
+        if refused:
+            raise UsageError(
+                "the recipe asks for what nobody allowed it",
+                details=[f"--allow {shlex.quote(text)}" for text in refused],
+                hint="add these if you trust the recipe that far",
+            )
+
+    def _refused(self, want: str, root: Path) -> str:
+        """Return the grant that is missing; empty for none."""
+        key, _, value = want.partition("=")
+        if key == "secret.command":
+            return "" if value in self.commands else want
+        path = (root / value).resolve()
+        allowed = (root, *(self.writes if key == "fs.write" else (*self.reads, *self.writes)))
+        return "" if any(path.is_relative_to(folder.resolve()) for folder in allowed) else f"{key}={path}"
 
 
 @dataclass(frozen=True, slots=True)

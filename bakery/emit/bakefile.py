@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 from bakery.emit.override import merged, overridden
 from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
-from bakery.names import Kind
+from bakery.names import BASE_SECRETS, Kind
 from bakery.plan import Cell, Family, Json, Plan, Target, Variable
 
-SECRETS = (("ca-bundle", "CA_BUNDLE"), ("pip-conf", "PIP_CONF"))
-"""Secret id and the variable that holds its file; without a file the secret does not exist."""
+
+def _secret_files(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return secret id and the variable that holds its file; without a file the secret does not exist."""
+    own = ((item.name, item.holder) for item in plan.secrets if item.holder)
+    return (*BASE_SECRETS.items(), *own)
 
 
 def bakefile(plan: Plan) -> str:
@@ -97,15 +100,20 @@ def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
 
 
 def _common(plan: Plan) -> list[str]:
-    secrets = [f'{{ type = "file", id = "{id_}", src = {variable} }},' for id_, variable in SECRETS]
+    files = [f'{{ type = "file", id = "{id_}", src = {variable} }},' for id_, variable in _secret_files(plan)]
+    chosen = ["for file in [", *indent(files), '] : file if file.src != ""']
+    held = [item for item in plan.secrets if item.env]
+    env = [f'{{ type = "env", id = "{item.name}", env = {hcl_string(item.env)} }},' for item in held]
     args = aligned((name, hcl_value(value)) for name, value in plan.args.items())
     body = [
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
         *comment("A file that is not named is no secret; steps then use what the image trusts."),
-        "secret = [",
-        *indent(["for file in [", *indent(secrets), '] : file if file.src != ""']),
-        "]",
+        *(
+            ["secret = concat([", *indent(env), "], [", *indent(chosen), "])"]
+            if env
+            else ["secret = [", *indent(chosen), "]"]
+        ),
     ]
     return _block('target "_common"', body)
 
@@ -195,7 +203,8 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     }
     if family.exports == "image":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
-    secrets: list[Json] = [{"id": id_, "src": values[variable]} for id_, variable in SECRETS if values[variable]]
+    secrets: list[Json] = [{"id": item.name, "env": item.env} for item in plan.secrets if item.env]
+    secrets += [{"id": id_, "src": values[variable]} for id_, variable in _secret_files(plan) if values[variable]]
     if secrets:
         attributes["secret"] = secrets
     if values["CACHE"] != "none":

@@ -130,4 +130,6 @@ def _mount(mount: Mount) -> str:
         "env": mount.env,
     }
     fields = [(key, value) for key, value in parts.items() if value]
-    return mount_option([*fields, *([("rw", "")] if mount.type == "bind" and mount.writable else [])])
+    flags = [("rw", "")] if mount.type == "bind" and mount.writable else []
+    flags += [("required", "true")] if mount.required else []
+    return mount_option([*fields, *flags])

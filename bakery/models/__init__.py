@@ -6,6 +6,7 @@ from bakery.models.matrix import Matrix, Override
 from bakery.models.native import Native
 from bakery.models.output import Output
 from bakery.models.recipe import Recipe
+from bakery.models.secret import Secret
 from bakery.models.source import Source
 from bakery.models.test import Test
 from bakery.models.variable import Variable
@@ -23,6 +24,7 @@ __all__ = [
     "Override",
     "Recipe",
     "Repair",
+    "Secret",
     "Source",
     "Test",
     "Variable",

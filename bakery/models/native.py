@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.models.base import Model
 from bakery.models.test import SourcePath
@@ -25,7 +25,7 @@ class Native(Model):
             "cmake --build /build && cmake --install /build"
         ]
     )
-    """The shell command that leaves its result in /native; it starts in /src, without network."""
+    """The shell command that leaves its result in /native; it starts in /src."""
     into: SourcePath = Field(examples=["src/pkg/lib"])
     """The folder of the source that receives the result before a wheel is built; the project must package it."""
     requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
@@ -34,6 +34,8 @@ class Native(Model):
     """Packages of the base's own package manager."""
     environment: dict[EnvironmentName, Line] | None = Field(default=None, examples=[{"CUDAARCHS": "${CUDA_ARCHS}"}])
     """Environment of the command; that of the builder is the wheel's alone."""
+    network: StrictBool | None = None
+    """Allow the command to use the network. Off by default: what it needs belongs in requirements."""
 
     @field_validator("command")
     @classmethod

@@ -13,9 +13,10 @@ from bakery.models.cache import Cache
 from bakery.models.matrix import Matrix
 from bakery.models.native import Native
 from bakery.models.output import Output
+from bakery.models.secret import Secret
 from bakery.models.source import Source
 from bakery.models.test import Test
-from bakery.models.text import Line, PlatformName, VariableName, distinct
+from bakery.models.text import Line, PlatformName, SecretName, VariableName, distinct
 from bakery.models.variable import Variable
 from bakery.models.wheel import Wheel
 
@@ -45,6 +46,8 @@ class Recipe(Model):
     """How the wheel is built, repaired and named."""
     test: Test | None = None
     """What is done with the wheel in a clean runtime base."""
+    secrets: dict[SecretName, Secret] | None = None
+    """What steps are told in confidence."""
     cache: Cache | None = None
     """Where the layer cache is kept between runs."""
     output: Output | None = None

@@ -29,8 +29,10 @@ class Test(Model):
     imports: tuple[ModuleName, ...] | None = None
     """Modules that must import from the installed wheel."""
     command: Line | None = Field(default=None, examples=["pytest tests"])
-    """A shell command; it runs without network, in an empty folder that holds only ``files``."""
+    """A shell command; it runs in an empty folder that holds only ``files``."""
     files: tuple[SourcePath, ...] | None = Field(default=None, examples=[["tests"]])
     """Files and folders of the source that the command needs."""
+    network: StrictBool | None = None
+    """Allow the command to use the network. Off by default: what it needs belongs in requirements and files."""
     load_shared_objects: StrictBool | None = None
     """Load every shared object with all its symbols resolved; finds what an import alone does not."""

@@ -95,4 +95,5 @@ VariableName = Annotated[str, _Matching(names.VARIABLE, "a name in capitals, suc
 PythonVersion = Annotated[str, _Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
 PlatformName = Annotated[str, _Matching(names.PLATFORM_OR_REFERENCE, "linux/amd64 or linux/arm64")]
 AxisName = Annotated[str, _Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
+SecretName = Annotated[str, _Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
 EnvironmentName = Annotated[str, _Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -29,6 +30,12 @@ def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
         "output": plan.output,
         "variables": plan.values(),
         "groups": {name: [kind.value for kind in kinds] for name, kinds in plan.groups.items()},
+        "network": list(plan.network),
+        "secrets": [
+            {"name": item.name, "from": item.origin, "steps": list(item.phases), "variable": item.variable}
+            for item in plan.secrets
+        ],
+        "entitlements": list(plan.asks),
         "overrides": [str(override) for override in plan.overrides],
         "cells": [
             {
@@ -57,6 +64,8 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
     heading = Text.assemble((plan.recipe, "bold"), f"  {plan.description}")
     console.print(heading)
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
+    for line in _asked(plan):
+        console.print(Text(f"  {line}", style="yellow"))
     if len(cells) > ROWS:
         # print() of one string: laying out ten thousand rows would take longer than planning them.
         console.file.write("".join(f"  {cell.id}\n" for cell in cells))
@@ -74,6 +83,15 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
     console.print(table)
 
 
+def _asked(plan: Plan) -> list[str]:
+    """Return what a recipe asks for beyond what every recipe has: network, secrets, files of this machine."""
+    lines = [f"network: {', '.join(plan.network)}"] if plan.network else []
+    for item in plan.secrets:
+        place = f"as {item.variable}" if item.variable else f"in /run/secrets/{item.name}"
+        lines.append(f"secret {item.name}: {item.origin} → {', '.join(item.phases)}, {place}")
+    return [*lines, *(f"needs --allow {shlex.quote(want)}" for want in plan.asks)]
+
+
 def _needs(cell: Cell) -> list[str]:
     return [f"{need.name} {need.version}" for need in cell.needs]
 
@@ -88,4 +106,6 @@ def origins(plan: Plan) -> Table:
     table.add_column("from", style="dim", no_wrap=True)
     for path, (value, origin) in plan.origins.items():
         table.add_row(path, Text(value), origin)
+    for want in plan.asks:
+        table.add_row("entitlement", Text(want), "--allow")
     return table

@@ -22,6 +22,7 @@ from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse
 from bakery.resolve.parts import WHEEL_PYTHON, Parts, folder
+from bakery.resolve.secrets import networked, secret_variables, secrets_of, wants
 from bakery.resolve.settings import Settings, check_releases, check_values, decide
 from bakery.resolve.sharing import Wheel, release, wheels
 from bakery.resolve.stages import stages
@@ -105,7 +106,8 @@ def resolve(
     built = wheels(ids, axes, own, settings.text("wheel.abi3"))
     shared = any(wheel.built_by != cell_id for wheel, cell_id in zip(built, ids, strict=True))
     native = min(request.pythons, key=release) if settings.text("native.command") else ""
-    parts = Parts(loaded.recipe.name, settings, base, request, chosen, loaded.folder, shared, native)
+    secrets = secrets_of(loaded)
+    parts = Parts(loaded.recipe.name, settings, base, request, chosen, loaded.folder, shared, native, secrets)
     made = stages(parts)
     cells = _cells(parts, ids, axes, own, built)
     args: dict[str, Value] = {
@@ -120,7 +122,7 @@ def resolve(
         context=".",
         dockerfile=dockerfile,
         bakefile=bakefile,
-        variables=settings.variables,
+        variables=(*settings.variables, *secret_variables(secrets)),
         args=args,
         global_args=_global_args(made),
         cells=cells,
@@ -139,6 +141,9 @@ def resolve(
         ignore=_ignored(parts, bakefile, dockerfile),
         audit=_audit(settings),
         output=settings.text("output.directory"),
+        secrets=secrets,
+        network=networked(settings),
+        wants=wants(settings, secrets),
         overrides=handed_on(rest, cells),
         platform_variable=_platform_variable(settings, cells),
         origins=settings.origins,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bakery.names import Phase
 from bakery.plan import Arg, Command, Env, Mount, Ref, Run, Script, Stage, Step, literal
 from bakery.providers.network import NETWORK
 from bakery.resolve.parts import (
@@ -13,7 +14,9 @@ from bakery.resolve.parts import (
     declaring,
     install_packages,
     literals,
+    network_words,
     source_mount,
+    told,
 )
 from bakery.resolve.values import declarations, parse
 
@@ -43,8 +46,9 @@ def _tools(parts: Parts) -> Stage:
     steps: list[Step] = [install_packages(*packages)] if packages else []
     if wanted:
         install = Command((*literals("net", f"{VENV}/bin/python", "-m", *PIP), *wanted))
+        mounts = (*NETWORK, *told(parts, Phase.REQUIREMENTS))
         steps += [
-            Run((Script(f'"$(find-python)" -m venv {VENV}'), install), NETWORK),
+            Run((Script(f'"$(find-python)" -m venv {VENV}'), install), mounts),
             Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         ]
     return declaring("native-tools", literal("toolkit"), tuple(steps), "Tools of the native step, of any Python.")
@@ -65,8 +69,8 @@ def _native(parts: Parts) -> Stage:
             command,
             check,
         ),
-        (source_mount(parts, writable=True), *((CCACHE,) if ccache else ())),
-        network=False,
+        (source_mount(parts, writable=True), *((CCACHE,) if ccache else ()), *told(parts, Phase.NATIVE)),
+        network=settings.flag("native.network"),
     )
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     declared = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
@@ -75,5 +79,5 @@ def _native(parts: Parts) -> Stage:
         "native",
         literal("native-tools"),
         (*arguments, run),
-        "Compiled once for all Pythons, without network; what it writes in /src is dropped.",
+        f"Compiled once for all Pythons, {network_words(run)}; what it writes in /src is dropped.",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bakery.errors import PlanError
-from bakery.names import size_mb
-from bakery.plan import Command, File, Mount, Ref, Run, Script, Stage, Step, Value, literal
+from bakery.names import Phase, size_mb
+from bakery.plan import Command, File, Mount, Ref, Run, Script, Secret, Stage, Step, Value, literal
 from bakery.providers import scripts
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.network import SECRETS
@@ -36,6 +36,7 @@ class Parts:
         toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
         folder: the recipe's folder in the build context.
         shared: one cell's wheel serves other cells.
+        secrets: what steps are told in confidence.
         native_python: the Python whose base the native step runs on; empty for a recipe without one.
     """
 
@@ -47,6 +48,7 @@ class Parts:
     folder: str
     shared: bool = False
     native_python: str = ""
+    secrets: tuple[Secret, ...] = ()
 
     @property
     def python(self) -> str:
@@ -74,6 +76,17 @@ def source_mount(parts: Parts, *, writable: bool) -> Mount:
     if parts.settings.text("source.path"):
         return Mount("bind", "/src", source=folder(parts), writable=writable)
     return Mount("bind", "/src", source="/src", from_="source", writable=writable)
+
+
+def told(parts: Parts, phase: Phase) -> tuple[Mount, ...]:
+    """Return the mounts of what a phase is told in confidence; without its value, BuildKit does not run the step."""
+    mine = (item for item in parts.secrets if phase in item.phases)
+    return tuple(Mount("secret", "", id=item.name, env=item.variable, required=True) for item in mine)
+
+
+def network_words(run: Run) -> str:
+    """Return what the comment of a stage says of the network that its commands have."""
+    return "with the network, as the recipe asks" if run.network else "without network"
 
 
 def folder(parts: Parts) -> str:

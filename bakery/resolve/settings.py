@@ -13,7 +13,7 @@ from bakery import plan
 from bakery.errors import PlanError, UsageError
 from bakery.images import parse
 from bakery.load import Loaded
-from bakery.models import Variable
+from bakery.models import Secret, Variable
 from bakery.models.text import REFERENCE
 from bakery.names import PLATFORMS, CacheBackend, axis_variable, normal
 from bakery.providers.registry import frameworks
@@ -65,6 +65,11 @@ class Settings:
     def flag(self, path: str) -> bool:
         """Return the truth of the value at ``path``."""
         return bool(self.values.get(path))
+
+    def is_given(self, path: str) -> bool:
+        """Whether the value at ``path`` was set for this run: in the environment or on the command line."""
+        origin = self.origins.get(path, ("", ""))[1]
+        return origin == "--set" or origin.startswith(PREFIX)
 
     def texts(self, path: str) -> tuple[str, ...]:
         """Return the list at ``path``."""
@@ -146,6 +151,8 @@ def _leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
             yield from _leaves(value, path + ".")
         elif path == "matrix.axes":
             yield from ((f"matrix.{axis}", items) for axis, items in value.items())
+        elif path == "secrets":
+            yield from ((f"secrets.{key}", item) for key, item in value.items())
         elif path != "variables":
             yield path, value
 
@@ -306,8 +313,6 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
         ),
         plan.Variable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
         plan.Variable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
-        plan.Variable("CA_BUNDLE", "", "A company's CA bundle (PEM file), handed to steps as a secret"),
-        plan.Variable("PIP_CONF", "", "A pip configuration file, handed to steps as a secret"),
     )
 
 
@@ -331,6 +336,9 @@ def check_values(variables: Iterable[plan.Variable]) -> None:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Secret):
+        origin = value.env or value.file or value.command
+        return f"{_shown(origin)} → {', '.join(value.steps)}"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(str, value)) + "]"
     if isinstance(value, dict):

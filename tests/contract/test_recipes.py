@@ -68,6 +68,16 @@ def test_secrets_exist_when_their_files_are_named(buildx: Buildx, tmp_path: Path
     buildx.assert_prints(plan_of("ujson"), variables={"CA_BUNDLE": str(file), "PIP_CONF": str(file)})
 
 
+@pytest.mark.parametrize("command", ["", "license.txt"])
+def test_secrets_of_a_recipe(buildx: Buildx, command: str) -> None:
+    plan = plan_of(str(ROOT / "tests/golden/recipes/secrets.toml"))
+    file = buildx.folder / plan.values()["SECRET_NETRC"]
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    (buildx.folder / "license.txt").touch()
+    buildx.assert_prints(plan, variables={"SECRET_LICENSE": command})
+
+
 def test_a_variable_of_the_environment(buildx: Buildx) -> None:
     buildx.assert_prints(plan_of("examples/cuda"), variables={"CUDA_VERSION": "12.8.0", "CUDA_ARCHS": "90;$x"})
 

@@ -550,7 +550,7 @@ RUN --mount=type=secret,id=ca-bundle \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -m pip --python /opt/venv/bin/python install --no-deps -r /requirements.lock
 
-# Compiles without network; what it writes in /src is dropped.
+# Compiles with the network, as the recipe asks; what it writes in /src is dropped.
 FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH

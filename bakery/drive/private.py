@@ -1,0 +1,36 @@
+"""Files for one bake alone: what is told in confidence is on no disk, and is gone when this process is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
+    """Give name → a file that holds it, which this user's processes can read until the context ends.
+
+    On Linux they are in memory and end with this process, even if it is killed; elsewhere they are in a folder of
+    this user's own.
+    """
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+            yield {name: _written(Path(folder) / name, data) for name, data in contents.items()}
+        return
+    with contextlib.ExitStack() as stack:
+        found = {}
+        for name, data in contents.items():
+            file = stack.enter_context(os.fdopen(os.memfd_create("bakery"), "wb", buffering=0))
+            file.write(data)
+            os.fchmod(file.fileno(), 0o600)
+            found[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield found
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.touch(mode=0o600)
+    path.write_bytes(data)
+    return path
