@@ -264,5 +264,5 @@ class _Run:
             steps=told.steps,
             cached=told.cached,
             log=told.log if told.log.exists() else None,
-            wheels=tuple(PublishedWheel(published[item.path], item.sha256, item.size) for item in mine),
+            wheels=tuple(PublishedWheel(published[item.path], item.sha256, item.size, item.warnings) for item in mine),
         )

@@ -44,6 +44,17 @@ def warning(check: str, message: str, *, file: str | None = None, hint: str = ""
     return Finding(check, Severity.WARNING, message, file, hint)
 
 
+def unanswered(check: str, reason: str, *, binding: bool) -> Finding:
+    """Return a finding about a tool that came to no verdict.
+
+    Args:
+        binding: the promise needs the verdict, so that the wheel fails without it.
+    """
+    if not binding:
+        return Finding(check, Severity.SKIPPED, reason)
+    return error(check, reason, hint="the promise needs its verdict: bake again, what is built stays in the cache")
+
+
 def info(check: str, message: str, *, file: str | None = None, hint: str = "") -> Finding:
     """Return a finding that is only worth knowing."""
     return Finding(check, Severity.INFO, message, file, hint)

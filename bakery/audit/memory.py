@@ -1,18 +1,21 @@
 """Remembers which wheels kept which promise, so that an unchanged wheel is not looked into again.
 
-A memory is the name of an empty file: a digest of the wheel's bytes and name, the promise, and the versions
-of bakery and of the tools that it asks. Nothing that could be wrong about another wheel is kept, and deleting the folder is harmless.
+A memory is named by a digest of the wheel's bytes and name, the promise, and the versions of bakery and of the tools
+that it asks; it holds the warnings. Nothing that could be wrong about another wheel is kept, nothing of an audit that
+a tool gave no verdict for, and deleting the folder is harmless.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.audit.finding import Severity
+from bakery.audit.finding import Finding, Severity
 from bakery.audit.promise import Promise
 from bakery.audit.tools import versions
 
@@ -27,12 +30,14 @@ class Verdict:
     Attributes:
         size: in bytes.
         faults: the findings that keep the wheel from being published; empty when it passed.
+        warnings: what a person should look at, and what could not be looked into.
     """
 
     path: Path
     sha256: str
     size: int
     faults: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
@@ -48,26 +53,43 @@ def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     size = path.stat().st_size
     memory = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, promise)).encode()).hexdigest()
-    if memory.exists():
-        return Verdict(path, sha256, size, ())
+    known = _recalled(memory)
+    if known is not None:
+        return Verdict(path, sha256, size, (), known)
     from bakery.audit.auditor import audit_wheel  # slow to import, and seldom needed: most wheels are known
 
-    report = audit_wheel(path, promise)
-    faults = tuple(
+    findings = audit_wheel(path, promise).findings
+    faults = _said(findings, Severity.ERROR)
+    skipped = tuple(f"not looked into: {text}" for text in _said(findings, Severity.SKIPPED))
+    warnings = (*_said(findings, Severity.WARNING), *skipped)
+    if not faults and not skipped:
+        _remember(memory, warnings)
+    return Verdict(path, sha256, size, faults, warnings)
+
+
+def _said(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
+    return tuple(
         finding.message + (f" ({finding.file})" if finding.file else "") + (f"; {finding.hint}" if finding.hint else "")
-        for finding in report.findings
-        if finding.severity is Severity.ERROR
+        for finding in findings
+        if finding.severity is severity
     )
-    if not faults:
-        _remember(memory)
-    return Verdict(path, sha256, size, faults)
 
 
-def _remember(memory: Path) -> None:
+def _recalled(memory: Path) -> tuple[str, ...] | None:
+    """Return the warnings of an audit that was passed; None where there is no memory that can be read."""
+    try:
+        warnings = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_whole = isinstance(warnings, list) and all(isinstance(item, str) for item in warnings)
+    return tuple(warnings) if is_whole else None
+
+
+def _remember(memory: Path, warnings: tuple[str, ...]) -> None:
     with contextlib.suppress(OSError):
         memory.parent.mkdir(parents=True, exist_ok=True)
         old = list(memory.parent.iterdir())
         if len(old) >= MOST:
             for item in old:
                 item.unlink(missing_ok=True)
-        memory.touch()
+        memory.write_text(json.dumps(warnings), encoding="utf-8")

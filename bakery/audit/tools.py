@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-_TIMEOUT = 300.0
+_TIMEOUT = 900.0
 _VERSIONED = ("auditwheel", "abi3audit", "abi3info", "check-wheel-contents", "twine", "readme-renderer", "docutils")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CONTENTS_LINE = re.compile(r"(W\d{3}): (.*?):?")

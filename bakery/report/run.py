@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -13,14 +14,23 @@ from bakery.plan import Json
 VERSION = 2
 """Version of the JSON of a run."""
 
+_CELLS = 3
+_WARNINGS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedWheel:
-    """A wheel in the output folder; ``size`` in bytes."""
+    """A wheel in the output folder.
+
+    Attributes:
+        size: in bytes.
+        warnings: what the audit would have a person look at.
+    """
 
     path: Path
     sha256: str
     size: int
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,13 @@ class RunReport:
                     "cached": target.cached,
                     "log": str(target.log) if target.log else None,
                     "wheels": [
-                        {"path": str(item.path), "sha256": item.sha256, "size": item.size} for item in target.wheels
+                        {
+                            "path": str(item.path),
+                            "sha256": item.sha256,
+                            "size": item.size,
+                            "warnings": list(item.warnings),
+                        }
+                        for item in target.wheels
                     ],
                 }
                 for target in self.targets
@@ -82,8 +98,8 @@ class RunReport:
 _STYLES = {"done": "green", "failed": "bold red", "canceled": "yellow"}
 
 
-def render(report: RunReport) -> Table:
-    """Return the table that ends a run."""
+def render(report: RunReport) -> Group:
+    """Return what ends a run: the table, and what the audit warns of."""
     table = Table(
         title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
@@ -102,7 +118,23 @@ def render(report: RunReport) -> Table:
             Text("\n".join(item.path.name for item in target.wheels)),
             "\n".join(_size(item.size) for item in target.wheels),
         )
-    return table
+    return Group(table, *(Text(f"warning: {text}", style="yellow") for text in warnings(report)))
+
+
+def warnings(report: RunReport) -> tuple[str, ...]:
+    """Return what the audit warns of in the wheels of a run, each once: wheels of one build mostly share theirs."""
+    cells: dict[str, list[str]] = {}
+    for target in report.targets:
+        for text in dict.fromkeys(text for wheel in target.wheels for text in wheel.warnings):
+            cells.setdefault(text, []).append(target.cell)
+    said = [f"{text} ({_some(found)})" for text, found in cells.items()]
+    more = len(said) - _WARNINGS
+    return (*said[:_WARNINGS], *([f"and {more} more: bakery audit {report.output}/*.whl"] if more > 0 else []))
+
+
+def _some(cells: list[str]) -> str:
+    more = len(cells) - _CELLS
+    return ", ".join(cells[:_CELLS]) + (f" and {more} more cells" if more > 0 else "")
 
 
 def _size(size: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from elfs import shared_object
 from wheels import write_wheel
 
 from bakery.audit import memory, tools
@@ -178,6 +179,55 @@ def test_a_memory_is_of_the_tools_that_were_asked(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(memory, "versions", lambda: (("twine", "99"),))
     memory.audit(path, OWN, folder)
     assert len(os.listdir(folder)) == 2  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("promise", "tool", "severity"),
+    [
+        (OWN, "abi3", Severity.SKIPPED),
+        (OWN, "contents", Severity.SKIPPED),
+        (OWN, "readme", Severity.SKIPPED),
+        (Promise(abi3=True), "abi3", Severity.ERROR),
+        (Promise(abi3=True), "readme", Severity.SKIPPED),
+        (Promise(public_index=True), "abi3", Severity.ERROR),
+        (Promise(public_index=True), "contents", Severity.ERROR),
+        (Promise(public_index=True), "readme", Severity.ERROR),
+    ],
+)
+def test_no_verdict_is_an_error_where_the_promise_needs_one(
+    promise: Promise, tool: str, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = write_wheel(tmp_path, "cp39-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()})
+    failed = Answer(failure="abi3audit took more than 900 seconds")
+    found = answered(wheel, promise, monkeypatch, **{tool: failed})
+    assert [severity for _, severity, _ in found] == [severity]
+
+
+def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder = pure(tmp_path, {}), tmp_path / "memories"
+    with monkeypatch.context() as patch:
+        answered(path, OWN, patch, contents=Answer(failure="check-wheel-contents failed: no"))
+        verdict = memory.audit(path, OWN, folder)
+    assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
+    assert not folder.exists()
+    assert memory.audit(path, OWN, folder).warnings == ()
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder = pure(tmp_path, {"tests/__init__.py": b"x = 1\n"}), tmp_path / "memories"
+    first = memory.audit(path, OWN, folder)
+    assert first.faults == ()
+    assert len(first.warnings) == 1
+    assert first.warnings[0].endswith("(tests/)")
+    (kept,) = folder.iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("bakery.audit.auditor.audit_wheel", lambda *given: pytest.fail("looked into again"))
+        assert memory.audit(path, OWN, folder) == first
+    for cut in (b"", b"[", b"{}", b"[1]", b"\xff"):
+        kept.write_bytes(cut)
+        assert memory.audit(path, OWN, folder) == first
+        assert json.loads(kept.read_text()) == list(first.warnings)
 
 
 def test_the_tools_have_versions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.finding import Finding, error, unanswered
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import ABI3_SUFFIX, Wheel
 
@@ -17,7 +17,8 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every object that breaks the promise of its tag."""
     answer = wheel.answers.abi3
     if answer.failure:
-        yield Finding("abi3-violation", Severity.SKIPPED, answer.failure)
+        binding = bool(promise.abi3) or promise.public_index
+        yield unanswered("abi3-violation", answer.failure, binding=binding)
     tagged = any(tag.abi == "abi3" for tag in wheel.filename.tags)
     paths = {found.file_name: found.path for found in wheel.objects}
     for remark in answer.remarks:

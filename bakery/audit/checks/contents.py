@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.finding import Finding, Severity
+from bakery.audit.finding import Finding, Severity, unanswered
 from bakery.audit.promise import Promise
 from bakery.audit.tools import Remark
 from bakery.audit.wheel import Wheel
@@ -32,7 +32,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield what the tool remarks, one finding for each of its codes."""
     answer = wheel.answers.contents
     if answer.failure:
-        yield Finding("wheel-contents", Severity.SKIPPED, answer.failure)
+        yield unanswered("wheel-contents", answer.failure, binding=promise.public_index)
     for remark in answer.remarks:
         # The folders of grafted libraries are auditwheel's, and rightly where they are.
         files = [file for file in remark.files if not file.partition("/")[0].endswith(".libs")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.finding import Finding, Severity
+from bakery.audit.finding import Finding, Severity, unanswered
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
@@ -17,7 +17,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield at most one finding; what twine has against other fields is the metadata check's."""
     answer = wheel.answers.readme
     if answer.failure:
-        yield Finding("readme-render", Severity.SKIPPED, answer.failure)
+        yield unanswered("readme-render", answer.failure, binding=promise.public_index)
     for remark in answer.remarks:
         if remark.code == "render":
             yield Finding(
