@@ -25,7 +25,8 @@ class Promise:
         max_size: the largest file, in bytes.
         device_archs: all that it must hold code for, and nothing else, as nvcc's ``code=`` has it: ``sm_80``,
             ``sm_90a``, ``compute_90``.
-        cuda: the release of CUDA that it is made with and for: ``13.0.3``; only the major is compared.
+        cuda: the release of CUDA that it is made with and for: ``13.0.3``; only the major is compared, and by itself it
+            promises no device code.
         requires: requirements that METADATA must hold: ``torch==2.11.*``; one that admits this release will do.
         cxx_abi: libstdc++'s ABI of the torch that it is built for: ``cxx11`` (1) or ``old`` (0).
         stripped: True refuses debug information.

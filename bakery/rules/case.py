@@ -39,7 +39,7 @@ class Case:
         image: the base image; None where the plan names none.
         suite: the Debian release of the base; empty for others.
         plat: the manylinux policy to promise, ``auto`` for any; empty where no wheel is repaired.
-        environment: what the compile step sees, and what the native step does.
+        environment: what the compile step sees, and before it what the native step does.
         settings: options of the build backend.
         words: what the builder's commands say, substituted.
         packages: system packages that are installed.
@@ -163,7 +163,8 @@ class _Reader:
         }
         # A toolkit that has no other beside it.
         self._compiler = _cuda_compiler(stages.get("toolkit", Stage("toolkit", ())))
-        compiling = [stages[name] for name in ("native", "compile") if name in stages]
+        # What the native step is told counts before what the compile step is: where there is one, it makes the code.
+        compiling = [stages[name] for name in ("compile", "native") if name in stages]
         self._declared = tuple(step.name for stage in compiling for step in stage.steps if isinstance(step, Arg))
         commands = tuple(command for stage in compiling for command in _commands(stage))
         self._environment = tuple(pair for command in commands for pair in command.environment)

@@ -9,14 +9,18 @@ from bakery.facts.archs import parse
 from bakery.plan import Plan
 from bakery.rules.case import Case, cases
 
+OPEN = frozenset({"all", "all-major"})
+"""What CMake and nvcc expand by themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class DevicePromise:
-    """The device code that the wheels of a cell must hold.
+    """What the wheels of a cell must hold, and be linked with.
 
     Attributes:
-        cuda: the CUDA release that makes it.
-        archs: ``sm_90`` for machine code, ``compute_90`` for PTX; all of them and no others.
+        cuda: the CUDA release that compiles them.
+        archs: ``sm_90`` for machine code, ``compute_90`` for PTX; all of them and no others. Empty where no list says
+            them: a recipe may take a toolkit for its libraries alone, or leave the list to the project.
     """
 
     cuda: str
@@ -24,22 +28,31 @@ class DevicePromise:
 
 
 def device_promises(plan: Plan) -> dict[str, DevicePromise]:
-    """Return what each cell promises, by its id; a cell that names no architectures promises nothing.
-
-    A recipe that takes a toolkit for its libraries alone compiles no kernels, and lists no architectures.
-    """
+    """Return what each cell promises, by its id; a cell that compiles no CUDA promises nothing."""
     return {cell: promise for case in cases(plan) if (promise := _promise(case)) for cell in case.cells}
 
 
-def _promise(case: Case) -> DevicePromise | None:
-    lists = {text for _, text in case.arch_lists}
-    if not case.compiler or len(lists) != 1:
-        return None
+def listed_code(case: Case) -> dict[str, tuple[str, ...]]:
+    """Return the device code that each list asks for, by where it stands: an open list as its word.
+
+    A list that cannot be read is left out; other rules say so.
+    """
+    found = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
+    return {where: code for where, code in found.items() if code}
+
+
+def _code(text: str) -> tuple[str, ...]:
     try:
-        archs = parse(lists.pop())
-    except UsageError:  # the rules say so, where it is an error
+        archs = parse(text)
+    except UsageError:
+        return ()
+    cubins = [f"sm_{arch.number}" for arch in archs if arch.cubin]
+    return (*cubins, *(f"compute_{arch.number}" for arch in archs if arch.ptx))
+
+
+def _promise(case: Case) -> DevicePromise | None:
+    if not (case.compiler and case.cuda):
         return None
-    made = [f"sm_{arch.number}" for arch in archs if arch.cubin] + [
-        f"compute_{arch.number}" for arch in archs if arch.ptx
-    ]
-    return DevicePromise(case.cuda, tuple(made))
+    # Lists that differ are an error of the plan.
+    code = next(iter(listed_code(case).values()), ())
+    return DevicePromise(case.cuda, () if OPEN.intersection(code) else code)

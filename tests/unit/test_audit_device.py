@@ -71,6 +71,8 @@ GOOD: dict[str, tuple[Make, Promise]] = {
     "architectures spread over objects": (wheel(cuda("sm_80"), other=cuda("sm_90", "compute_90")), CUDA),
     "one object without": (wheel(cuda(*ARCHS), other=shared_object()), CUDA),
     "newer PTX of the same CUDA": (wheel(cuda(*ARCHS, isa=(8, 5))), CUDA),
+    "libraries of CUDA alone": (wheel(cuda()), Promise(cuda="12.8.1")),
+    "compiled at run time": (wheel(shared_object()), Promise(cuda="13.0.3")),
     "real": (
         wheel(real("variants")),
         Promise(device_archs=("sm_90a", "sm_100f", "sm_103a", "compute_90a", "compute_100f"), cuda="13.0.3"),
@@ -158,12 +160,19 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 DEBUG = {".debug_info": bytes(2_000_000), ".debug_line": bytes(500_000), ".symtab": b""}
 DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
     "no device code": ("device-code-absent", ERROR, wheel(cuda()), CUDA, "promised was sm_80, sm_90, compute_90"),
-    "no device code, CUDA promised": (
+    "no device code, named for CUDA, no architectures promised": (
         "device-code-absent",
-        ERROR,
-        wheel(cuda()),
+        WARNING,
+        lambda folder: write_wheel(folder, filename="demo-1.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl"),
         Promise(cuda="12.8.1"),
-        "though it is made with CUDA 12.8.1",
+        "its name or version says CUDA",
+    ),
+    "runtime of another toolkit, no architectures promised": (
+        "cuda-major",
+        ERROR,
+        wheel(cuda(needed=["libcudart.so.12"])),
+        Promise(cuda="13.0.3"),
+        "needs libcudart.so.12, which is CUDA 12's; promised was CUDA 13.0.3",
     ),
     "no device code, linked to the runtime": (
         "device-code-absent",

@@ -16,7 +16,7 @@ from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel, is_grafted
 
 IDS = {
-    "device-code-absent": "a wheel that is promised or named for CUDA has no device code",
+    "device-code-absent": "a wheel has no device code, though architectures are promised or it looks like one for CUDA",
     "device-arch-missing": "a promised GPU architecture has no device code",
     "device-arch-variant": "a promised GPU architecture has device code for a narrower variant of it",
     "device-arch-unasked": "there is device code for a GPU architecture that was not promised",
@@ -56,18 +56,18 @@ def _check_absent(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             f"has no device code; promised was {', '.join(promise.device_archs)}",
             hint="an optional CUDA extension that failed to build leaves such a wheel: see the build's log",
         )
-    elif promise.cuda:
-        yield error("device-code-absent", f"has no device code, though it is made with CUDA {promise.cuda}")
-    elif reason := _looks_like_cuda(wheel):
+    elif reason := _looks_like_cuda(wheel, promise):
         yield warning("device-code-absent", f"has no device code, though {reason}")
 
 
-def _looks_like_cuda(wheel: Wheel) -> str:
+def _looks_like_cuda(wheel: Wheel, promise: Promise) -> str:
     if any(entry.path.endswith(_LOOSE) for entry in wheel.archive.entries):
         return ""  # the device code lies beside
     _, _, local = wheel.filename.version.partition("+")
     if _CUDA_MARK.search(wheel.filename.name) or _CUDA_MARK.search(local):
         return "its name or version says CUDA"
+    if promise.cuda:
+        return ""  # no list of architectures, and a toolkit: it is there for its libraries
     # A wheel that brings the runtime itself is a library for others.
     linked = (name for name in wheel.external if _CUDART.match(name))
     return f"it needs {name}" if (name := next(linked, "")) else ""

@@ -9,16 +9,14 @@ from bakery.facts import broken_releases, clangs, cuda_release
 from bakery.facts.archs import Arch, parse
 from bakery.facts.cover import lack
 from bakery.rules.case import Case
+from bakery.rules.device import OPEN, listed_code
 from bakery.rules.rule import Rule, Severity
-
-_OPEN = frozenset({"all", "all-major"})
-"""What CMake and nvcc expand by themselves."""
 
 
 def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
     """Yield every list of architectures that can be read; TORCH_CUDA_ARCH_LIST has a rule for its own grammar."""
     for where, text in case.arch_lists:
-        if text not in _OPEN:
+        if text not in OPEN:
             try:
                 yield where, parse(text)
             except UsageError:
@@ -27,11 +25,17 @@ def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
 
 def _syntax(case: Case) -> Iterator[str]:
     for where, text in case.arch_lists:
-        if where != "TORCH_CUDA_ARCH_LIST" and text not in _OPEN:
+        if where != "TORCH_CUDA_ARCH_LIST" and text not in OPEN:
             try:
                 parse(text)
             except UsageError as error:
                 yield from (f"{where}: {problem}" for problem in error.details)
+
+
+def _differ(case: Case) -> Iterator[str]:
+    lists = listed_code(case) if case.compiler else {}
+    if len({frozenset(code) for code in lists.values()}) > 1:
+        yield "; ".join(f"{where} asks for {', '.join(code)}" for where, code in lists.items())
 
 
 def _lacks(case: Case, *, dropped: bool) -> Iterator[str]:
@@ -83,6 +87,17 @@ RULES = (
         fix="write 80, 80-real or 80-virtual with semicolons between",
         source="CMake, CUDA_ARCHITECTURES",
         check=_syntax,
+    ),
+    Rule(
+        id="cuda-arch-lists",
+        severity=Severity.ERROR,
+        text="Where several variables list architectures, they list the same",
+        why="Each build system reads its own variable and none compares them: the wheel would hold code for the GPUs of "
+        "one of them, or of each in another part, and no audit could tell which was meant.",
+        fix="write the same in each (torch's 9.0 is CMake's 90-real, its 9.0+PTX is 90), or keep the one that the project "
+        "reads",
+        source="CMake, CUDA_ARCHITECTURES; torch 2.13, torch/utils/cpp_extension.py",
+        check=_differ,
     ),
     Rule(
         id="cuda-unknown-arch",
