@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
@@ -114,6 +114,9 @@ AXIS_VARIABLES = {
 }
 """The variable that carries an axis' value; any other axis uses its own name in capitals."""
 
+WHEEL_PYTHON = "WHEEL_PYTHON"
+"""The build argument with the Python that builds a cell's wheel, where one wheel serves several Pythons."""
+
 DERIVED = {
     f"{name}_{part}": (f"{name}_VERSION", part)
     for name in ("CUDA", "TORCH", "JAX")
@@ -152,6 +155,12 @@ def with_derived(values: Mapping[str, str]) -> dict[str, str]:
 def _part(release: str, part: str) -> str:
     minor = release.rpartition(".")[0]
     return {"MAJOR": release.partition(".")[0], "MINOR": minor, "TAG": minor.replace(".", "")}[part]
+
+
+def some_cells(ids: Sequence[str]) -> str:
+    """Return the first few of some cells' ids, and how many there are beside."""
+    more = len(ids) - 3
+    return ", ".join(ids[:3]) + (f" and {more} more cell{'s' if more > 1 else ''}" if more > 0 else "")
 
 
 def size_mb(text: str) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bakery.errors import UsageError
-from bakery.names import PHASES, CacheBackend, Kind, Phase, secret_variable
+from bakery.names import PHASES, WHEEL_PYTHON, CacheBackend, Kind, Phase, secret_variable, with_derived
 
 VERSION = 1
 """Version of the JSON that `Plan.to_json` makes; raised when a reader would have to change."""
@@ -311,6 +311,7 @@ class Audit:
         stripped: debug information was removed.
         namings: how the wheels of a build are named, the tested one first; each build gives one wheel for each.
         requires: what METADATA must require.
+        abi3: the lowest Python that stable-ABI wheels serve; empty where there are none.
     """
 
     name: str
@@ -321,6 +322,7 @@ class Audit:
     stripped: bool = False
     namings: tuple[Naming, ...] = (Naming(),)
     requires: tuple[Value, ...] = ()
+    abi3: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,6 +494,11 @@ class Plan:
         """Return every build argument of ``cell``, with its value."""
         values = self.values()
         return {name: substitute(value, values) for name, value in self.args.items()} | dict(cell.args)
+
+    def values_of_wheel(self, cell: Cell) -> dict[str, str]:
+        """Return what names and requirements of the wheel of ``cell`` refer to: of the Python that builds it."""
+        args = self.args_of(cell)
+        return with_derived(args | {"PYTHON_VERSION": args.get(WHEEL_PYTHON, args.get("PYTHON_VERSION", ""))})
 
 
 def leaves(path: str) -> bool:

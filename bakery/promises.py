@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
+from packaging.utils import BuildTag, parse_wheel_filename
 from packaging.version import Version
 
 from bakery.audit.promise import Promise
 from bakery.audit.symbols import CxxAbi
 from bakery.errors import AuditError
 from bakery.facts import torch_release
-from bakery.names import MACHINES, with_derived
+from bakery.names import MACHINES
 from bakery.plan import Cell, Naming, Plan, substitute
 from bakery.rules.device import DevicePromise
 
@@ -23,7 +23,7 @@ def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Seque
     Raises:
         AuditError: there is not one wheel for each naming of the recipe.
     """
-    values = with_derived(plan.args_of(cell))
+    values = plan.values_of_wheel(cell)
     left = list(wheels)
     found: dict[Path, Promise] = {}
     # A naming that says more is looked for first: the project's own name fits every wheel.
@@ -50,7 +50,12 @@ def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:
     _, version, build, _ = parse_wheel_filename(path.name)
     if (naming.clean and version.local) or (local and version.local != Version(f"0+{local}").local):
         return False
-    return not tag or "".join(map(str, build)) == tag
+    return not tag or build == _build(tag)
+
+
+def _build(tag: str) -> BuildTag:
+    """Return a build tag as names of files are compared by it: 01 is 1."""
+    return parse_wheel_filename(f"x-0-{tag}-py3-none-any.whl")[2]
 
 
 def _said(naming: Naming, local: str, tag: str) -> str:
@@ -68,11 +73,17 @@ def _version(plan: Plan, local: str) -> str | None:
     return f"{Version(plan.audit.version).public}+{local}" if local else plan.audit.version
 
 
-def _cxx_abi(torch: str) -> CxxAbi:
-    """Return libstdc++'s ABI of a release of torch; empty for none, and for one that is not known."""
-    row = torch_release(torch.partition("+")[0]) if torch else None
-    abi: CxxAbi = "" if row is None else "cxx11" if row.abi else "old"
-    return abi
+def _cxx_abi(torch: str, platform: str) -> CxxAbi:
+    """Return libstdc++'s ABI of a release of torch; empty for none, and where it is not known."""
+    release, _, variant = torch.partition("+")
+    row = torch_release(release) if release else None
+    if row is None:
+        return ""
+    if row.abi or variant in row.new_abi:
+        return "cxx11"
+    # The facts are those of PyPI's wheels, and of the variants that have a CUDA.
+    is_known = platform == "linux/amd64" and (not variant or variant in row.variants)
+    return "old" if is_known else ""
 
 
 def _promise(
@@ -84,11 +95,12 @@ def _promise(
     version: str | None,
 ) -> Promise:
     audit = plan.audit
+    served = (item.axes["python"] for item in plan.cells if item.built_by == cell.id)
     return Promise(
         name=audit.name or None,
         version=version,
         python=cell.axes["python"],
-        pythons=tuple(item.axes["python"] for item in plan.cells if item.built_by == cell.id) if cell.abi3 else (),
+        pythons=tuple(dict.fromkeys((audit.abi3, *served))) if cell.abi3 else (),
         abi3=True if cell.abi3 else None,
         platform=cell.platform,
         plat=f"{audit.plat}_{MACHINES[cell.platform]}" if audit.plat != "auto" and audit.repaired else None,
@@ -96,7 +108,7 @@ def _promise(
         device_archs=device.archs if device else (),
         cuda=device.cuda if device else "",
         requires=tuple(substitute(item, values) for item in audit.requires),
-        cxx_abi=_cxx_abi(values.get("TORCH_VERSION", "")),
+        cxx_abi=_cxx_abi(values.get("TORCH_VERSION", ""), cell.platform),
         stripped=audit.stripped,
         public_index=naming.index == "public",
     )

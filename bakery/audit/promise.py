@@ -15,7 +15,8 @@ class Promise:
         name: the project's name; compared in its normalised form.
         version: the exact version, local part included.
         python: the Python it must install on: ``3.11``, or ``3.14t`` for a free-threaded one.
-        pythons: further Pythons that it must install on: all that a stable-ABI wheel serves.
+        pythons: further Pythons that it must install on: all that a stable-ABI wheel serves, and the lowest that it is
+            said to.
         abi3: False refuses a stable-ABI wheel, True refuses any other.
         platform: the bake platform it was built for: ``linux/amd64``, ``linux/arm64``, ….
         max_glibc: the newest glibc it may need, as ``2.28``.

@@ -167,7 +167,8 @@ class TorchRelease(Row):
     Attributes:
         cuda: what PyPI's own wheels are built for.
         variants: the wheels of torch's own index, as ``cu128``.
-        abi: the value of _GLIBCXX_USE_CXX11_ABI.
+        abi: the value of _GLIBCXX_USE_CXX11_ABI; 0 is that of the wheels for x86_64 and CUDA alone, 1 of all.
+        new_abi: variants that have 1 where ``abi`` is 0.
         cxx: the C++ standard that its headers need.
         tag: the platform tag on PyPI.
     """
@@ -179,6 +180,7 @@ class TorchRelease(Row):
     abi: int
     cxx: int
     tag: str
+    new_abi: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

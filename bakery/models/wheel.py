@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Literal
 
-from packaging.version import InvalidVersion, Version
 from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery import names
@@ -13,7 +12,12 @@ from bakery.models.base import Model
 from bakery.models.text import Line, PythonVersion, RequirementText, SonameGlob
 
 _PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]+|1|2010|2014))\Z")
-_BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
+
+LOCAL_LABEL = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z")
+"""A local version label (the version specifiers' specification)."""
+
+BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
+"""A build tag (the specification of wheel names)."""
 
 
 class Repair(Model):
@@ -59,17 +63,14 @@ class Naming(Model):
     @field_validator("local")
     @classmethod
     def _local_label(cls, value: str | None) -> str | None:
-        if value is not None and "${" not in value:
-            try:
-                Version(f"0+{value}")
-            except InvalidVersion:
-                raise ValueError("expected a local version label, such as 'cu128' or 'cu128torch2.8'") from None
+        if value is not None and "${" not in value and not LOCAL_LABEL.match(value):
+            raise ValueError("expected a local version label, such as 'cu128' or 'cu128torch2.8'")
         return value
 
     @field_validator("build_tag")
     @classmethod
     def _build_tag(cls, value: str | None) -> str | None:
-        if value is not None and "${" not in value and not _BUILD_TAG.match(value):
+        if value is not None and "${" not in value and not BUILD_TAG.match(value):
             raise ValueError("expected a build tag that starts with a digit, such as '1cu128'")
         return value
 

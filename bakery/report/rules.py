@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from bakery.errors import PlanError
+from bakery.names import some_cells
 from bakery.rules.rule import Finding, Rule, Severity
 
 VERSION = 1
 """Version of the JSON that `to_json` makes."""
 
-_CELLS = 3
 _FINDINGS = 10
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
@@ -39,17 +39,12 @@ def lines(findings: Iterable[Finding], cells: int) -> tuple[str, ...]:
 
 def _rule_lines(findings: Sequence[Finding], cells: int) -> Iterator[str]:
     for finding in findings[:_FINDINGS]:
-        where = "" if len(finding.cells) == cells else f" ({_some(finding.cells)})"
+        where = "" if len(finding.cells) == cells else f" ({some_cells(finding.cells)})"
         yield f"{finding.rule.id}: {finding.text}{where}"
     more = len(findings) - _FINDINGS
     if more > 0:
         yield f"{findings[0].rule.id}: and {more} more like these"
     yield f"    {findings[0].rule.fix}"
-
-
-def _some(cells: Sequence[str]) -> str:
-    more = len(cells) - _CELLS
-    return ", ".join(cells[:_CELLS]) + (f" and {more} more cells" if more > 0 else "")
 
 
 def table(rules: Iterable[Rule]) -> Table:

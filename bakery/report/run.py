@@ -9,12 +9,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from bakery.names import some_cells
 from bakery.plan import Json
 
 VERSION = 2
 """Version of the JSON of a run."""
 
-_CELLS = 3
 _WARNINGS = 5
 
 
@@ -127,14 +127,9 @@ def warnings(report: RunReport) -> tuple[str, ...]:
     for target in report.targets:
         for text in dict.fromkeys(text for wheel in target.wheels for text in wheel.warnings):
             cells.setdefault(text, []).append(target.cell)
-    said = [f"{text} ({_some(found)})" for text, found in cells.items()]
+    said = [f"{text} ({some_cells(found)})" for text, found in cells.items()]
     more = len(said) - _WARNINGS
     return (*said[:_WARNINGS], *([f"and {more} more: bakery audit {report.output}/*.whl"] if more > 0 else []))
-
-
-def _some(cells: list[str]) -> str:
-    more = len(cells) - _CELLS
-    return ", ".join(cells[:_CELLS]) + (f" and {more} more cells" if more > 0 else "")
 
 
 def _size(size: int) -> str:

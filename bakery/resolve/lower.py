@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from bakery.errors import PlanError
 from bakery.load import Loaded
-from bakery.names import GROUPS, CacheBackend, Kind, axis_variable, with_derived
+from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, with_derived
 from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Stage, Value, ignored_output
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
@@ -21,13 +21,14 @@ from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift,
 from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse
-from bakery.resolve.parts import WHEEL_PYTHON, Parts, folder
+from bakery.resolve.parts import Parts, folder
 from bakery.resolve.secrets import networked, secret_variables, secrets_of, wants
 from bakery.resolve.settings import Settings, check_releases, check_values, decide
 from bakery.resolve.sharing import Wheel, release, wheels
 from bakery.resolve.stages import stages
 from bakery.resolve.toolkit import check_components, check_release
 from bakery.resolve.values import parse as value_of
+from bakery.resolve.written import check_written
 
 IGNORED = (
     ".git",
@@ -115,7 +116,7 @@ def resolve(
     }
     recipe = loaded.recipe
     dockerfile, bakefile = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl"
-    return Plan(
+    plan = Plan(
         recipe=recipe.name,
         description=recipe.description or "",
         source_file=_source_file(loaded),
@@ -148,6 +149,8 @@ def resolve(
         platform_variable=_platform_variable(settings, cells),
         origins=settings.origins,
     )
+    check_written(plan, settings)
+    return plan
 
 
 def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
@@ -339,6 +342,7 @@ def _audit(settings: Settings) -> Audit:
         stripped=settings.flag("wheel.repair.enabled") and settings.flag("wheel.repair.strip"),
         namings=namings(settings),
         requires=requires(settings),
+        abi3=settings.text("wheel.abi3"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bakery.errors import PlanError
-from bakery.names import Phase, size_mb
+from bakery.names import WHEEL_PYTHON, Phase, size_mb
 from bakery.plan import Command, File, Mount, Ref, Run, Script, Secret, Stage, Step, Value, literal
 from bakery.providers import scripts
 from bakery.providers.bases.base import Base, Request
@@ -18,9 +18,6 @@ TOOLS = "/opt/bakery"
 VENV = "/opt/venv"
 SCRIPTS = "/usr/local/bin"
 PIP = ("pip", "install")
-
-WHEEL_PYTHON = "WHEEL_PYTHON"
-"""The build argument with the Python that builds a cell's wheel, where one wheel serves several Pythons."""
 
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
 """Compiled objects of all builds; needs the build argument TARGETARCH."""

@@ -312,6 +312,11 @@ DEFECTS: dict[str, tuple[str, Make, Promise]] = {
         torch(TORCH_CALL, metadata=about("Requires-Dist: torch==2.10.*")),
         WITH_TORCH,
     ),
+    "torch of several releases": (
+        "framework-pin",
+        torch(TORCH_CALL, metadata=about("Requires-Dist: torch>=2.10,<2.13")),
+        WITH_TORCH,
+    ),
     "torch's other ABI": ("framework-abi", torch(OLD_TORCH_CALL), WITH_TORCH),
     "requirement missing": ("promised-requirement", cuda(), replace(CUDA, requires=("numpy>=2",))),
     # Tags and names
@@ -321,6 +326,11 @@ DEFECTS: dict[str, tuple[str, Make, Promise]] = {
     "tag of another Python": ("promised-python", plain(tag="cp312-cp312-manylinux_2_28_x86_64"), PLAIN),
     "module of another Python": ("extension-abi", plain(path=EXTENSION.replace("311", "310")), PLAIN),
     "machine code for any platform": ("any-tag", plain(tag="py3-none-any"), PLAIN),
+    "stable ABI of a later Python than promised": (
+        "promised-python",
+        plain(limited("3.11"), "cp311-abi3-manylinux_2_28_x86_64", ABI3),
+        replace(PLAIN, abi3=True, pythons=("3.9", "3.11")),
+    ),
     "stable ABI by name alone": ("extension-abi", plain(limited("3.9"), ABI3_TAG), PLAIN),
     "uses internals under the stable ABI": (
         "abi3-violation",

@@ -387,6 +387,44 @@ def test_real_files_pass_for_exactly_what_they_hold(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("several", "pins"),
+    [
+        (False, ["torch==2.11.*"]),
+        (False, ["torch==2.11.0"]),
+        (False, ["torch==2.11.0+cu130"]),
+        (False, ["torch===2.11.0+cu130"]),
+        (False, ["torch==2.11.0.dev20260101"]),
+        (False, ["torch~=2.11.0"]),
+        (False, ["torch>=2.11,<2.12"]),
+        (False, ["torch>=2.11.1,!=2.11.3,<=2.11.99"]),
+        (False, ["torch @ https://example.org/torch-2.11.0-py3-none-any.whl"]),
+        (False, ["torch", "torch==2.11.*"]),
+        (False, ["torch>=2.11", "torch<2.12"]),
+        (False, ["torch>=2.11", "torch<2.12; python_version>'3.8'"]),
+        (True, ["torch"]),
+        (True, ["torch>=2.11"]),
+        (True, ["torch>=2.9,<3"]),
+        (True, ["torch>=2.10,<2.13"]),
+        (True, ["torch>=2.10,!=2.11.*,<2.13"]),
+        (True, ["torch>2.10,<2.12"]),
+        (True, ["torch<=2.11"]),
+        (True, ["torch<3"]),
+        (True, ["torch==2.*"]),
+        (True, ["torch~=2.11"]),
+        (True, ["torch!=2.10.*"]),
+        (True, ["torch", "torch>=2.9; python_version>'3.8'"]),
+    ],
+)
+def test_a_pin_takes_releases_of_one_minor(several: bool, pins: list[str], tmp_path: Path) -> None:
+    lines = "".join(f"Requires-Dist: {pin}\n" for pin in pins)
+    call = "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    data = cuda(*ARCHS, needed=TORCH, wanted=[call])
+    path = write_wheel(tmp_path, files={EXTENSION: data}, metadata=METADATA + lines)
+    found = [item for item in audit_wheel(path, CUDA).findings if item.check == "framework-pin"]
+    assert [item.severity for item in found] == ([ERROR] if several else [])
+
+
+@pytest.mark.parametrize(
     ("names", "abi"),
     [
         (["_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"], "cxx11"),

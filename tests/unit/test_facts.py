@@ -129,6 +129,7 @@ def test_torch() -> None:
             (1, 17, "manylinux_2_28"),
             (1, 20, "manylinux_2_28"),
         }
+        assert set(row.new_abi) <= (set() if row.abi else set(row.variants))
 
 
 def test_torch_accepts_no_8_8_no_10_7_and_no_f() -> None:

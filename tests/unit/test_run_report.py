@@ -30,8 +30,8 @@ def shown(told: RunReport) -> str:
 
 def test_each_warning_is_said_once_with_its_cells() -> None:
     told = report(cp311=("a", "b"), cp312=("a",), cp313=("a",), cp314=("a",))
-    assert warnings(told) == ("a (cp311, cp312, cp313 and 1 more cells)", "b (cp311)")
-    assert shown(told).splitlines()[-2:] == ["warning: a (cp311, cp312, cp313 and 1 more cells)", "warning: b (cp311)"]
+    assert warnings(told) == ("a (cp311, cp312, cp313 and 1 more cell)", "b (cp311)")
+    assert shown(told).splitlines()[-2:] == ["warning: a (cp311, cp312, cp313 and 1 more cell)", "warning: b (cp311)"]
 
 
 def test_two_names_of_one_wheel_share_a_warning() -> None:

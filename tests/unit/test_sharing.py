@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from bakery.emit.bakefile import bake_groups, bakefile
 from bakery.emit.dockerfile import dockerfile
 from bakery.emit.files import generate
-from bakery.errors import UsageError
+from bakery.errors import AuditError, UsageError
 from bakery.load import from_python
 from bakery.models import Recipe
 from bakery.plan import Arg, Plan, Ref
@@ -164,6 +164,57 @@ def test_promise(tmp_path: Path) -> None:
     assert (own.abi3, own.python, own.pythons) == (None, "3.9", ())
     (own,) = promises(plan, cells["cp311"], None, [wheel])
     assert (own.abi3, own.python, own.pythons) == (True, "3.11", ("3.11", "3.13", "3.14"))
+
+
+def test_the_floor_is_promised(tmp_path: Path) -> None:
+    plan = shared(floor="3.9", matrix={"python": ["3.11", "3.13"]})
+    wheel = tmp_path / "x-1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
+    (own,) = promises(plan, plan.cells[0], None, [wheel])
+    assert (own.abi3, own.python, own.pythons) == (True, "3.11", ("3.9", "3.11", "3.13"))
+
+
+def test_a_cell_with_values_of_its_own_promises_the_python_that_builds_its_wheel(tmp_path: Path) -> None:
+    plan = shared(
+        "test-cp313.args.A=2",
+        variables={"A": "1"},
+        wheel={
+            "abi3": "3.11",
+            "naming": {"build-tag": "1py${PYTHON_VERSION}"},
+            "requires": ["y==${PYTHON_VERSION}.*"],
+        },
+    )
+    wheel = tmp_path / "x-1.0-1py3.11-cp311-abi3-manylinux_2_28_x86_64.whl"
+    (own,) = promises(plan, plan.cells[2], None, [wheel])
+    assert (own.python, own.pythons, own.requires) == ("3.13", ("3.11", "3.13"), ("y==3.11.*",))
+
+
+@pytest.mark.parametrize(("tag", "file"), [("01", "01"), ("01", "1"), ("1x", "01x"), ("007", "007")])
+def test_a_build_tag_is_compared_by_its_number(tag: str, file: str, tmp_path: Path) -> None:
+    plan = plan_of(wheel={"naming": {"build-tag": tag}})
+    wheel = tmp_path / f"x-1.0-{file}-py3-none-any.whl"
+    assert len(promises(plan, plan.cells[0], None, [wheel])) == 1
+    with pytest.raises(AuditError, match="no wheel is named as the recipe says: build tag"):
+        promises(plan, plan.cells[0], None, [tmp_path / "x-1.0-2-py3-none-any.whl"])
+
+
+@pytest.mark.parametrize(
+    ("torch", "platform", "abi"),
+    [
+        ("2.6.0", "linux/amd64", "old"),
+        ("2.6.0+cu124", "linux/amd64", "old"),
+        ("2.6.0+cu126", "linux/amd64", "cxx11"),
+        ("2.6.0", "linux/arm64", ""),
+        ("2.6.0+xpu", "linux/amd64", ""),
+        ("2.5.1+cu121", "linux/amd64", "old"),
+        ("2.11.0", "linux/arm64", "cxx11"),
+        ("2.11.0+cu130", "linux/amd64", "cxx11"),
+        ("1.0.0", "linux/amd64", ""),
+    ],
+)
+def test_the_abi_of_torch(torch: str, platform: str, abi: str, tmp_path: Path) -> None:
+    plan = plan_of(variables={"TORCH_VERSION": torch}, platforms=[platform])
+    (own,) = promises(plan, plan.cells[0], None, [tmp_path / "x-1.0-py3-none-any.whl"])
+    assert own.cxx_abi == abi
 
 
 def test_free_threaded_floor_is_refused() -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from bakery.audit.checks.requirements import named
@@ -59,13 +60,13 @@ def _check_pin(
     # Somebody else's wheel may rely on the user to have the right torch; one made to a promise may not.
     severity = Severity.WARNING if promise.is_empty else Severity.ERROR
     file = f"{wheel.metadata.folder}/METADATA"
-    pin = "add the release it was built with to the project's dependencies: torch's C++ interface changes with each"
+    pin = "require the release it was built with (torch==2.11.*): torch's C++ interface changes with each"
     if not pins:
         yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file, pin)
-    elif not stable and all(_takes_any_later(item) for item in pins):
+    elif not stable and _takes_several(pins):
         said = ", ".join(map(str, pins))
         yield Finding(
-            "framework-pin", severity, f"calls torch's C++ interface, but takes later ones: {said}", file, pin
+            "framework-pin", severity, f"calls torch's C++ interface, but takes several releases: {said}", file, pin
         )
     elif not any(item.specifier or item.url for item in pins):
         text = f"needs {linked}, but any torch will do for METADATA"
@@ -76,8 +77,20 @@ def _interface(found: SharedObject) -> list[str]:
     return [name for name in found.symbols.wanted if _INTERFACE.fullmatch(name)]
 
 
-def _takes_any_later(pin: Requirement) -> bool:
-    return not pin.url and pin.specifier.contains("9999")
+def _takes_several(pins: list[Requirement]) -> bool:
+    """Whether releases of more than one minor will do; of pins with markers one that holds it to one is enough."""
+    always = SpecifierSet(",".join(str(item.specifier) for item in pins if item.marker is None))
+    return all(not item.url and len(_minors(always & item.specifier)) > 1 for item in pins)
+
+
+def _minors(specifier: SpecifierSet) -> set[tuple[int, int]]:
+    """Return minors that a specifier takes: of its bounds, those beside, the first and the last that could be."""
+    bounds = [Version(bound.version.removesuffix(".*")) for bound in specifier if bound.operator != "==="]
+    beside = {(bound.major, bound.minor + step) for bound in bounds for step in (-1, 0, 1) if bound.minor + step >= 0}
+    minors = {(0, 0), (9999, 0), *beside, *((bound.major + 1, 0) for bound in bounds)}
+    minors |= {(bound.major - 1, 99) for bound in bounds if bound.major}
+    releases = [*bounds, *(Version(f"{major}.{minor}.{patch}") for major, minor in minors for patch in (0, 99))]
+    return {(item.major, item.minor) for item in releases if specifier.contains(item, prereleases=True)}
 
 
 def _abi_of(names: Iterable[str]) -> CxxAbi:

@@ -22,6 +22,10 @@ _TO_ABI3 = (
     "let the project build for the limited API (scikit-build-core: wheel.py-api, setuptools: py_limited_api), "
     "or remove wheel.abi3 from the recipe"
 )
+_FLOOR = (
+    "wheel.abi3 of the recipe is the lowest Python that the wheel serves: raise it, or let the project build for the "
+    "limited API of that one and admit it in requires-python"
+)
 _EXTENSION = re.compile(r"\.cpython-(\d+t?)-[^/]*\.so$")
 
 
@@ -36,19 +40,21 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         wanted = "a stable-ABI wheel" if promise.abi3 else "a wheel for one Python only"
         message = f"has ABI tag {', '.join(sorted(abis))}, promised was {wanted}"
         yield error("promised-abi3", message, hint=_TO_ABI3 if promise.abi3 else "")
-    served = promise.pythons if stable else ()
-    for python in dict.fromkeys((*([promise.python] if promise.python else ()), *served)):
-        yield from _check_promised(wheel, python)
+    if promise.python:
+        yield from _check_promised(wheel, promise.python, "was it built by another interpreter than the cell's?")
+    for python in dict.fromkeys(promise.pythons if stable else ()):
+        if python != promise.python:
+            yield from _check_promised(wheel, python, _FLOOR)
 
 
-def _check_promised(wheel: Wheel, python: str) -> Iterator[Finding]:
+def _check_promised(wheel: Wheel, python: str, hint: str) -> Iterator[Finding]:
     pairs = {(tag.interpreter, tag.abi) for tag in wheel.filename.tags}
     if pairs.isdisjoint(installable_abis(python)):
         found = ", ".join(sorted(f"{interpreter}-{abi}" for interpreter, abi in pairs))
         yield error(
             "promised-python",
             f"is tagged {found}, which does not install on Python {python}",
-            hint="was it built by another interpreter than the cell's?",
+            hint=hint,
         )
     requires = wheel.metadata.requires_python
     try:
@@ -59,7 +65,11 @@ def _check_promised(wheel: Wheel, python: str) -> Iterator[Finding]:
     release = python.removesuffix("t")
     # A bound may name a patch release, so the first and a late one are both tried.
     if not any(specifier.contains(f"{release}.{patch}", prereleases=True) for patch in (0, 99)):
-        yield error("promised-python", f"Requires-Python is {requires!r}, which refuses Python {python}")
+        yield error(
+            "promised-python",
+            f"Requires-Python is {requires!r}, which refuses Python {python}",
+            hint=_FLOOR if hint == _FLOOR else "",
+        )
 
 
 def _check_extensions(wheel: Wheel) -> Iterator[Finding]:
