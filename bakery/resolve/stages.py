@@ -206,8 +206,14 @@ def _repair(parts: Parts) -> Stage:
     if names != (Naming(),):
         words += [word for naming in names for word in (literal("--name"), _naming(naming))]
     words += literals("--first", FIRST) if names[1:] else ()
-    steps = (Run((Command(tuple(words)),), network=False),)
-    return declaring("repair", literal("compile"), steps, "")
+    folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
+    steady = Command((*literals(f"{TOOLS}/bin/python", f"{TOOLS}/archive.py"), *folders))
+    steps: tuple[Step, ...] = (
+        script("archive.py", f"{TOOLS}/archive.py", "Leaves nothing of the machine in a wheel's archive.", "0644"),
+        Run((Command(tuple(words)), steady), network=False),
+    )
+    body = declaring("repair", literal("compile"), steps, "")
+    return Stage("repair", body.base, (Arg("SOURCE_DATE_EPOCH"), *body.steps), body.comment)
 
 
 def _naming(naming: Naming) -> Value:
