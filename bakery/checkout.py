@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,16 +19,14 @@ _OVERRIDES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A folder in a git repository.
+    """Files in a git repository.
 
     Attributes:
         commit: the checked-out commit, 40 or 64 hex digits.
-        committed: when the folder was last changed by a commit, in seconds since 1970.
-        changed: files of the folder that are not as in the commit, relative to it; untracked ones among them.
+        changed: which of the files are not as in the commit: changed, unknown to git, or missing.
     """
 
     commit: str
-    committed: int
     changed: tuple[str, ...]
 
 
@@ -42,17 +41,50 @@ def committed(folder: Path) -> int | None:
     return int(said.split()[0]) if said else None
 
 
-def look(folder: Path) -> Checkout | None:
-    """Return what git says of a folder; None where it is no checkout, or none of its files was ever committed."""
-    when = committed(folder)
-    if when is None:
+def look(folder: Path, names: Iterable[str]) -> Checkout | None:
+    """Return what git says of files below a folder; None where it is no checkout, or knows none of the files.
+
+    Args:
+        names: the files, relative to the folder.
+    """
+    sent = set(names)
+    commit = git(folder, "rev-parse", "HEAD")
+    tracked = _listed(git(folder, "ls-files", "-z"))
+    if commit is None or not sent & tracked:
         return None
-    commit = git(folder, "rev-parse", "HEAD") or ""
     # fsmonitor is a program that the repository's configuration names.
-    status = git(folder, "-c", "core.fsmonitor=false", "status", "--porcelain=v1", "-z", "--no-renames", ".") or ""
-    prefix = (git(folder, "rev-parse", "--show-prefix") or "").strip("\n")
-    changed = (item[3:].removeprefix(prefix) for item in status.split("\0") if item)
-    return Checkout(commit.strip(), when, tuple(sorted(changed)))
+    told = git(folder, "-c", "core.fsmonitor=false", "diff", "--no-ext-diff", "--name-only", "-z", "--relative", "HEAD")
+    differ = _listed(told)
+    beside = {str(Path(name).parent) for name in sent}
+    gone = {name for name in differ - sent if str(Path(name).parent) in beside and not (folder / name).exists()}
+    return Checkout(commit.strip(), tuple(sorted((sent - tracked) | (sent & differ) | gone)))
+
+
+def _listed(text: str | None) -> set[str]:
+    return {name for name in (text or "").split("\0") if name}
+
+
+def clone(folder: Path, commit: str, place: Path) -> Path | None:
+    """Check a commit of the folder's repository out into an empty folder; return where ``folder`` is in it.
+
+    Nothing is fetched, no hook runs, and the repository and its checkout stay as they are. None where it lacks the
+    commit.
+    """
+    top, prefix = git(folder, "rev-parse", "--show-toplevel"), git(folder, "rev-parse", "--show-prefix")
+    if top is None or prefix is None or not re.fullmatch("[0-9a-f]{40,64}", commit):
+        return None
+    source = top.removesuffix("\n")
+    made = git(place, "clone", "--quiet", "--shared", "--no-checkout", "--template=", "--", source, "source")
+    inside = place / "source"
+    if made is None or git(inside, "checkout", "--quiet", "--detach", commit) is None:
+        return None
+    return inside / prefix.removesuffix("\n")
+
+
+def origin(folder: Path) -> str:
+    """Return the address of a checkout's remote ``origin``; empty where there is none or it is on this machine."""
+    found = (git(folder, "remote", "get-url", "origin") or "").strip()
+    return found if re.match(r"(?:https?|ssh|git)://|[\w.-]+@[\w.-]+:", found) else ""
 
 
 def git(folder: Path, *words: str, environment: Sequence[tuple[str, str]] = ()) -> str | None:

@@ -102,6 +102,16 @@ class OutputError(BakeryError):
     title = "files"
 
 
+class DifferentError(BakeryError):
+    """A wheel that was built again is not the same bytes.
+
+    ``details`` says where they differ.
+    """
+
+    exit_code = 13
+    title = "differs"
+
+
 class InterruptedBake(BakeryError):
     """Ctrl-C or SIGTERM; the build was ended and the output folder is as it was."""
 
@@ -122,6 +132,7 @@ EXIT_CODES: dict[int, str] = {
         AuditError,
         UnavailableError,
         OutputError,
+        DifferentError,
         InterruptedBake,
     )
 }

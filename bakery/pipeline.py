@@ -28,6 +28,7 @@ from bakery.files import write
 from bakery.names import Kind
 from bakery.plan import Cell, Plan, Secret, Target, ignored_output
 from bakery.promises import promises
+from bakery.recorder import Recorder
 from bakery.report.run import PublishedWheel, RunReport, TargetReport
 from bakery.rules.device import device_promises
 
@@ -153,13 +154,18 @@ class _Run:
         """Bake, then publish what is finished, also when a sibling failed."""
         began = time.monotonic()
         request = self._request(pip_conf, contexts)
+        output = self.options.output or self.root / self.plan.output
+        recorder = Recorder(self.plan, self.root, output, self.state, self.oven.environment)
         failure: BakeFailure | None = None
         try:
             outcome = bake(request, listener)
         except BakeFailure as error:
             failure, outcome = error, error.outcome
         wheels, refused = self._audited(request.stage, outcome)
-        output = self.options.output or self.root / self.plan.output
+        for target in self.targets:
+            if target.kind is Kind.WHEEL and target.cell.id in wheels:
+                own = {verdict.path: verdict.sha256 for verdict in wheels[target.cell.id]}
+                recorder.publish(target.cell, own, outcome.targets[target.name].metadata)
         files = [verdict.path for verdicts in wheels.values() for verdict in verdicts]
         published = dict(zip(files, publish(files, output, root=self.root), strict=True)) if files else {}
         report = RunReport(

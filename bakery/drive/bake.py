@@ -27,8 +27,8 @@ from bakery.plan import Json, Target
 SHOWN = 30
 """Lines of a failing step's log that a failure shows."""
 
-_DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "disabled", "DOCKER_CLI_HINTS": "false"}
-"""What the environment may set otherwise. Provenance in the metadata file costs a round trip for each target."""
+_DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "min", "DOCKER_CLI_HINTS": "false"}
+"""What the environment may set otherwise. Without provenance in the metadata nobody knows the digests of base images."""
 
 
 @dataclass(frozen=True, slots=True)

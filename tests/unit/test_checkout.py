@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bakery.api import plan_recipe
-from bakery.checkout import committed, look
+from bakery.checkout import Checkout, committed, look
 from bakery.models import Recipe
 
 
@@ -60,10 +60,23 @@ def test_work_in_progress_is_the_last_commits(repository: Path) -> None:
     (repository / "pkg" / "new file ü.py").write_text("3")
     (repository / "other.txt").unlink()
     assert committed(repository / "pkg") == 1_600_000_000
-    found = look(repository / "pkg")
+    found = look(repository / "pkg", ["a.py", "new file ü.py"])
     assert found is not None
     assert found.commit == git(repository, "rev-parse", "HEAD")
     assert found.changed == ("a.py", "new file ü.py")
+    assert look(repository / "pkg", ["bakery.toml"]) == Checkout(found.commit, ())
+    above = look(repository, ["pkg/a.py", "pkg/bakery.toml"])
+    assert above is not None
+    assert above.changed == ("pkg/a.py",)
+
+
+def test_what_git_does_not_know_is_no_commits(repository: Path) -> None:
+    commit(repository, 1_600_000_400, _gitignore="*.bin\n")
+    (repository / "pkg" / "data.bin").write_text("x")
+    (repository / "pkg" / "a.py").unlink()
+    found = look(repository, ["pkg/bakery.toml", "pkg/data.bin"])
+    assert found is not None
+    assert found.changed == ("pkg/a.py", "pkg/data.bin")
 
 
 @pytest.mark.parametrize("case", ["none", "empty", "untracked", "broken"])
@@ -77,7 +90,7 @@ def test_a_folder_without_commits(tmp_path: Path, case: str) -> None:
     folder = tmp_path / "pkg"
     folder.mkdir()
     assert committed(folder) is None
-    assert look(folder) is None
+    assert look(folder, ["a.py"]) is None
 
 
 def test_a_hook_runs_in_another_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,9 +35,14 @@ ALLOWED: dict[str, set[str]] = {
     "drive": {*BASE, "plan", "providers"},
     "audit": BASE,
     "site": {*BASE, "drive", "files"},
+    "record": {*BASE, "plan", "audit"},
     "report": {*BASE, "plan", "audit", "facts", "rules"},
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
-    "pipeline": {*BASE, "plan", "rules", "emit", "files", "drive", "audit", "promises", "report"},
+    "recorder": {*BASE, "plan", "checkout", "drive", "emit", "record"},
+    "pipeline": {*BASE, "plan", "rules", "emit", "files", "drive", "audit", "promises", "recorder", "report"},
+    "reproduce": {
+        *(*BASE, "audit", "checkout", "drive", "emit", "load", "models", "pipeline", "plan", "record", "resolve"),
+    },
     # The library: what the command does, without the command.
     "api": {*BASE, "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
     "__init__": {"api", "models"},
@@ -45,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         *BASE,
         *READING,
         *("audit", "checkout", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
-        *("reference", "report", "resolve", "rules", "schema", "site"),
+        *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
     },
     "__main__": {"cli"},
 }

@@ -1,0 +1,85 @@
+"""What is known about a wheel and its build, in the words that both records share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakery.plan import Json
+
+FOLDER = ".provenance"
+"""The folder of records in the output folder.
+
+``twine upload dist/*``, and what runs it, refuses every file and folder there that is no distribution; a shell's ``*``
+leaves out names that begin with a dot.
+"""
+
+PROVENANCE = ".provenance.json"
+SBOM = ".cdx.json"
+"""What is added to a wheel's file name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Something that a wheel was made from.
+
+    Attributes:
+        name: what it is called for people.
+        uri: where it is to be had, without credentials; empty where there is no such place.
+        digest: algorithm → hexadecimal text, in the words of in-toto's DigestSet.
+        kind: ``source``, ``image``, ``package`` or ``system`` (a package of the base's own manager).
+        notes: what else is known.
+    """
+
+    name: str
+    kind: str
+    uri: str = ""
+    digest: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Who built: versions and platform. Neither a user's name nor a machine's."""
+
+    engine: str
+    buildx: str
+    platform: str
+
+
+def record_path(wheel: Path, suffix: str) -> Path:
+    """Return where the record of a wheel lies."""
+    return wheel.parent / FOLDER / f"{wheel.name}{suffix}"
+
+
+def without_user(uri: str) -> str:
+    """Return an address without the user and the password in it."""
+    return re.sub(r"(?<=://)[^/@]*@", "", uri)
+
+
+def of_buildkit(said: object) -> tuple[Material, ...]:
+    """Return the materials that BuildKit's provenance (SLSA 0.2, as buildx's metadata has it) names."""
+    found = said.get("materials") if isinstance(said, dict) else None
+    return tuple(
+        Material(_name(item["uri"]), _kind(item["uri"]), without_user(item["uri"]), item.get("digest") or {})
+        for item in (found if isinstance(found, list) else ())
+        if isinstance(item, dict) and isinstance(item.get("uri"), str)
+    )
+
+
+def _kind(uri: str) -> str:
+    return "image" if uri.startswith("pkg:docker/") else "source"
+
+
+def _name(uri: str) -> str:
+    path = without_user(uri).removeprefix("pkg:docker/").partition("?")[0]
+    return path.replace("@", ":") if uri.startswith("pkg:docker/") else path.partition("#")[0]
+
+
+def merged(materials: Iterable[Material]) -> tuple[Material, ...]:
+    """Return each material once, by kind and name."""
+    return tuple(
+        sorted({repr(item): item for item in materials}.values(), key=lambda item: (item.kind, item.name, item.uri))
+    )

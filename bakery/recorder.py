@@ -1,0 +1,144 @@
+"""Writes down what each wheel of a run is made of, and publishes that before the wheel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from bakery.checkout import look, origin
+from bakery.drive.about import about
+from bakery.drive.collect import publish
+from bakery.drive.context import files, sources, tree_hash
+from bakery.emit.files import generate
+from bakery.errors import OutputError
+from bakery.plan import Cell, Json, Plan
+from bakery.record.facts import FOLDER, PROVENANCE, SBOM, Machine, Material, merged, of_buildkit, without_user
+from bakery.record.provenance import definition, statement
+
+
+@dataclass
+class Recorder:
+    """Records of one run; made before it begins, since the source is what it is then.
+
+    Attributes:
+        state: the run's folder.
+        environment: leads to the engine.
+    """
+
+    plan: Plan
+    root: Path
+    output: Path
+    state: Path
+    environment: Mapping[str, str]
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    source: tuple[Material, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source = source_materials(self.plan, self.root)
+
+    def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json]) -> None:
+        """Put the records of a cell's wheels (path → sha256) into the output folder; those that are up to date stay.
+
+        Args:
+            metadata: what buildx says of the cell's wheel target.
+
+        Raises:
+            OutputError: the folder or a file in it cannot be written.
+            EngineError: the engine does not say who it is.
+        """
+        said = [value for key, value in metadata.items() if key.startswith("buildx.build.provenance")]
+        materials = merged([*self.source, *(item for one in said for item in of_buildkit(one))])
+        defined = definition(self.plan, cell, self._files, materials)
+        written = [
+            path
+            for wheel, sha256 in wheels.items()
+            if not is_recorded(self.output / FOLDER / f"{wheel.name}{PROVENANCE}", sha256, defined)
+            for path in self._write(cell, wheel, sha256, defined, materials)
+        ]
+        if written:
+            publish(written, self.output / FOLDER, root=self.root)
+
+    def _write(
+        self, cell: Cell, wheel: Path, sha256: str, defined: Mapping[str, Json], materials: Sequence[Material]
+    ) -> tuple[Path, ...]:
+        # Slow to import, and needed for new wheels only.
+        from bakery.record.sbom import sbom
+        from bakery.record.wheelfile import contents
+
+        folder = self.state / "records" / cell.id
+        told = statement(wheel.name, sha256, defined, self._machine, self.began, datetime.now(UTC))
+        epoch = int(self.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
+        texts = {
+            PROVENANCE: json.dumps(told, indent=1) + "\n",
+            SBOM: sbom(wheel.name, sha256, contents(wheel), materials, epoch),
+        }
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix, text in texts.items():
+                (folder / f"{wheel.name}{suffix}").write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {folder}: {error}") from error
+        return tuple(folder / f"{wheel.name}{suffix}" for suffix in texts)
+
+    @cached_property
+    def _files(self) -> Mapping[str, str]:
+        return generate(self.plan)
+
+    @cached_property
+    def _machine(self) -> Machine:
+        found = about(self.environment)
+        return Machine(found.engine, found.buildx, found.platform)
+
+
+def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
+    """Return the project's source as the engine is sent it, or the archive that it fetches from the index.
+
+    A source of a repository that the engine clones is among BuildKit's own materials.
+
+    Raises:
+        OutputError: a file of the project cannot be read.
+    """
+    found = [
+        Material(
+            f"{need.name} {need.version}",
+            "source",
+            f"pkg:pypi/{need.name}@{need.version}",
+            notes={"version": need.version, "archive": "sdist"},
+        )
+        for need in {need for cell in plan.cells for need in cell.needs if need.sdist}
+    ]
+    read = sources(plan)
+    return (*found, *([_own(plan, root, read)] if read else []))
+
+
+def _own(plan: Plan, root: Path, read: Sequence[str]) -> Material:
+    context = root / plan.context
+    sent = files(context, read, plan.ignore)
+    digest = {"dirHash": tree_hash(sent)}
+    name = f"source of {plan.recipe}"
+    paths: list[Json] = [*sorted(read)]
+    checkout = look(context, sent)
+    if checkout is None:
+        return Material(name, "source", digest=digest, notes={"paths": paths})
+    if checkout.changed:
+        # What was sent is not that commit.
+        changed: list[Json] = [*checkout.changed]
+        notes: dict[str, Json] = {"paths": paths, "basedOn": checkout.commit, "changed": changed}
+        return Material(name, "source", digest=digest, notes=notes)
+    remote = without_user(origin(context))
+    uri = f"git+{remote}@{checkout.commit}" if remote else ""
+    return Material(name, "source", uri, {"gitCommit": checkout.commit, **digest}, {"paths": paths})
+
+
+def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
+    """Say whether a provenance says of a wheel what is to be said: another run of the same changes only its times."""
+    try:
+        told = json.loads(path.read_bytes())
+        same = told["subject"][0]["digest"]["sha256"] == sha256 and told["predicate"]["buildDefinition"] == defined
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    return same and path.with_name(path.name.removesuffix(PROVENANCE) + SBOM).is_file()

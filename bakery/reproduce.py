@@ -1,0 +1,185 @@
+"""Builds a wheel again from what its provenance says, and tells whether it is the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bakery import __version__
+from bakery.audit.difference import Difference, differences
+from bakery.checkout import clone
+from bakery.drive.context import files, tree_hash
+from bakery.drive.listener import Listener
+from bakery.emit.files import generate
+from bakery.errors import BakeryError, UnavailableError
+from bakery.load import Loaded, load
+from bakery.models import Builder
+from bakery.pipeline import Options, Oven, bake_plan
+from bakery.plan import Plan
+from bakery.record.read import Recorded, read
+from bakery.resolve.lower import resolve
+
+_SHIPPED = "shipped recipe "
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What building a wheel again came to.
+
+    Attributes:
+        differences: empty if the wheel is the same bytes.
+        materials: what both were made from, where that differs, one line each.
+    """
+
+    wheel: Path
+    differences: tuple[Difference, ...]
+    materials: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether the two are the same bytes."""
+        return not self.differences
+
+    def to_json(self) -> dict[str, object]:
+        """Return the machine report."""
+        return {
+            "version": 1,
+            "wheel": self.wheel.name,
+            "same": self.same,
+            "differences": [item.to_json() for item in self.differences],
+            "materials": list(self.materials),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How a wheel is to be built again.
+
+    Attributes:
+        recipe: in place of the one that the provenance names; None for that.
+        here: build the project as it is now, whatever the provenance says of its source and its recipe.
+    """
+
+    recipe: str | None = None
+    provenance: Path | None = None
+    here: bool = False
+
+
+def reproduce(wheel: Path, cwd: Path, again: Again, oven: Oven, listener: Listener) -> Reproduction:
+    """Build a wheel again, no step from a cache, and compare.
+
+    Args:
+        cwd: the project that the wheel is of.
+
+    Raises:
+        UnavailableError: it cannot be built again: what it was made from is not there.
+        BakeryError: any other of its kinds, from the build.
+    """
+    recorded = read(wheel, again.provenance)
+    with _project(recorded, cwd, again) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+        output = Path(folder)
+        options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True)
+        bake_plan(root, plan, options, oven, listener)
+        built = output / wheel.name
+        if not built.exists():
+            names = tuple(sorted(path.name for path in output.glob("*.whl")))
+            return Reproduction(wheel, (Difference("", "file name", (wheel.name,), names),))
+        return Reproduction(wheel, differences(wheel, built), tuple(_materials(recorded, read(built))))
+
+
+def _materials(old: Recorded, new: Recorded) -> Iterator[str]:
+    for name in sorted(old.materials.keys() | new.materials.keys()):
+        before, after = (_digests(side, name) for side in (old, new))
+        if before != after:
+            yield f"{name}: {before or 'not there'} → {after or 'not there'}"
+    if old.bakery != new.bakery:
+        yield f"bakery: {old.bakery} → {new.bakery}"
+
+
+def _digests(recorded: Recorded, name: str) -> str:
+    if name not in recorded.materials:
+        return ""
+    digest, uri, _ = recorded.materials[name]
+    return ", ".join(f"{key}:{value}" for key, value in sorted(digest.items())) or uri
+
+
+@contextmanager
+def _project(recorded: Recorded, cwd: Path, again: Again) -> Iterator[tuple[Path, Plan]]:
+    """Give the root of a project as the wheel was built from, and the plan to build it again.
+
+    Raises:
+        UnavailableError: there is none; ``details`` says why.
+    """
+    if again.here:
+        present = _loaded(recorded, cwd, again)
+        yield present.root, _plan(present, recorded)
+        return
+    reasons: list[str] = []
+    loaded, refusal = _fitting(recorded, cwd, again, "the project as it is")
+    reasons += refusal
+    commit = recorded.source[0].get("gitCommit") if recorded.source else None
+    if not reasons and loaded:
+        yield loaded.root, _plan(loaded, recorded)
+        return
+    if recorded.source and not commit:
+        base, changed = (recorded.source[1].get(key) for key in ("basedOn", "changed"))
+        if base:
+            listed = ", ".join(map(str, changed or ()))[:500]
+            reasons.append(f"it was built from no commit: on top of {base}, these files were changed: {listed}")
+    with tempfile.TemporaryDirectory(prefix="bakery-source-") as folder:
+        if commit:
+            place = clone(cwd, commit, Path(folder))
+            if place is None:
+                reasons.append(f"commit {commit} is not in this repository")
+            else:
+                there, refusal = _fitting(recorded, place, again, f"commit {commit[:12]}")
+                if there and not refusal:
+                    yield there.root, _plan(there, recorded)
+                    return
+                reasons += refusal
+        raise UnavailableError(
+            "the wheel cannot be built again: what it was made from is not here",
+            details=reasons,
+            hint="work in the wheel's project (-C DIR) with its commit fetched; --here builds the project as it is",
+        )
+
+
+def _fitting(recorded: Recorded, cwd: Path, again: Again, what: str) -> tuple[Loaded | None, list[str]]:
+    """Return the recipe in a folder, and why it would not build the wheel that was recorded."""
+    try:
+        loaded = _loaded(recorded, cwd, again)
+        plan = resolve(loaded, recorded.settings, {})
+        found: list[str] = []
+        if hashlib.sha256(generate(plan)[plan.dockerfile].encode()).hexdigest() != recorded.dockerfile:
+            found.append(
+                f"{what}: its recipe gives other build steps"
+                + (f"; they were planned by bakery {recorded.bakery}" if recorded.bakery != __version__ else "")
+            )
+        if recorded.source:
+            digest, notes = recorded.source
+            sent = files(loaded.root / plan.context, [str(path) for path in notes.get("paths", ())], plan.ignore)
+            if tree_hash(sent) != digest["dirHash"]:
+                found.append(f"{what}: its files are not those that the wheel was built from")
+    except BakeryError as error:
+        return None, [f"{what}: {error.message}", *error.details]
+    return loaded, found
+
+
+def _loaded(recorded: Recorded, cwd: Path, again: Again) -> Loaded:
+    file = recorded.recipe_file
+    reference = again.recipe or (file.removeprefix(_SHIPPED) if file.startswith(_SHIPPED) else f"./{file}")
+    found = [item for item in load(reference, cwd) if item.recipe.name == recorded.recipe]
+    if not found:
+        raise UnavailableError(f"{reference} holds no recipe {recorded.recipe!r}")
+    return found[0]
+
+
+def _plan(loaded: Loaded, recorded: Recorded) -> Plan:
+    """Return the plan as it was, but for the compiler cache: what it gives back was not built again."""
+    builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
+    recipe = loaded.recipe.model_copy(update={"builder": builder})
+    return resolve(replace(loaded, recipe=recipe), recorded.settings, {})

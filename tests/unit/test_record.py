@@ -1,0 +1,238 @@
+"""Provenance and bill of materials: whole texts of fixed inputs, held against the formats' own definitions."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from elfs import shared_object
+from google.protobuf import json_format
+from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
+from wheels import EXTENSION, write_wheel
+
+from bakery.api import plan_recipe
+from bakery.drive.context import files, sources, tree_hash
+from bakery.emit.files import generate
+from bakery.errors import UnavailableError
+from bakery.models import Recipe
+from bakery.plan import Plan
+from bakery.record.facts import FOLDER, Machine, Material, merged, of_buildkit
+from bakery.record.provenance import definition, settings, statement
+from bakery.record.read import read
+from bakery.record.sbom import sbom
+from bakery.record.wheelfile import contents
+from bakery.recorder import is_recorded
+
+SAID = {
+    "materials": [
+        {"uri": "pkg:docker/debian@bookworm-slim?platform=linux%2Famd64", "digest": {"sha256": "4f" * 32}},
+        {"uri": "https://me:token@host/owner/project.git#v1", "digest": {"sha1": "ab" * 20}},
+        {"uri": 5},
+        "nothing",
+    ]
+}
+MATERIALS = merged([Material("source of demo", "source", digest={"dirHash": "cd" * 32}), *of_buildkit(SAID)])
+MOMENT = datetime(2026, 11, 21, 12, 30, 5, 999, tzinfo=UTC)
+RECIPE = {
+    "name": "demo",
+    "variables": {"LEVEL": "2"},
+    "matrix": {"python": ["3.11", "3.13"], "color": ["red", "blue"]},
+    "builder": {"toolkit": "none", "environment": {"LEVEL": "${LEVEL}"}},
+}
+
+
+def plan(tmp_path: Path, *sets: str, environ: dict[str, str] | None = None) -> Plan:
+    return plan_recipe(Recipe.model_validate(RECIPE), root=tmp_path, sets=sets, environ=environ)
+
+
+def told(tmp_path: Path, wheel: Path, sha256: str) -> dict[str, Any]:
+    made = plan(tmp_path)
+    defined = definition(made, made.cells[0], generate(made), MATERIALS)
+    return statement(wheel.name, sha256, defined, Machine("28.5.2", "0.29.1", "linux/x86_64"), MOMENT, MOMENT)
+
+
+def test_provenance_is_what_the_specifications_say(tmp_path: Path) -> None:
+    found = told(tmp_path, tmp_path / "demo-1.0-py3-none-any.whl", "12" * 32)
+    message = json_format.ParseDict(found, StatementMessage())  # refuses fields that the specification has not
+    Statement.copy_from_pb(message).validate()
+    json_format.ParseDict(found["predicate"], Provenance())
+    dockerfile = found["predicate"]["buildDefinition"]["internalParameters"].pop("dockerfile")
+    assert len(dockerfile["sha256"]) == 64
+    assert found == {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": "demo-1.0-py3-none-any.whl", "digest": {"sha256": "12" * 32}}],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "tag:wheel-bakery,2026:wheel/v1",
+                "externalParameters": {
+                    "recipe": {"name": "demo", "file": "recipe demo"},
+                    "cell": "cp311-colorred",
+                    "axes": {"python": "3.11", "color": "red", "platform": "linux/amd64"},
+                    "settings": ["SOURCE_DATE_EPOCH=315532800"],
+                    "arguments": {
+                        "LEVEL": "2",
+                        "SOURCE_DATE_EPOCH": "315532800",
+                        "PYTHON_VERSION": "3.11",
+                        "COLOR": "red",
+                    },
+                },
+                "internalParameters": {"bakery": "0.1.0"},
+                "resolvedDependencies": [
+                    {
+                        "name": "debian:bookworm-slim",
+                        "uri": "pkg:docker/debian@bookworm-slim?platform=linux%2Famd64",
+                        "digest": {"sha256": "4f" * 32},
+                        "annotations": {"kind": "image"},
+                    },
+                    {
+                        "name": "https://host/owner/project.git",
+                        "uri": "https://host/owner/project.git#v1",
+                        "digest": {"sha1": "ab" * 20},
+                        "annotations": {"kind": "source"},
+                    },
+                    {"name": "source of demo", "digest": {"dirHash": "cd" * 32}, "annotations": {"kind": "source"}},
+                ],
+            },
+            "runDetails": {
+                "builder": {
+                    "id": "tag:wheel-bakery,2026:bakery",
+                    "version": {"bakery": "0.1.0", "docker-engine": "28.5.2", "buildx": "0.29.1"},
+                    "builderDependencies": [
+                        {
+                            "name": "engine",
+                            "uri": "pkg:generic/docker-engine@28.5.2",
+                            "annotations": {"platform": "linux/x86_64"},
+                        }
+                    ],
+                },
+                "metadata": {"startedOn": "2026-11-21T12:30:05Z", "finishedOn": "2026-11-21T12:30:05Z"},
+            },
+        },
+    }
+
+
+def test_what_was_set_gives_the_same_plan_again(tmp_path: Path) -> None:
+    said = ("LEVEL=4", "PYTHON_VERSION=3.13", "*.platform=linux/arm64", "wheel-cp313.args.LEVEL=9")
+    made = plan(tmp_path, *said, "*.tags=x", "*.contexts.base=/home/me", environ={"BAKERY_COLOR": "red"})
+    (cell,) = made.cells
+    again = settings(made, cell)
+    assert again == (
+        "*.platform=linux/arm64",
+        "COLOR=red",
+        "LEVEL=4",
+        "PYTHON_VERSION=3.13",
+        "SOURCE_DATE_EPOCH=315532800",
+        f"wheel-{cell.id}.args.LEVEL=9",
+    )
+    other = plan(tmp_path, *again)
+    assert (other.cells, other.variables, other.stages) == (made.cells, made.variables, made.stages)
+
+
+def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> None:
+    library = "demo.libs/libgomp-a34b3233.so.1.0.0"
+    metadata = (
+        "Metadata-Version: 2.4\nName: Demo\nVersion: 1.0\nSummary: A demo\nLicense-Expression: MIT\n"
+        'Requires-Dist: numpy>=1.26\nRequires-Dist: rich; extra == "show"\n'
+    )
+    wheel = write_wheel(tmp_path, files={EXTENSION: shared_object(), library: shared_object()}, metadata=metadata)
+    text = sbom(wheel.name, "12" * 32, contents(wheel), MATERIALS, 1_700_000_000)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert text == sbom(wheel.name, "12" * 32, contents(wheel), MATERIALS, 1_700_000_000)
+    found = json.loads(text)
+    subject = found["metadata"]["component"]
+    assert subject["purl"] == f"pkg:pypi/demo@1.0?file_name={wheel.name}"
+    assert subject["hashes"] == [{"alg": "SHA-256", "content": "12" * 32}]
+    assert subject["licenses"] == [{"license": {"id": "MIT"}}]
+    assert found["metadata"]["timestamp"] == "2023-11-14T22:13:20+00:00"
+    rows = {
+        item["name"]: (item["scope"], {entry["name"]: entry["value"] for entry in item["properties"]})
+        for item in found["components"]
+    }
+    assert rows == {
+        "libgomp.so.1.0.0": ("required", {"bakery:role": "bundled", "bakery:path": library}),
+        "numpy": ("required", {"bakery:role": "runtime", "bakery:requirement": "numpy>=1.26"}),
+        "rich": ("optional", {"bakery:role": "runtime", "bakery:requirement": 'rich; extra == "show"'}),
+        "debian:bookworm-slim": ("excluded", {"bakery:role": "build", "bakery:kind": "image"}),
+        "https://host/owner/project.git": (
+            "excluded",
+            {
+                "bakery:role": "build",
+                "bakery:kind": "source",
+                "bakery:sha1": "ab" * 20,
+                "bakery:uri": "https://host/owner/project.git#v1",
+            },
+        ),
+        "source of demo": (
+            "excluded",
+            {"bakery:role": "build", "bakery:kind": "source", "bakery:dirHash": "cd" * 32},
+        ),
+    }
+    (needs,) = (item["dependsOn"] for item in found["dependencies"] if item["ref"] == "wheel")
+    assert {name.partition(":")[0] for name in needs} == {"bundled", "runtime"}
+
+
+def test_the_same_source_in_another_order_has_the_same_hash(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    for name in ("b.py", "a.py", "__pycache__/a.pyc", "bakery.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = files(tmp_path, sources(made), made.ignore)
+    assert list(found) == ["a.py", "b.py"]
+    # As golang.org/x/mod/sumdb/dirhash computes it: sha256 of lines "<sha256>  <name>".
+    assert tree_hash(found) == tree_hash(dict(reversed(found.items())))
+    assert tree_hash({"a": "0" * 64}) == "53d743f33b897204dd8c5442651c6bb773fd59ebb101222fe2fcf900b26e4bef"
+
+
+def test_a_record_that_says_the_same_is_kept(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path)
+    found = told(tmp_path, wheel, "12" * 32)
+    defined = found["predicate"]["buildDefinition"]
+    path = tmp_path / FOLDER / f"{wheel.name}.provenance.json"
+    path.parent.mkdir()
+    assert not is_recorded(path, "12" * 32, defined)
+    path.write_text(json.dumps(found))
+    assert not is_recorded(path, "12" * 32, defined)  # its bill of materials is missing
+    (path.parent / f"{wheel.name}.cdx.json").touch()
+    assert is_recorded(path, "12" * 32, defined)
+    assert not is_recorded(path, "34" * 32, defined)
+    assert not is_recorded(path, "12" * 32, {**defined, "resolvedDependencies": []})
+    path.write_text("[]")
+    assert not is_recorded(path, "12" * 32, defined)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (None, "has no provenance"),
+        (lambda found: found | {"subject": [{"name": "x", "digest": {"sha256": "1" * 64}}]}, "about another file"),
+        (lambda found: found | {"predicateType": "https://slsa.dev/provenance/v0.2"}, "another kind"),
+        (lambda found: found | {"subject": []}, "no provenance that bakery wrote"),
+        (lambda found: found["predicate"], "no provenance that bakery wrote"),
+        (lambda _: "x", "no provenance that bakery wrote"),
+    ],
+)
+def test_records_that_are_none(tmp_path: Path, change: Any, reason: str) -> None:
+    wheel = write_wheel(tmp_path)
+    from hashlib import sha256
+
+    found = told(tmp_path, wheel, sha256(wheel.read_bytes()).hexdigest())
+    path = tmp_path / FOLDER / f"{wheel.name}.provenance.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(found))
+    assert read(wheel).cell == "cp311-colorred"
+    assert read(wheel).source == ({"dirHash": "cd" * 32}, {"kind": "source"})
+    if change is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps(change(found)))
+    with pytest.raises(UnavailableError) as caught:
+        read(wheel)
+    assert reason in caught.value.message
