@@ -25,9 +25,16 @@ class BakeryError(Exception):
 
     def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.details = tuple(details)
+        self.message = _shown(message)
+        self.hint = _shown(hint)
+        self.details = tuple(map(_shown, details))
+
+
+def _shown(text: str) -> str:
+    """Return ``text`` as any terminal shows it: what a recipe or a step says may hold control characters."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 class UsageError(BakeryError):

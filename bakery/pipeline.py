@@ -21,7 +21,7 @@ from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
 from bakery.drive.places import places
 from bakery.drive.private import private_files
 from bakery.drive.runs import run_folder
-from bakery.drive.secrets import Revealed, revealed
+from bakery.drive.secrets import Revealed, leaks, revealed
 from bakery.emit.files import generate
 from bakery.errors import AuditError, BakeError
 from bakery.files import write
@@ -174,6 +174,7 @@ class _Run:
             output,
             self.state,
             time.monotonic() - began,
+            outcome.printed,
         )
         (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
         if failure:
@@ -243,7 +244,11 @@ class _Run:
                 found = [audit(path, promise, memory) for path, promise in zip(files, each, strict=True)]
             except AuditError as error:
                 return [], [f"{cell.id}: {error.message}", *error.details]
-            return found, [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
+            faults = [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
+            if not faults:
+                # Only what the audit found sound is unpacked once more.
+                faults = [f"{cell.id}: {path.name}: {leak}" for path in files for leak in leaks(path, self.told.mask)]
+            return found, faults
 
         with ThreadPoolExecutor() as pool:
             results = list(zip(finished, pool.map(look, finished), strict=True))

@@ -272,6 +272,23 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """What is sent to the engine of the project's folder.
+
+    Attributes:
+        folder: the source's folder in the build context; empty where nothing is sent.
+        accepted: patterns of files that look like secrets and are none.
+        expected_mb: MB (10⁶ bytes) that it may have before a bake warns.
+        chosen: the recipe says what is left out.
+    """
+
+    folder: str = ""
+    accepted: tuple[str, ...] = ()
+    expected_mb: int = 0
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cache:
     """The layer cache; its backend is the value of variable CACHE."""
 
@@ -398,6 +415,7 @@ class Plan:
         global_args: the arguments that ``FROM`` lines use.
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
+        sent: what is sent of the project's folder.
         secrets: what steps are told in confidence.
         network: steps that run a project's own commands and that the recipe gives the network.
         wants: what the recipe asks of the machine that bakes it, in the words of ``--allow``; what lies in the
@@ -423,6 +441,7 @@ class Plan:
     ignore: tuple[str, ...]
     audit: Audit
     output: str
+    sent: Sent = Sent()
     secrets: tuple[Secret, ...] = ()
     network: tuple[Phase, ...] = ()
     wants: tuple[str, ...] = ()

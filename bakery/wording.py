@@ -59,8 +59,11 @@ _ADVICE = (
     ("manylinux policy", "leave out the machine: bakery adds it for each platform"),
     ("local version", "use letters, digits and dots"),
     ("build tag", "put a digit first"),
-    ("look-around", "RE2, which bake uses, has neither; list what is allowed with |"),
-    ("regular expression", "correct the expression, or put literal characters behind a backslash"),
+    (
+        "regular expression",
+        "correct the expression, or put literal characters behind a backslash; RE2, which bake uses, has no "
+        "look-around and no back references: list what is allowed with |",
+    ),
     ("does not match pattern", "change the default or the pattern"),
     ("platform is no axis", 'move the values there: platforms = ["linux/amd64"]'),
     ("twice", "keep each value once"),
@@ -71,6 +74,8 @@ _ADVICE = (
     ("git URL", "write it as git clone takes it"),
     ("control characters", "remove the control characters"),
     ("single line", "remove the line breaks and tabs"),
+    ("pattern of files inside", "write it as in a .dockerignore, relative to the source's folder"),
+    ("belong to a path", "what is fetched comes without them"),
     ("exactly one of env, file", 'write env = "NAME", file = "PATH" or command = ["PROGRAM", "ARGUMENT"]'),
     ("depends on no variable", "write it out; a program that needs a value can read its environment"),
     ("a program and its arguments", "write each argument as an entry of its own: no shell splits them"),

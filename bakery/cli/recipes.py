@@ -56,9 +56,19 @@ def plans(
         (item.root, resolve(item, own, os.environ, committed(item.source) if dated and item.source else None))
         for item, own in zip(loaded, chosen, strict=True)
     ]
-    for _, plan in found:
+    for place, plan in found:
         _judge(plan, bake=bake)
+        if bake:
+            _look_at_source(place, plan)
     return found
+
+
+def _look_at_source(root: Path, plan: Plan) -> None:
+    """Say what is odd about what will be sent to the engine."""
+    from bakery.context.warnings import warnings
+
+    for line in warnings(root, plan):
+        say(f"warning: {plan.recipe}: {line}")
 
 
 def _judge(plan: Plan, *, bake: bool) -> None:

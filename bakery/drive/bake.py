@@ -6,7 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.drive.argv import bake_argv
@@ -102,17 +102,19 @@ def bake(request: BakeRequest, listener: Listener) -> BakeOutcome:
     argv = _argv(request)
     _prepare(request)
     progress = Progress([target.name for target in request.targets])
+    masked = MaskedStream(request.mask)
     began = time.monotonic()
     with LogFiles(request.logs) as logs:
         listener.start(progress)
         try:
-            ended = _run(request, argv, _Watch(progress, logs, listener))
+            ended = _run(request, argv, masked, _Watch(progress, logs, listener))
         finally:
             listener.finish()
         if ended.stopped is Stopped.SIGNAL:
             name = signal.Signals(ended.signal).name
             raise InterruptedBake(f"interrupted by {name}: the build was ended", hint=f"logs: {request.logs}")
         outcome = _outcome(request, progress, logs, ended, time.monotonic() - began)
+        outcome = replace(outcome, printed=tuple(masked.told))
     if outcome.failures:
         raise BakeFailure(outcome)
     return outcome
@@ -142,7 +144,22 @@ def _check_variables(names: Iterable[str]) -> None:
 
 
 def _environment(request: BakeRequest) -> dict[str, str]:
-    return {**_DEFAULTS, **request.environment, **request.variables}
+    return {**_DEFAULTS, **request.environment, **request.variables, **_named(request)}
+
+
+def _named(request: BakeRequest) -> dict[str, str]:
+    """Return what lets buildx call the context by a plain name.
+
+    buildx sends the name of the context's folder in a gRPC header, which is ASCII (build/opt.go, SharedKey), and Go
+    takes the working directory's name from PWD where that leads there.
+    """
+    name = request.root.resolve().name
+    if name.isascii() and name.isprintable():
+        return {}
+    link = (request.state / "project").absolute()
+    link.unlink(missing_ok=True)
+    link.symlink_to(request.root.resolve())
+    return {"PWD": str(link)}
 
 
 def _prepare(request: BakeRequest) -> None:
@@ -155,9 +172,8 @@ def _prepare(request: BakeRequest) -> None:
         raise OutputError(f"cannot write {request.state}: {error}") from error
 
 
-def _run(request: BakeRequest, argv: Sequence[str], watch: _Watch) -> Ended:
+def _run(request: BakeRequest, argv: Sequence[str], masked: MaskedStream, watch: _Watch) -> Ended:
     record = (request.state / "progress.jsonl").open("ab") if request.record else None
-    masked = MaskedStream(request.mask)
 
     def line(raw: bytes) -> None:
         take(masked.feed(raw))

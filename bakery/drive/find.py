@@ -15,7 +15,7 @@ from bakery.errors import EngineError
 
 MINIMUM_BUILDX = (0, 19)
 HINT = f"`python -m bakery engine up` sets up a private engine; or {bootstrap.REQUIREMENT}"
-CLIENT_TIMEOUT_S = 10.0
+CLIENT_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)

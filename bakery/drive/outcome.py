@@ -75,12 +75,14 @@ class BakeOutcome:
 
     Attributes:
         failures: one for each step that failed by itself; empty when all went well.
+        printed: secrets that steps printed, which were hidden.
     """
 
     targets: Mapping[str, TargetOutcome]
     seconds: float
     warnings: tuple[Warned, ...]
     failures: tuple[Failure, ...] = ()
+    printed: tuple[str, ...] = ()
 
 
 class BakeFailure(BakeError):

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import threading
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ LARGEST = 500 * 1024
 
 COMMAND_S = 60.0
 """Seconds that a command may take to print a secret."""
+
+_CHUNK = 1024 * 1024
 
 _NONE_LEFT = "a secret is missing, and the build would go on without it"
 
@@ -71,6 +74,25 @@ def revealed(
     with private_files(held) as files:
         variables = {secret.holder: str(files.get(secret.holder, "")) for secret in secrets if secret.holder}
         yield Revealed(variables, Mask(values))
+
+
+def leaks(wheel: Path, mask: Mask) -> list[str]:
+    """Return what a sound wheel tells of secrets: a line for each of its files that does, without the value."""
+    if not mask:
+        return []
+    found = []
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            told = mask.told_by(os.fsencode(info.filename))
+            with archive.open(info) as member:
+                rest = b""
+                while chunk := member.read(_CHUNK):
+                    told |= mask.told_by(rest + chunk)
+                    rest = (rest + chunk)[-mask.longest :]
+            found += [
+                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}" for name in sorted(told)
+            ]
+    return found
 
 
 def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:

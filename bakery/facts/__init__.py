@@ -34,6 +34,7 @@ TABLES: dict[str, dict[str, type[Row]]] = {
         "missing": rows.MissingImage,
         "removed-pythons": rows.RemovedPythons,
     },
+    "secret_files": {"files": rows.SecretFile},
     "tools": {"sccache": rows.Sccache, "zig": rows.Zig},
     "torch": {"releases": rows.TorchRelease, "arch-lists": rows.TorchArchList},
 }
@@ -72,6 +73,12 @@ def number(version: str) -> tuple[int, ...]:
 def cuda_releases() -> tuple[rows.CudaRelease, ...]:
     """Return the releases of CUDA, oldest first."""
     return table("cuda", "releases", rows.CudaRelease)
+
+
+@cache
+def secret_files() -> tuple[rows.SecretFile, ...]:
+    """Return the names of files that hold credentials."""
+    return table("secret_files", "files", rows.SecretFile)
 
 
 @cache

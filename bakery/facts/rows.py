@@ -52,6 +52,23 @@ class CudaRelease(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretFile(Row):
+    """A name that files with credentials have.
+
+    Attributes:
+        name: a glob over names in lower case.
+        what: what such a file holds.
+        peek: the name may mean anything: a file counts only if it holds the header of a private key.
+        but: globs of names that fit and are harmless.
+    """
+
+    name: str
+    what: str
+    peek: bool = False
+    but: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RenamedArch(Row):
     """An architecture that a release calls differently."""
 

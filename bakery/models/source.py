@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from packaging.requirements import InvalidRequirement, Requirement
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from bakery import patterns
 from bakery.models.base import Model
+from bakery.models.text import Line, SizeText
 
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+\Z|[\w.-]+@[\w.-]+:\S+\Z")
 _GIT_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
+
+
+_OF_A_FOLDER = frozenset(("ignore", "accept", "expected-size", "expected_size"))
+
+
+def _pattern(value: str) -> str:
+    text = patterns.normalised(value).removeprefix("!")
+    if not text or text == "." or ".." in text.split("/"):
+        raise ValueError("expected a pattern of files inside the source, such as 'data' or '**/*.bin'")
+    try:
+        patterns.ignore_regex(text)
+    except ValueError as error:
+        raise ValueError(f"expected a pattern of files inside the source: {error}") from None
+    return value
+
+
+IgnorePattern = Annotated[Line, AfterValidator(_pattern)]
 
 
 class Source(Model):
@@ -31,12 +50,20 @@ class Source(Model):
     """The branch, tag or commit of ``git``; required with it, so that a recipe means one thing."""
     sdist: str | None = Field(default=None, examples=["ujson==5.12.0"])
     """``NAME==VERSION``: the source archive of that release, from the configured package index."""
+    ignore: tuple[IgnorePattern, ...] | None = Field(default=None, examples=[["data", "**/*.bin", "!data/small.bin"]])
+    """What of ``path`` is not sent to the engine, beside what never is (``.git``, results, caches): patterns as in a
+    ``.dockerignore``, relative to ``path``. The project's own ``.dockerignore`` is not read."""
+    accept: tuple[IgnorePattern, ...] | None = Field(default=None, examples=[["tests/keys/*.pem"]])
+    """Files that look like secrets and are none: patterns as in ``ignore``."""
+    expected_size: SizeText | None = Field(default=None, examples=["2 GB"])
+    """How large the source may be before a bake warns of its size."""
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
         if not isinstance(value, str):
-            return value
+            beside = isinstance(value, dict) and not {"path", "git", "sdist"} & value.keys()
+            return {"path": ".", **value} if beside and value.keys() & _OF_A_FOLDER else value
         if value.startswith("sdist:"):
             return {"sdist": value.removeprefix("sdist:")}
         if value.startswith("git+"):
@@ -92,6 +119,8 @@ class Source(Model):
             raise ValueError(f"expected exactly one of path, git and sdist, got {found}")
         if self.git and not self.ref:
             raise ValueError("expected a ref with git: a branch, a tag or a commit")
+        if not self.path and any((self.ignore, self.accept, self.expected_size)):
+            raise ValueError("ignore, accept and expected-size belong to a path; remove them")
         if self.ref and not self.git:
             raise ValueError("ref belongs to git; remove it or name a git URL")
         return self

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from typing import Any, ClassVar
 
 from pydantic import field_validator, model_validator
 
+from bakery import patterns
 from bakery.models.base import Model
 from bakery.models.text import Line
-
-_NOT_RE2 = re.compile(r"\(\?(?:[=!(>]|<[=!]|P=)|\\[1-9]")
 
 
 class Variable(Model):
@@ -36,18 +33,13 @@ class Variable(Model):
     def _compiles(cls, value: str | None) -> str | None:
         if value is not None:
             try:
-                with warnings.catch_warnings():
-                    # What Python may one day read otherwise is no concern of RE2's.
-                    warnings.simplefilter("ignore", FutureWarning)
-                    re.compile(value)
-            except (re.error, OverflowError, RecursionError) as error:
-                raise ValueError(f"expected a regular expression: {error}") from None
-            if _NOT_RE2.search(value):
-                raise ValueError("expected a regular expression without look-around and back references")
+                patterns.fits(value, "")
+            except ValueError as error:
+                raise ValueError(f"expected a regular expression (RE2): {error}") from None
         return value
 
     @model_validator(mode="after")
     def _default_fits(self) -> Variable:
-        if self.pattern is not None and not re.fullmatch(self.pattern, self.default):
+        if self.pattern is not None and not patterns.fits(self.pattern, self.default):
             raise ValueError(f"the default does not match pattern {self.pattern!r}")
         return self

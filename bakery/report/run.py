@@ -56,13 +56,18 @@ class TargetReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One run of one recipe."""
+    """One run of one recipe.
+
+    Attributes:
+        printed: secrets that steps printed; hidden here, but not in the engine's own record of the build.
+    """
 
     recipe: str
     targets: tuple[TargetReport, ...]
     output: Path
     state: Path
     seconds: float
+    printed: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return the report for machines."""
@@ -71,6 +76,7 @@ class RunReport:
             "recipe": self.recipe,
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
+            "printed_secrets": list(self.printed),
             "targets": [
                 {
                     "name": target.name,
@@ -103,6 +109,13 @@ def render(report: RunReport) -> Group:
     table = Table(
         title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
+    if report.printed:
+        table.caption = Text(
+            f"warning: a step printed {', '.join(report.printed)}; hidden here, but not in the engine's own record "
+            "(docker buildx history rm)",
+            style="yellow",
+        )
+        table.caption_justify = "left"
     table.add_column("target", style="cyan", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)

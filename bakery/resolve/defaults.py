@@ -8,6 +8,9 @@ Default = str | bool | None | tuple[str, ...] | Mapping[str, str]
 
 DEFAULTS: Mapping[str, Default] = {
     "source": ".",
+    "source.ignore": (),
+    "source.accept": (),
+    "source.expected-size": "500 MB",
     "platforms": ("linux/amd64",),
     "matrix.python": ("3.11",),
     "builder.base.provider": "debian",

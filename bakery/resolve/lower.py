@@ -11,8 +11,9 @@ from packaging.utils import canonicalize_name
 
 from bakery.errors import PlanError
 from bakery.load import Loaded
-from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, with_derived
-from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Stage, Value, ignored_output
+from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, size_mb, with_derived
+from bakery.patterns import normalised
+from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Sent, Stage, Value, ignored_output
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.providers.toolkits.base import Toolkit
@@ -142,6 +143,7 @@ def resolve(
         ignore=_ignored(parts, bakefile, dockerfile),
         audit=_audit(settings),
         output=settings.text("output.directory"),
+        sent=_sent(parts),
         secrets=secrets,
         network=networked(settings),
         wants=wants(settings, secrets),
@@ -175,7 +177,29 @@ def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
         dockerfile,
         f"{dockerfile}.dockerignore",
     )
-    return (*IGNORED, *(pattern for pattern in own if pattern and pattern not in IGNORED))
+    said = _in_context(parts, parts.settings.texts("source.ignore"))
+    return (*IGNORED, *(pattern for pattern in (*own, *said) if pattern and pattern not in IGNORED))
+
+
+def _in_context(parts: Parts, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return patterns that are relative to the source as patterns of the build context."""
+    if not patterns or not parts.settings.text("source.path"):
+        return ()
+    inside = "" if folder(parts) == "." else folder(parts) + "/"
+    normal = map(normalised, patterns)
+    return tuple(f"{'!' * text.startswith('!')}{inside}{text.removeprefix('!')}" for text in normal)
+
+
+def _sent(parts: Parts) -> Sent:
+    settings = parts.settings
+    if not settings.text("source.path"):
+        return Sent()
+    return Sent(
+        folder(parts),
+        _in_context(parts, settings.texts("source.accept")),
+        size_mb(settings.text("source.expected-size")),
+        settings.origins["source.ignore"][1] != "default",
+    )
 
 
 def _base(settings: Settings) -> Base:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from bakery.errors import UsageError
 from bakery.names import VARIABLE, normal
+from bakery.patterns import is_unicode
 from bakery.plan import Override
 
 _LISTS = ("tags", "cache-from", "cache-to")
@@ -65,8 +66,8 @@ def parse(texts: Iterable[str]) -> Sets:
         try:
             if not equals:
                 raise ValueError("expected NAME=VALUE or 'PATTERN.KEY=VALUE'")
-            if any(ord(c) < 32 or ord(c) == 127 for c in text):
-                raise ValueError("expected one line without control characters")
+            if any(ord(c) < 32 or ord(c) == 127 for c in text) or not is_unicode(text):
+                raise ValueError("expected one line of Unicode text without control characters")
             if "." in name:
                 overrides.append(_override(name, value))
             elif VARIABLE.match(name):

@@ -16,6 +16,7 @@ from bakery.load import Loaded
 from bakery.models import Secret, Variable
 from bakery.models.text import REFERENCE
 from bakery.names import PLATFORMS, CacheBackend, axis_variable, normal
+from bakery.patterns import fits, is_unicode
 from bakery.providers.registry import frameworks
 from bakery.resolve.defaults import DEFAULTS
 
@@ -325,10 +326,10 @@ def check_values(variables: Iterable[plan.Variable]) -> None:
     problems = []
     for variable in variables:
         wrong_choice = variable.choices and variable.value not in variable.choices
-        if wrong_choice or (variable.pattern and not re.fullmatch(variable.pattern, variable.value)):
+        if wrong_choice or (variable.pattern and not fits(variable.pattern, variable.value)):
             problems.append(f"{variable.name}: expected {variable.expected}, got {variable.value[:80]!r}")
-        elif any(ord(c) < 32 or ord(c) == 127 for c in variable.value):
-            problems.append(f"{variable.name}: expected one line without control characters")
+        elif any(ord(c) < 32 or ord(c) == 127 for c in variable.value) or not is_unicode(variable.value):
+            problems.append(f"{variable.name}: expected one line of Unicode text without control characters")
     if problems:
         raise PlanError(
             "a variable has a value that it cannot have", details=problems, hint="see bakery plan --explain"

@@ -11,13 +11,14 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "bakery"
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-BASE = {"errors", "names", "__version__"}
+BASE = {"errors", "names", "patterns", "__version__"}
 READING = {"load", "checks", "document", "plain", "positions", "problems", "wording"}
 """The loader and its helpers."""
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "names": set(),
+    "patterns": set(),
     "plan": BASE,
     "images": BASE,
     "models": BASE,
@@ -29,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "providers": {*BASE, "facts", "plan"},
     "resolve": {*BASE, "images", "load", "models", "plan", "providers"},
     "emit": {*BASE, "plan"},
+    "context": {*BASE, "plan", "facts"},
     "rules": {*BASE, "images", "plan", "facts"},
     "files": {"errors"},
     "checkout": set(),
@@ -49,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {
         *BASE,
         *READING,
-        *("audit", "checkout", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
+        *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
     },
     "__main__": {"cli"},

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import urllib.parse
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -349,6 +350,20 @@ def test_names_errors_warnings_and_texts_are_hidden() -> None:
     assert found["vertexes"] == [{"digest": "v", "name": "RUN ***", "error": "failed: ***"}]
     assert base64.b64decode(found["warnings"][0]["detail"][0]) == b"a ***"
     assert list(stream.feed(b"ERROR: plain-value\n")) == [b"ERROR: ***\n"]
+
+
+def test_a_wheel_that_holds_a_secret_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_CHUNK", 10)
+    with zipfile.ZipFile(tmp_path / "a.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("clean.py", b"x" * 1000 + VALUE[1:])
+        archive.writestr("told.py", b"x" * 995 + VALUE)
+        archive.writestr("encoded.py", b"x" * 995 + base64.b64encode(b"a" + VALUE))
+    mask = Mask({"key": VALUE, "other": b"something else"})
+    assert secrets.leaks(tmp_path / "a.whl", mask) == [
+        "told.py holds the secret key",
+        "encoded.py holds the secret key",
+    ]
+    assert secrets.leaks(tmp_path / "no such file", Mask({})) == []
 
 
 def test_without_secrets_the_stream_is_as_it_was() -> None:

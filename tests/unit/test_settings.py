@@ -114,7 +114,7 @@ def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
         ("CUDA_VERSION", "12.8", "CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0, got '12.8'"),
         ("CACHE", "s3", "CACHE: expected one of none, gha, registry, local, got 's3'"),
         ("SOURCE_DATE_EPOCH", "now", "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'now'"),
-        ("CACHE_REF", "a\x01", "CACHE_REF: expected one line without control characters"),
+        ("CACHE_REF", "a\x01", "CACHE_REF: expected one line of Unicode text without control characters"),
     ],
 )
 def test_values_that_do_not_fit(loaded: Loaded, name: str, value: str, reason: str) -> None:

@@ -1,0 +1,1 @@
+"""What of a project is sent to the engine, looked at before it is."""

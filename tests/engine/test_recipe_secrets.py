@@ -1,0 +1,297 @@
+"""Secrets of a recipe, all three kinds: what steps do with them, and that nothing that is left tells them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from command import Done, bakery, shell
+from projects import pure
+
+pytestmark = pytest.mark.engine
+
+RUNS = 100
+
+RECIPE = """\
+name = "{name}"
+[wheel]
+repair = false
+[test]
+command = "cat /run/secrets/from-file | sha256sum; cat /run/secrets/from-file{more}"
+imports = ["demo"]
+[secrets.from-env]
+env = "CANARY_ENV"
+steps = ["compile"]
+variable = "TOLD_BY_ENV"
+[secrets.from-file]
+file = "key file é.txt"
+steps = ["requirements", "compile", "test"]
+[secrets.from-command]
+command = {command}
+steps = ["compile"]
+"""
+
+BACKEND = """
+import base64, subprocess, sys, urllib.parse
+FILES = [open("/run/secrets/" + name, "rb").read().strip().decode() for name in ("from-file", "from-command")]
+VALUES = [os.environ.pop("TOLD_BY_ENV"), *FILES]
+for value in VALUES:
+    print("digest", hashlib.sha256(value.encode()).hexdigest(), flush=True)
+    if {prints}:
+        print("plain", value)
+        print("encoded", base64.b64encode(b"user:" + value.encode()).decode(), file=sys.stderr)
+        print("quoted", urllib.parse.quote(value, safe=""))
+        sys.stdout.write(value[:9]); sys.stdout.flush(); import time; time.sleep(0.3); print(value[9:])
+"""
+
+
+@dataclass
+class Canaries:
+    """Three secrets, one of each kind, with characters that tools write otherwise."""
+
+    values: list[str] = field(default_factory=lambda: [f"canary/+ é{secrets.token_hex(12)}" for _ in range(3)])
+
+    def forms(self) -> list[bytes]:
+        plain = [value.encode() for value in self.values]
+        coded = [base64.b64encode(b"user:" + value)[12:-4] for value in plain]
+        quoted = [urllib.parse.quote(value, safe="").encode() for value in self.values]
+        # The hexadecimal part alone finds every spelling of the rest.
+        return [*plain, *coded, *quoted, *(value[-24:].encode() for value in self.values)]
+
+    def in_data(self, data: bytes) -> bool:
+        return any(form in data for form in self.forms())
+
+    def holders(self, folder: Path, but: tuple[str, ...] = ()) -> list[str]:
+        files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        found = [path for path in files if path.name not in but and self.in_data(plain(path.read_bytes()))]
+        return [*map(str, found), *(str(path) for path in folder.rglob("*") if self.in_data(os.fsencode(path.name)))]
+
+
+def plain(data: bytes) -> bytes:
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def project(folder: Path, canaries: Canaries, *, prints: bool, fails: bool = False, name: str = "confidential") -> Path:
+    """Write a project whose steps are told three secrets."""
+    command = [sys.executable, "-c", "import os; print(open(os.environ['HELD'], encoding='utf-8').read())"]
+    more = "; exit 3" if fails else "" if prints else " >/dev/null"
+    recipe = RECIPE.format(name=name, more=more, command=json.dumps(command))
+    pure(folder, recipe)
+    backend = folder / "backend.py"
+    text = backend.read_text().replace("def build_wheel", BACKEND.format(prints=prints) + "\ndef build_wheel")
+    # A file that no other run has: no step that is told secrets comes from the cache.
+    backend.write_text(f"# {uuid.uuid4()}\n{text}")
+    (folder / "key file é.txt").write_text(canaries.values[1] + "\n", encoding="utf-8")
+    (folder.parent / "held").write_text(canaries.values[2], encoding="utf-8")
+    return folder
+
+
+def environment(folder: Path, canaries: Canaries) -> dict[str, str]:
+    return {"CANARY_ENV": canaries.values[0], "HELD": str(folder.parent / "held")}
+
+
+class Processes(threading.Thread):
+    """Looks at the arguments of every process, again and again."""
+
+    def __init__(self, canaries: Canaries) -> None:
+        super().__init__(daemon=True)
+        self.canaries, self.ended, self.found, self.seen = canaries, threading.Event(), set[bytes](), set[bytes]()
+
+    def run(self) -> None:
+        while not self.ended.wait(0.05):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    line = path.read_bytes()
+                except OSError:
+                    continue
+                self.seen.add(line)
+                if self.canaries.in_data(line):
+                    self.found.add(line)
+
+
+@pytest.fixture(scope="module")
+def canaries() -> Canaries:
+    return Canaries()
+
+
+@dataclass
+class Baked:
+    done: Done
+    folder: Path
+    processes: Processes
+
+
+@pytest.fixture(scope="module")
+def baked(
+    tmp_path_factory: pytest.TempPathFactory, canaries: Canaries, engine_environment: Mapping[str, str]
+) -> Iterator[Baked]:
+    """Give what baking everything came to, with steps that print what they are told, and all layers in a cache."""
+    folder = project(tmp_path_factory.mktemp("told") / "project é x", canaries, prints=True)
+    processes = Processes(canaries)
+    processes.start()
+    words = ("bake", "dev", "full", "--allow", "secret.command=from-command")
+    told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_PROGRESS": "rawjson"}
+    try:
+        yield Baked(bakery(folder, *words, environment=told), folder, processes)
+    finally:
+        processes.ended.set()
+        shell(engine_environment, "docker", "rmi", "--force", "confidential:dev-cp311")
+
+
+def test_steps_were_told(baked: Baked, canaries: Canaries) -> None:
+    log = baked.done.log("wheel-cp311")
+    shown = subprocess.run(["sha256sum"], input=canaries.values[0].encode(), capture_output=True, check=True).stdout
+    assert f"digest {shown.split()[0].decode()}" in log
+    assert log.count("digest ") == 3
+    assert log.count("plain ***\n") == 3
+    assert log.count("quoted ***\n") == 3
+    assert log.count("\n***\n") == 3
+    assert "\n***\n" in baked.done.log("test-cp311")
+
+
+def test_nothing_that_was_printed_tells_them(baked: Baked, canaries: Canaries) -> None:
+    streams = [json.loads(line) for line in baked.done.out.splitlines()]
+    printed = b"".join(base64.b64decode(log["data"]) for item in streams for log in item.get("logs") or ())
+    assert b"plain ***" in printed
+    assert not canaries.in_data(printed)
+    assert not canaries.in_data((baked.done.out + baked.done.err).encode())
+    assert "warning: a step printed from-command, from-env, from-file" in " ".join(baked.done.err.split())
+
+
+def test_no_file_that_is_left_tells_them(baked: Baked, canaries: Canaries) -> None:
+    assert list((baked.folder / "dist").glob("*.whl"))
+    assert canaries.holders(baked.folder, but=("key file é.txt",)) == []
+    blobs = [path for path in (baked.folder / ".bakery/cache").rglob("sha256/*") if path.is_file()]
+    assert sum(len(plain(path.read_bytes())) for path in blobs) > 100_000_000, "the layers are not in the cache"
+
+
+def test_no_layer_of_the_image_tells_them(
+    baked: Baked, canaries: Canaries, tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    shell(engine_environment, "docker", "save", "--output", str(tmp_path / "image.tar"), "confidential:dev-cp311")
+    with tarfile.open(tmp_path / "image.tar") as archive:
+        streams = [(member.name, archive.extractfile(member)) for member in archive if member.isfile()]
+        # The project itself is in the image for a shell, and so is what lies in its folder.
+        found = [name for name, stream in streams if stream and canaries.in_data(_without_key(plain(stream.read())))]
+    assert found == []
+
+
+def _without_key(data: bytes) -> bytes:
+    """Leave out the layer with the project, which holds its own file of a secret."""
+    return b"" if "key file é.txt".encode() in data else data
+
+
+def test_no_process_was_told_in_its_arguments(baked: Baked) -> None:
+    assert any(b"buildx" in line for line in baked.processes.seen)
+    assert baked.processes.found == set()
+
+
+def test_the_record_of_the_build_has_no_value_but_what_was_printed(
+    baked: Baked, canaries: Canaries, engine_environment: Mapping[str, str]
+) -> None:
+    metadata = json.loads((baked.done.runs[-1] / "metadata.json").read_text())
+    for target in metadata.values():
+        reference = target["buildx.build.ref"].rpartition("/")[2]
+        text = shell(engine_environment, "docker", "buildx", "history", "inspect", reference)
+        assert not canaries.in_data(text.encode())
+
+
+def test_a_failing_step_s_last_lines_are_masked(tmp_path: Path, canaries: Canaries) -> None:
+    folder = project(tmp_path / "project", canaries, prints=False, fails=True)
+    done = bakery(
+        folder, "full", "--allow", "secret.command=from-command", code=7, environment=environment(folder, canaries)
+    )
+    assert "***" in done.err
+    assert not canaries.in_data((done.out + done.err).encode())
+    assert canaries.holders(folder, but=("key file é.txt",)) == []
+
+
+def test_a_wheel_that_holds_a_secret_is_not_published(tmp_path: Path, canaries: Canaries) -> None:
+    folder = project(tmp_path / "project", canaries, prints=False)
+    backend = folder / "backend.py"
+    backend.write_text(backend.read_text().replace("os.environ.pop(", "os.environ.get("))
+    done = bakery(
+        folder, "wheel", "--allow", "secret.command=from-command", code=8, environment=environment(folder, canaries)
+    )
+    assert "demo.py holds the secret from-env" in done.err
+    assert not (folder / "dist").exists()
+
+
+def test_what_is_missing_or_not_allowed_ends_the_run_before_the_build(tmp_path: Path, canaries: Canaries) -> None:
+    folder = project(tmp_path / "project", canaries, prints=False)
+    (folder / "key file é.txt").unlink()
+    assert "--allow secret.command=from-command" in bakery(folder, "wheel", code=2).err
+    done = bakery(folder, "wheel", "--allow", "secret.command=from-command", code=2)
+    assert "from-env (environment variable CANARY_ENV): the variable is not set" in done.err
+    assert "from-file (file key file é.txt): cannot be read" in done.err
+    assert "from-command (command" in done.err
+    assert not (folder / ".bakery" / "runs").exists()
+
+
+def test_plain_buildx_bakes_the_generated_files(
+    tmp_path: Path, canaries: Canaries, engine_environment: Mapping[str, str], ca_bundle: Path | None
+) -> None:
+    folder = project(tmp_path / "project", canaries, prints=False)
+    bakery(folder, "generate")
+    told = {
+        **engine_environment,
+        "CANARY_ENV": canaries.values[0],
+        "SECRET_FROM_COMMAND": str(folder.parent / "held"),
+        "CA_BUNDLE": str(ca_bundle or ""),
+    }
+    reads = [f"--allow=fs.read={path}" for path in (folder.parent, ca_bundle) if path]
+    words = ("docker", "buildx", "bake", "-f", "bake/confidential.hcl", *reads, "test")
+    shell(told, *words, cwd=folder)
+    del told["CANARY_ENV"]
+    (folder / "backend.py").write_text((folder / "backend.py").read_text() + "\n# changed\n")
+    done = subprocess.run(words, cwd=folder, env=told, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "secret from-env: not found" in done.stderr
+
+
+@pytest.mark.proof
+def test_none_is_found_in_100_runs(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
+    """Fresh canaries each time; every run is searched, and the layers that it added to the cache."""
+    searched: set[Path] = set()
+    for number in range(RUNS):
+        canaries = Canaries()
+        folder = project(tmp_path / "project", canaries, prints=bool(number % 2))
+        processes = Processes(canaries)
+        processes.start()
+        told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_CACHE_DIR": str(tmp_path / "cache")}
+        done = bakery(folder, "full", "--allow", "secret.command=from-command", environment=told)
+        processes.ended.set()
+        processes.join()
+        assert done.log("wheel-cp311").count("digest ") == 3
+        assert not canaries.in_data((done.out + done.err).encode())
+        assert canaries.holders(folder, but=("key file é.txt",)) == []
+        fresh = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path not in searched]
+        assert fresh
+        assert not [path for path in fresh if canaries.in_data(plain(path.read_bytes()))]
+        searched.update(path for path in fresh if "blobs" in path.parts)
+        assert processes.found == set()
+        if not number % 2:
+            metadata = json.loads((done.runs[-1] / "metadata.json").read_text())
+            for target in metadata.values():
+                reference = target["buildx.build.ref"].rpartition("/")[2]
+                for verb in ("inspect", "logs"):
+                    assert not canaries.in_data(
+                        shell(engine_environment, "docker", "buildx", "history", verb, reference).encode()
+                    )
+        shutil.rmtree(folder)
+        time.sleep(0)
