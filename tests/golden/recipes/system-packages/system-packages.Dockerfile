@@ -620,7 +620,9 @@ def sorted_record(text: bytes) -> bytes:
     """Return a RECORD with its rows in the order of members."""
     rows = [row for row in csv.reader(io.StringIO(text.decode("utf-8"))) if row]
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(sorted(rows, key=lambda row: place(row[0])))
+    writer = csv.writer(out, lineterminator="\n")
+    for row in sorted(rows, key=lambda row: place(row[0])):
+        writer.writerow(row)
     return out.getvalue().encode("utf-8")
 
 

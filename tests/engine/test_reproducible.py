@@ -1,0 +1,152 @@
+"""The same wheel again: what is written down of it, and the same bytes from another engine."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from command import ROOT, bakery, digests, shell, states
+from projects import pure
+
+from bakery.audit.difference import differences
+from bakery.drive import bootstrap
+
+pytestmark = [pytest.mark.engine]
+
+RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]\n'
+
+
+def git(folder: Path, *words: str, at: int = 1_700_000_000) -> str:
+    """Run git without the person's own settings."""
+    who = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    when = {f"GIT_{role}_DATE": f"@{at} +0000" for role in ("AUTHOR", "COMMITTER")}
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", **who, **when}
+    return shell(environment, "git", "-C", str(folder), *words).strip()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Give a project in a repository."""
+    folder = pure(tmp_path / "project", RECIPE)
+    (folder / ".gitignore").write_text("dist\n.bakery\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "x")
+    return folder
+
+
+def test_what_is_written_down(project: Path, engine_environment: Mapping[str, str], debian: str) -> None:
+    (wheel,) = bakery(project, "wheel").wheels
+    records = project / "dist" / ".provenance"
+    assert sorted(path.name for path in records.iterdir()) == [
+        f"{wheel.name}.cdx.json",
+        f"{wheel.name}.provenance.json",
+    ]
+    text = (records / f"{wheel.name}.provenance.json").read_text()
+    told = json.loads(text)
+    assert told["subject"] == [{"name": wheel.name, "digest": {"sha256": digests(project / "dist")[wheel.name]}}]
+    defined = told["predicate"]["buildDefinition"]
+    assert defined["externalParameters"]["settings"] == ["SOURCE_DATE_EPOCH=1700000000"]
+    materials = {item["name"]: item for item in defined["resolvedDependencies"]}
+    assert materials["source of demo"]["digest"]["gitCommit"] == git(project, "rev-parse", "HEAD")
+    image = shell(engine_environment, "docker", "image", "inspect", "--format", "{{.Id}}", debian).strip()
+    assert materials[debian]["digest"] == {"sha256": image.removeprefix("sha256:")}
+    for private in (str(project), socket.gethostname(), f'"{getpass.getuser()}"'):
+        assert private not in text
+
+    # Another run says the same, and touches nothing.
+    before = states(records)
+    bakery(project, "wheel")
+    assert states(records) == before
+
+    # What is not committed is told, and is no commit's.
+    (project / "backend.py").write_text((project / "backend.py").read_text() + "# changed\n")
+    bakery(project, "wheel")
+    told = json.loads((records / f"{wheel.name}.provenance.json").read_text())
+    (source,) = (
+        item
+        for item in told["predicate"]["buildDefinition"]["resolvedDependencies"]
+        if item["name"] == "source of demo"
+    )
+    assert "gitCommit" not in source["digest"]
+    assert source["annotations"]["changed"] == ["backend.py"]
+    # Two wheels are compared without an engine.
+    assert bakery(project, "reproduce", str(wheel), "--against", str(wheel)).out.endswith("the same bytes\n")
+
+
+@pytest.mark.proof
+def test_a_wheel_is_built_again(project: Path) -> None:
+    (wheel,) = bakery(project, "wheel").wheels
+    backend = project / "backend.py"
+    backend.write_text(backend.read_text().replace('"settings": config_settings', '"settings": "other"'))
+    git(project, "commit", "--quiet", "--all", "--message", "x", at=1_800_000_000)
+    same = bakery(project, "reproduce", str(wheel), "--json")
+    assert json.loads(same.out) == {
+        "version": 1,
+        "wheel": wheel.name,
+        "same": True,
+        "differences": [],
+        "materials": [],
+    }
+    other = bakery(project, "reproduce", str(wheel), "--here", code=13)
+    assert "demo.py" in other.out
+    assert "source of demo: dirHash:" in other.out
+    backend.write_text(backend.read_text() + "# once more\n")
+    bakery(project, "wheel")
+    backend.write_text(backend.read_text() + "# and again\n")
+    refused = bakery(project, "reproduce", str(wheel), code=9)
+    assert "these files were changed: backend.py" in refused.err
+
+
+@pytest.fixture
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Give the environment of another engine, with a data root of its own, that has one core."""
+    if os.geteuid() != 0:
+        pytest.skip("a private engine needs root")
+    environ = {**os.environ, "BAKERY_ENGINE_DIR": str(tmp_path_factory.mktemp("e"))}
+    for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
+        environ.pop(name, None)
+    cores = os.sched_getaffinity(0)
+    try:
+        # dockerd and its containers are children: they inherit it.
+        os.sched_setaffinity(0, {min(cores)})
+        engine = bootstrap.start(bootstrap.install(lambda _: None, environ), lambda _: None, environ)
+    finally:
+        os.sched_setaffinity(0, cores)
+    yield environ | bootstrap.environment(engine, environ)
+    bootstrap.remove(environ)
+
+
+def checkout(folder: Path, umask: int, modified: int) -> Path:
+    """Clone this repository as another person would: other modes, other times, another place."""
+    command = ["git", "clone", "--quiet", "--shared", str(ROOT), str(folder)]
+    subprocess.run(command, check=True, umask=umask)
+    for path in folder.rglob("*"):
+        if ".git" not in path.relative_to(folder).parts and not path.is_symlink():
+            os.utime(path, (modified, modified))
+    return folder
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("example", ["cpp", "cuda"])
+def test_two_engines_make_the_same_bytes(
+    tmp_path: Path, engine_environment: Mapping[str, str], second: dict[str, str], example: str
+) -> None:
+    one = checkout(tmp_path / "one", 0o022, 1_500_000_000)
+    other = checkout(tmp_path / "a much longer path" / "other", 0o002, 1_600_000_000)
+    words = ("wheel", "-r", f"examples/{example}", "--no-cache")
+    people = ({"USER": "ann", "LOGNAME": "ann"}, {"USER": "bob", "LOGNAME": "bob", "TZ": "Asia/Tokyo"})
+    bakery(one, *words, environment={**engine_environment, **people[0]}, timeout_s=3600)
+    bakery(other, *words, environment={**second, **people[1]}, timeout_s=3600)
+    made = [sorted((folder / "dist").glob("*.whl")) for folder in (one, other)]
+    assert made[0]
+    assert [path.name for path in made[0]] == [path.name for path in made[1]]
+    for pair in zip(*made, strict=True):
+        assert differences(*pair) == ()
+    assert digests(one / "dist") == digests(other / "dist")
