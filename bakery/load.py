@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +12,7 @@ from bakery import names
 from bakery.checks import check
 from bakery.document import Document, read
 from bakery.errors import RecipeError
-from bakery.models import Recipe, Workspace
+from bakery.models import Ci, Recipe, Workspace
 from bakery.positions import line_of
 from bakery.problems import Problem, dotted, found, merged, nearest, recipe_error, shorten
 from bakery.providers import components, registry
@@ -184,11 +184,11 @@ def _members(source: _Source, root: Path, cwd: Path) -> tuple[list[Loaded], list
     """Return the recipe of ``source`` and those of its workspace, and the errors of those that have any."""
     if "workspace" not in source.data:
         return [_recipe(source, root, ".")], []
-    entries = _workspace(source)
+    workspace = _workspace(source)
     recipes = [_recipe(source, root, ".")] if len(source.data) > 1 else []
     problems: list[Problem] = []
     errors: list[RecipeError] = []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(workspace.recipes):
         try:
             member = _member(entry, root, cwd)
         except RecipeError as error:
@@ -199,9 +199,17 @@ def _members(source: _Source, root: Path, cwd: Path) -> tuple[list[Loaded], list
         else:
             problems.append(Problem(("workspace", "recipes", index), *member))
     problems.extend(_same_names(recipes, cwd))
+    if workspace.ci is not None:
+        recipes = [_with_ci(item, workspace.ci) for item in recipes]
     if problems:
         errors.insert(0, recipe_error(source.shown, map(source.located, problems)))
     return recipes, errors
+
+
+def _with_ci(item: Loaded, ci: Ci) -> Loaded:
+    if item.recipe.ci is not None:
+        return item
+    return replace(item, recipe=item.recipe.model_copy(update={"ci": ci}))
 
 
 def _same_names(recipes: list[Loaded], cwd: Path) -> Iterator[Problem]:
@@ -214,7 +222,7 @@ def _same_names(recipes: list[Loaded], cwd: Path) -> Iterator[Problem]:
         seen.setdefault(name, place)
 
 
-def _workspace(source: _Source) -> tuple[str, ...]:
+def _workspace(source: _Source) -> Workspace:
     table = source.data["workspace"]
     data = {"workspace": table}
     if not isinstance(table, dict):
@@ -228,7 +236,7 @@ def _workspace(source: _Source) -> tuple[str, ...]:
         own = {key: item for key, item in source.data.items() if key not in data}
         problems += _problems(own) if own else []
         raise recipe_error(source.shown, map(source.located, problems))
-    return Workspace.model_validate(table).recipes
+    return Workspace.model_validate(table, by_alias=True, by_name=False)
 
 
 def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:

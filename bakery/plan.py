@@ -14,7 +14,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from bakery.errors import UsageError
@@ -381,6 +381,39 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class Ci:
+    """What the workflow does.
+
+    Attributes:
+        branches: globs of branches whose pushes are baked.
+        tags: globs of tags that are releases.
+        runners: platform → label of the runner.
+        max_jobs: jobs that the cells are packed into at most.
+        timeout: minutes that a job may take.
+        install: what pip installs as bakery.
+        cache: ``gha`` or ``none``.
+        free_disk: whether space is made first; None where the estimate decides.
+        attest: whether provenance is attested.
+        publish: the GitHub environment of trusted publishing; empty for none.
+        publish_url: the upload address; empty for PyPI's.
+        pages: whether there is a static index on GitHub Pages.
+    """
+
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+    runners: Mapping[str, str]
+    max_jobs: int
+    timeout: int
+    install: str
+    cache: str
+    free_disk: bool | None
+    attest: bool
+    publish: str
+    publish_url: str
+    pages: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Override:
     """One override in bake's grammar, handed to buildx as it stands: ``pattern.key[+]=value``."""
 
@@ -422,6 +455,8 @@ class Plan:
             project's folder is its own.
         platform_variable: the variable that holds the platform of all cells; empty where cells say it.
         origins: dotted path → (value, where it came from), for ``--explain``.
+        workflow: the file of the workflow.
+        ci: what the workflow does; None for a recipe without one.
     """
 
     recipe: str
@@ -448,6 +483,8 @@ class Plan:
     overrides: tuple[Override, ...] = ()
     platform_variable: str = ""
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    workflow: str = ""
+    ci: Ci | None = None
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -508,6 +545,21 @@ class Plan:
                 hint=f"cells: {some}{', …' if len(self.cells) > 8 else ''}",
             )
         return chosen
+
+    def narrowed(self, ids: Iterable[str]) -> Plan:
+        """Return the plan with only the cells that have these ids, in their order."""
+        wanted = frozenset(ids)
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.id in wanted))
+
+    def chosen(self, only: tuple[str, ...]) -> Plan:
+        """Return the plan with the cells of the targets that the globs ``only`` select; all of them without any.
+
+        Raises:
+            UsageError: there are none.
+        """
+        if not only:
+            return self
+        return self.narrowed(target.cell.id for target in self.select(tuple(self.groups), only))
 
     def args_of(self, cell: Cell) -> dict[str, str]:
         """Return every build argument of ``cell``, with its value."""

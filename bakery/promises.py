@@ -42,6 +42,27 @@ def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Seque
     return tuple(found[path] for path in wheels)
 
 
+def expected(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Return which of ``wheels`` are the cell's, one for each naming of the recipe, and in words what none of them is.
+
+    Args:
+        wheels: files with wheel names that may be of other cells.
+    """
+    values = plan.values_of_wheel(cell)
+    left = list(wheels)
+    found: list[Path] = []
+    absent: list[str] = []
+    for naming in sorted(plan.audit.namings, key=_vagueness):
+        local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
+        wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
+        if wheel is None:
+            absent.append(_said(naming, local, tag))
+        else:
+            left.remove(wheel)
+            found.append(wheel)
+    return found, absent
+
+
 def _vagueness(naming: Naming) -> int:
     return -(4 * bool(naming.build_tag) + 2 * bool(naming.local) + naming.clean)
 

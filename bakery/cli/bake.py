@@ -74,12 +74,22 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         ca_bundle: options.CaBundle = None,
         allow: options.Allow = None,
         engine_up: EngineUp = False,
+        shard: options.Shard = None,
+        since: options.Since = None,
     ) -> None:
+        from bakery.cli.narrow import narrow
         from bakery.cli.recipes import plans
 
         groups = (*first, *(targets or ())) or ("default",)
         _check_groups(groups)
-        found = plans(recipe, set_, bake=not print_)
+        found, left = narrow(plans(recipe, set_, bake=not print_), recipe, set_, tuple(only or ()), shard, since)
+        if shard or since:
+            from bakery.report.plan import print_left
+
+            print_left(err, left)
+            if not found:
+                say("nothing to bake")
+                return
         if print_:
             _print([plan for _, plan in found], groups, tuple(only or ()))
             return

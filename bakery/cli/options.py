@@ -30,7 +30,12 @@ Sets = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", help="Only the cells that a glob selects: --only 'cp312-*'.", metavar="GLOB"),
+    typer.Option(
+        "--only",
+        help="Only the cells that a glob selects: --only 'cp312-*'. May be given several times.",
+        metavar="GLOB",
+        envvar="BAKERY_ONLY",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Output = Annotated[
@@ -57,5 +62,23 @@ CaBundle = Annotated[
         "Build steps get it as a secret; it ends in no image and no cache key.",
         metavar="FILE",
         envvar="BAKERY_CA_BUNDLE",
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        help="One of N nearly equal parts of the cells, for a CI with N machines: --shard 2/4. The same plan gives the "
+        "same parts; what compiles once stays together.",
+        metavar="I/N",
+        envvar="BAKERY_SHARD",
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        help="Leave out the cells that nothing touched which changed since a revision of git, and say why.",
+        metavar="REV",
     ),
 ]

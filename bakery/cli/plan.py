@@ -17,22 +17,43 @@ def plan(
     only: options.Only = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every value and where it came from.")] = False,
     json: options.AsJson = False,
+    shard: options.Shard = None,
+    since: options.Since = None,
+    github_matrix: Annotated[
+        bool,
+        typer.Option(
+            "--github-matrix",
+            help="Print the cells as the matrix of a GitHub Actions job: at most 256 jobs; cells that compile together "
+            "share one.",
+        ),
+    ] = False,
 ) -> None:
     """Show what would be baked: cells, stages, values. Needs no engine.
 
     [dim]bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
+    from bakery.cli.narrow import narrow
     from bakery.report import plan as report
 
-    found = [item for _, item in plans(recipe, set_)]
+    some = tuple(only or ())
+    narrowed, left = narrow(plans(recipe, set_), recipe, set_, some, shard, since)
+    found = [item for _, item in narrowed]
+    if github_matrix:
+        from bakery.report.matrix import to_json as matrix
+
+        out.print(matrix(found, some), soft_wrap=True, markup=False)
+        return
     if json:
-        out.print(report.to_json(found, tuple(only or ())), soft_wrap=True, markup=False)
+        out.print(report.to_json(found, some, left), soft_wrap=True, markup=False)
         return
     for item in found:
         if explain:
             out.print(report.origins(item))
         else:
-            report.print_cells(out, item, tuple(only or ()))
+            report.print_cells(out, item, some)
+    report.print_left(out, left)
+    if not found:
+        out.print("nothing to bake", markup=False)
 
 
 def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:

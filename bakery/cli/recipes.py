@@ -33,12 +33,27 @@ def plans(
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
+    found = resolved(references, sets, root or Path.cwd(), dated=dated)
+    for place, plan in found:
+        _judge(plan, bake=bake)
+        if bake:
+            _look_at_source(place, plan)
+    return found
+
+
+def resolved(
+    references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool
+) -> list[tuple[Path, Plan]]:
+    """As `plans`, without a word about rules.
+
+    Raises:
+        BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
+    """
     from bakery.checkout import committed
     from bakery.load import load
     from bakery.resolve.lower import resolve
     from bakery.resolve.settings import settable
 
-    cwd = root or Path.cwd()
     loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
     texts = list(sets or [])
     if len(loaded) > 1:
@@ -52,15 +67,10 @@ def plans(
         chosen = [[text for text in texts if _fits(text, names)] for names in known]
     else:
         chosen = [texts]
-    found = [
+    return [
         (item.root, resolve(item, own, os.environ, committed(item.source) if dated and item.source else None))
         for item, own in zip(loaded, chosen, strict=True)
     ]
-    for place, plan in found:
-        _judge(plan, bake=bake)
-        if bake:
-            _look_at_source(place, plan)
-    return found
 
 
 def _look_at_source(root: Path, plan: Plan) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bakery.emit.bakefile import bakefile
 from bakery.emit.dockerfile import dockerfile, dockerignore
+from bakery.emit.workflow import workflow
 from bakery.plan import Plan
 
 
 def generate(plan: Plan) -> dict[str, str]:
     """Return path → text of every generated file; the same plan gives the same text."""
-    return {
+    texts = {
         plan.bakefile: bakefile(plan),
         plan.dockerfile: dockerfile(plan),
         f"{plan.dockerfile}.dockerignore": dockerignore(plan),
     }
+    return texts | ({plan.workflow: workflow(plan, plan.ci)} if plan.ci else {})

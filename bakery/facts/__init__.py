@@ -18,6 +18,7 @@ from bakery.facts.rows import Row
 R = TypeVar("R", bound=Row)
 
 TABLES: dict[str, dict[str, type[Row]]] = {
+    "actions": {"actions": rows.Action, "runners": rows.Runner, "sizes": rows.DiskSize},
     "components": {"components": rows.Component},
     "cuda": {
         "releases": rows.CudaRelease,
@@ -188,3 +189,25 @@ def sccache() -> tuple[rows.Sccache, ...]:
 def zig() -> rows.Zig:
     """Return why zig compiles no CUDA."""
     return table("tools", "zig", rows.Zig)[0]
+
+
+@cache
+def action(name: str) -> rows.Action:
+    """Return the release of a GitHub action that workflows use.
+
+    Raises:
+        KeyError: none is known.
+    """
+    return {row.name: row for row in table("actions", "actions", rows.Action)}[name]
+
+
+@cache
+def runner_disk(label: str) -> int:
+    """Return the GB of disk that a runner has; 0 for one that is not known."""
+    return next((row.disk for row in table("actions", "runners", rows.Runner) if row.label == label), 0)
+
+
+@cache
+def disk_sizes() -> dict[str, int]:
+    """Return what → the GB that its layers take."""
+    return {row.what: row.gb for row in table("actions", "sizes", rows.DiskSize)}

@@ -253,3 +253,33 @@ class Zig(Row):
 
     version: str
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action(Row):
+    """A release of a GitHub action.
+
+    Attributes:
+        name: OWNER/REPOSITORY.
+        commit: the full hash of the release's commit.
+    """
+
+    name: str
+    version: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner(Row):
+    """One of GitHub's runners; ``disk`` in GB."""
+
+    label: str
+    disk: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSize(Row):
+    """What layers take on the disk of who builds them, in GB."""
+
+    what: str
+    gb: int

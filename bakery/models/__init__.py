@@ -2,6 +2,7 @@
 
 from bakery.models.builder import Base, Builder
 from bakery.models.cache import Cache
+from bakery.models.ci import Ci
 from bakery.models.matrix import Matrix, Override
 from bakery.models.native import Native
 from bakery.models.output import Output
@@ -17,6 +18,7 @@ __all__ = [
     "Base",
     "Builder",
     "Cache",
+    "Ci",
     "Matrix",
     "Naming",
     "Native",

@@ -10,6 +10,7 @@ from bakery import names
 from bakery.models.base import Model
 from bakery.models.builder import Builder
 from bakery.models.cache import Cache
+from bakery.models.ci import Ci
 from bakery.models.matrix import Matrix
 from bakery.models.native import Native
 from bakery.models.output import Output
@@ -52,6 +53,8 @@ class Recipe(Model):
     """Where the layer cache is kept between runs."""
     output: Output | None = None
     """Where finished wheels go."""
+    ci: Ci | None = None
+    """The workflow that bakes all of it in GitHub Actions; without this table there is none."""
 
     @field_validator("name")
     @classmethod

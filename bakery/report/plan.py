@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rich.console import Console
 from rich.table import Table
@@ -16,9 +17,28 @@ ROWS = 60
 """Cells that a table shows; a longer plan is told as lines, which cost nothing to lay out."""
 
 
-def to_json(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
-    """Return the plans as JSON: cells with their axes and arguments, variables, targets by group."""
-    return json.dumps({"version": VERSION, "recipes": [_document(plan, only) for plan in plans]}, indent=1)
+def to_json(
+    plans: Sequence[Plan], only: tuple[str, ...], left: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+) -> str:
+    """Return the plans as JSON: cells with their axes and arguments, variables, targets by group.
+
+    Args:
+        left: recipe → cell → why it is left out.
+    """
+    document: dict[str, object] = {"version": VERSION, "recipes": [_document(plan, only) for plan in plans]}
+    if left:
+        document["left_out"] = left
+    return json.dumps(document, indent=1)
+
+
+def print_left(console: Console, left: Mapping[str, Mapping[str, str]]) -> None:
+    """Print what is left out and why: cells with the same reason in one line."""
+    for recipe, cells in left.items():
+        reasons: dict[str, list[str]] = {}
+        for cell, reason in cells.items():
+            reasons.setdefault(reason, []).append(cell)
+        for reason, ids in reasons.items():
+            console.print(Text.assemble((f"{recipe}: left out {', '.join(ids)}", "dim"), f"  {reason}"))
 
 
 def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:

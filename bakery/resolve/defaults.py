@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Default = str | bool | None | tuple[str, ...] | Mapping[str, str]
+Default = str | int | bool | None | tuple[str, ...] | Mapping[str, str]
 
 DEFAULTS: Mapping[str, Default] = {
     "source": ".",
@@ -47,4 +47,16 @@ DEFAULTS: Mapping[str, Default] = {
     "cache.directory": ".bakery/cache",
     "cache.mode": "max",
     "output.directory": "dist",
+    "ci.branches": ("main",),
+    "ci.tags": ("v*",),
+    "ci.runners": {"linux/amd64": "ubuntu-24.04", "linux/arm64": "ubuntu-24.04-arm"},
+    "ci.max-jobs": 256,
+    "ci.timeout": 350,
+    "ci.install": None,
+    "ci.cache": "gha",
+    "ci.free-disk": None,
+    "ci.attest": True,
+    "ci.publish": None,
+    "ci.publish-url": None,
+    "ci.pages": False,
 }

@@ -18,6 +18,7 @@ from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.providers.toolkits.base import Toolkit
 from bakery.providers.toolkits.repository import Repository
+from bakery.resolve.ci import workflow_settings
 from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
 from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
@@ -150,6 +151,8 @@ def resolve(
         overrides=handed_on(rest, cells),
         platform_variable=_platform_variable(settings, cells),
         origins=settings.origins,
+        workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
+        ci=workflow_settings(settings) if recipe.ci else None,
     )
     check_written(plan, settings)
     return plan

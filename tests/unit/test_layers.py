@@ -20,6 +20,9 @@ ALLOWED: dict[str, set[str]] = {
     "names": set(),
     "patterns": set(),
     "plan": BASE,
+    "lineage": {*BASE, "plan"},
+    "parcels": {*BASE, "plan", "facts", "lineage"},
+    "since": {*BASE, "plan", "lineage", "checkout", "patterns"},
     "images": BASE,
     "models": BASE,
     # The loader names the providers that exist; it never asks them for stages.
@@ -29,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},
     "resolve": {*BASE, "images", "load", "models", "plan", "providers"},
-    "emit": {*BASE, "plan"},
+    "emit": {*BASE, "plan", "facts", "parcels"},
     "context": {*BASE, "plan", "facts"},
     "rules": {*BASE, "images", "plan", "facts"},
     "files": {"errors"},
@@ -38,8 +41,9 @@ ALLOWED: dict[str, set[str]] = {
     "audit": BASE,
     "site": {*BASE, "drive", "files"},
     "record": {*BASE, "plan", "audit"},
-    "report": {*BASE, "plan", "audit", "facts", "rules"},
+    "report": {*BASE, "plan", "audit", "facts", "rules", "parcels"},
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
+    "verify": {*BASE, "plan", "rules", "audit", "promises"},
     "recorder": {*BASE, "plan", "checkout", "drive", "emit", "record"},
     "pipeline": {*BASE, "plan", "rules", "emit", "files", "drive", "audit", "promises", "recorder", "report"},
     "reproduce": {
@@ -53,6 +57,7 @@ ALLOWED: dict[str, set[str]] = {
         *READING,
         *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
+        *("parcels", "since", "verify"),
     },
     "__main__": {"cli"},
 }

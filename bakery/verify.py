@@ -1,0 +1,74 @@
+"""A set of wheels against the plan that it was baked from: all there, each what it promises, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from bakery.audit.memory import audit
+from bakery.errors import AuditError
+from bakery.names import MACHINES, python_tag
+from bakery.plan import Cell, Plan
+from bakery.promises import expected, promises
+from bakery.rules.device import device_promises
+
+
+def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
+    """Check a whole set of wheels; return how many there are.
+
+    Args:
+        wheels: files with different names.
+        memory: the folder that remembers what was audited.
+
+    Raises:
+        AuditError: a planned wheel is missing, one is not what it promises, or one is in no plan; all of them are told.
+    """
+    problems: list[str] = []
+    left: list[Path] = []
+    for path in wheels:
+        try:
+            parse_wheel_filename(path.name)
+            left.append(path)
+        except InvalidWheelFilename as error:
+            problems.append(str(error))
+    missing: list[str] = []
+    for plan in plans:
+        device = device_promises(plan)
+        for cell in (cell for cell in plan.cells if cell.built_by == cell.id):
+            mine, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
+            missing += [f"{plan.recipe} {cell.id}: no wheel here is {what}" for what in absent]
+            left = [path for path in left if path not in mine]
+            if not absent:
+                for path, promise in zip(mine, promises(plan, cell, device.get(cell.id), mine), strict=True):
+                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in audit(path, promise, memory).faults]
+    problems = missing + problems + [f"{path.name}: in no plan" for path in left]
+    if problems:
+        raise AuditError(
+            f"the {len(wheels)} wheels are not the set that is planned: {len(problems)} problems",
+            details=problems,
+            hint="all jobs must have baked the same recipe; `bakery plan` shows its cells",
+        )
+    return len(wheels)
+
+
+def _fits(plan: Plan, cell: Cell, path: Path) -> bool:
+    """Whether a wheel's name is one that the cell can have: its project, Python, ABI and machine."""
+    name, version, _, tags = parse_wheel_filename(path.name)
+    if plan.audit.name and (name != plan.audit.name or version.public != plan.audit.version.partition("+")[0]):
+        return False
+    return any(_is_for(tag, cell) for tag in tags)
+
+
+def _is_for(tag: Tag, cell: Cell) -> bool:
+    python = python_tag(cell.axes["python"])
+    if tag.abi == "abi3":
+        minor = tag.interpreter.removeprefix("cp3")
+        serves = minor.isdigit() and not python.endswith("t") and int(minor) <= int(python.removeprefix("cp3"))
+    elif tag.abi == "none":
+        serves = tag.interpreter.startswith("py") or tag.interpreter == python.removesuffix("t")
+    else:
+        serves = (tag.interpreter, tag.abi) == (python.removesuffix("t"), python)
+    return serves and (tag.platform == "any" or tag.platform.endswith("_" + MACHINES[cell.platform]))

@@ -1,0 +1,227 @@
+"""A workflow for GitHub Actions, run on this machine: ``run:`` steps by bash, actions and artefacts as folders."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
+"""How GitHub runs a step without a shell of its own (`bash` named or not)."""
+
+_NAME = re.compile(r"\b(?:github|matrix|needs|steps|env)(?:\.[A-Za-z0-9_-]+)+")
+_EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
+
+
+@dataclass
+class Ran:
+    """A ``run:`` step that ended."""
+
+    job: str
+    step: str
+    code: int
+    out: str
+
+
+@dataclass
+class Runner:
+    """One run of a workflow.
+
+    Attributes:
+        project: what a checkout copies.
+        folder: where jobs work and artefacts lie.
+        github: values of the ``github`` context.
+        site: what configure-pages says.
+    """
+
+    project: Path
+    folder: Path
+    environment: Mapping[str, str]
+    github: dict[str, Any]
+    site: str = ""
+    ran: list[Ran] = field(default_factory=list)
+    used: list[str] = field(default_factory=list)
+    needs: dict[str, Any] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+
+    @property
+    def artifacts(self) -> Path:
+        """Artefact → its folder."""
+        return self.folder / "artifacts"
+
+    def run(self, workflow: str) -> None:
+        """Run all jobs in order; a job whose needs failed is left out."""
+        document = YAML(typ="safe").load(workflow)
+        for name, job in document["jobs"].items():
+            needs = job.get("needs", [])
+            wanted = {"github": self.github, "needs": self.needs}
+            blocked = self.failed & set([needs] if isinstance(needs, str) else needs)
+            if blocked or ("if" in job and not _evaluate(job["if"], wanted)):
+                self.failed |= {name} if blocked else set()
+                continue
+            for entry in job.get("strategy", {}).get("matrix", {}).get("include", [{}]):
+                self._job(name, job, entry, document.get("env", {}))
+
+    def _job(self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str]) -> None:
+        place = self.folder / f"{name}-{entry.get('job', '')}-{self.github['run_attempt']}"
+        place.mkdir(parents=True)
+        context: dict[str, Any] = {"github": self.github, "matrix": entry, "steps": {}, "needs": self.needs}
+        failed = False
+        for step in job["steps"]:
+            context["failed"] = failed
+            condition = step.get("if")
+            if not (_evaluate(condition, context) if condition else not failed):
+                continue
+            if "run" in step:
+                own = {**environment, **step.get("env", {})}
+                failed |= not self._step(
+                    name, step, place, context, {key: _filled(v, context) for key, v in own.items()}
+                )
+            else:
+                fields = {key: _filled(value, context) for key, value in step.get("with", {}).items()}
+                context["steps"][step.get("id", "")] = {"outputs": self._use(step["uses"], fields, place)}
+        if failed:
+            self.failed.add(name)
+        outputs = {key: _filled(value, context) for key, value in job.get("outputs", {}).items()}
+        self.needs[name] = {"outputs": outputs}
+
+    def _step(
+        self, job: str, step: dict[str, Any], place: Path, context: dict[str, Any], environment: dict[str, str]
+    ) -> bool:
+        output = self.folder / "output"
+        output.write_text("")
+        done = subprocess.run(
+            [*BASH, "-c", step["run"]],
+            cwd=place,
+            env={
+                **self.environment,
+                "PATH": f"{self._python()}{os.pathsep}{os.environ['PATH']}",
+                "GITHUB_ACTIONS": "true",
+                "GITHUB_OUTPUT": str(output),
+                "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
+                "GITHUB_RUN_ATTEMPT": str(self.github["run_attempt"]),
+                **environment,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        self.ran.append(Ran(job, step["name"], done.returncode, done.stdout + done.stderr))
+        said = dict(line.split("=", 1) for line in output.read_text().splitlines())
+        context["steps"][step.get("id", "")] = {"outputs": said}
+        return done.returncode == 0
+
+    def _python(self) -> Path:
+        """Return a folder whose ``python`` is the one that runs the tests."""
+        folder = self.folder / "bin"
+        if not folder.exists():
+            folder.mkdir()
+            (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+            (folder / "python").chmod(0o755)
+        return folder
+
+    def _use(self, uses: str, fields: dict[str, Any], place: Path) -> dict[str, str]:
+        name, _, commit = uses.partition("@")
+        assert re.fullmatch(r"[0-9a-f]{40}", commit), uses
+        self.used.append(name)
+        match name:
+            case "actions/checkout":
+                shutil.copytree(self.project, place, dirs_exist_ok=True)
+            case "actions/upload-artifact":
+                self._upload(fields, place)
+            case "actions/upload-artifact/merge":
+                self._merge(fields)
+            case "actions/download-artifact":
+                self._download(fields, place)
+            case "actions/configure-pages":
+                return {"base_url": self.site}
+            case "actions/upload-pages-artifact":
+                shutil.copytree(place / fields["path"], self.artifacts / fields["name"])
+            case "actions/deploy-pages":
+                assert (self.artifacts / fields["artifact_name"]).is_dir()
+            case "actions/attest-build-provenance":
+                assert list(place.glob(fields["subject-path"]))
+            case "pypa/gh-action-pypi-publish":
+                shutil.copytree(place / fields["packages-dir"], self.folder / "published")
+            case "actions/setup-python" | "docker/setup-buildx-action" | "crazy-max/ghaction-github-runtime":
+                pass
+            case _:
+                raise AssertionError(f"unknown action {name}")
+        return {}
+
+    def _upload(self, fields: dict[str, Any], place: Path) -> None:
+        patterns = str(fields["path"]).split()
+        # The folder that all of them have in common.
+        root = place / patterns[0] if len(patterns) == 1 else place
+        found = [file for pattern in patterns for item in place.glob(pattern)
+                 for file in ([item] if item.is_file() else item.rglob("*"))
+                 if file.is_file() and (fields.get("include-hidden-files") or not _is_hidden(file, root))]  # fmt: skip
+        if not found:
+            assert fields["if-no-files-found"] != "error", f"nothing to upload: {patterns}"
+            return
+        target = self.artifacts / fields["name"]
+        if target.exists():
+            assert fields["overwrite"]
+            shutil.rmtree(target)
+        for file in found:
+            copy = target / file.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, copy)
+
+    def _merge(self, fields: dict[str, Any]) -> None:
+        target = self.artifacts / fields["name"]
+        assert not target.exists()
+        parts = [path for path in self.artifacts.iterdir() if fnmatchcase(path.name, fields["pattern"])]
+        for part in parts:
+            hidden = None if fields.get("include-hidden-files") else shutil.ignore_patterns(".*")
+            shutil.copytree(part, target, dirs_exist_ok=True, ignore=hidden)
+            if fields["delete-merged"]:
+                shutil.rmtree(part)
+
+    def _download(self, fields: dict[str, Any], place: Path) -> None:
+        if "name" in fields:
+            assert (self.artifacts / fields["name"]).is_dir(), fields["name"]
+        pattern = fields.get("name", fields.get("pattern"))
+        for artifact in sorted(self.artifacts.iterdir()) if self.artifacts.exists() else []:
+            if fnmatchcase(artifact.name, pattern):
+                shutil.copytree(artifact, place / fields["path"], dirs_exist_ok=True)
+
+
+def _is_hidden(path: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(root).parts)
+
+
+def _filled(value: Any, context: Mapping[str, Any]) -> Any:
+    if not isinstance(value, str):
+        return value
+    return _EXPRESSION.sub(lambda match: str(_evaluate(match[1], context)), value)
+
+
+def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
+    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``||`` and three functions."""
+    names: dict[str, Any] = {
+        "startsWith": str.startswith,
+        "failure": lambda: context.get("failed", False),
+        "cancelled": lambda: False,
+    }
+
+    def name(match: re.Match[str]) -> str:
+        value: Any = context
+        for part in match[0].split("."):
+            value = value[part]
+        key = f"value{len(names)}"
+        names[key] = value
+        return key
+
+    return eval(_NAME.sub(name, text).replace("||", " or "), {"__builtins__": {}}, names)

@@ -1,0 +1,98 @@
+"""The generated workflow, every ``run:`` step of it in order: from a checkout to a verified, merged set of wheels."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from actions import Runner
+from command import bakery, digests
+from projects import SOURCE, extension
+
+pytestmark = pytest.mark.engine
+
+RECIPE = """\
+name = "tiny"
+[matrix]
+python = ["3.11", "3.13"]
+[builder]
+toolkit = "none"
+[wheel.naming]
+clean = true
+[[wheel.also-named]]
+local = "own1"
+[test]
+imports = ["tiny"]
+[ci]
+cache = "none"
+publish = "pypi"
+pages = true
+"""
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mapping[str, str]) -> Runner:
+    """Give a run of the workflow for a tag."""
+    project = extension(tmp_path_factory.mktemp("tiny") / "project", RECIPE, SOURCE)
+    bakery(project, "generate")
+    folder = tmp_path_factory.mktemp("actions")
+    (folder / "nothing").mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder / "nothing")))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = {**os.environ, **engine_environment, "NO_PROXY": "127.0.0.1"}
+    github = {"run_attempt": 1, "event_name": "push", "ref": "refs/tags/v1.0", "workflow": "wheels"}
+    runner = Runner(project, folder, environment, github, f"http://127.0.0.1:{server.server_port}")
+    try:
+        runner.run((project / ".github/workflows/bakery-tiny.yml").read_text())
+    finally:
+        server.shutdown()
+        server.server_close()
+    return runner
+
+
+def test_every_step_of_every_job_ran_and_passed(release: Runner) -> None:
+    assert [(done.step, done.out[-3000:]) for done in release.ran if done.code] == []
+    steps = [(done.job, done.step) for done in release.ran]
+    assert steps == [
+        *[("bake", "Install bakery"), ("bake", "Bake, audit and test")] * 2,
+        ("wheels", "Install bakery"),
+        ("wheels", "Check that every planned wheel is there and what it promises"),
+        ("wheels", "Name the result"),
+        ("publish", "Choose the wheels without a local version"),
+        ("pages", "Install bakery"),
+        ("pages", "Extend the index"),
+    ]
+
+
+def test_parts_are_merged_into_one_set_and_removed(release: Runner) -> None:
+    names = [path.name for path in release.artifacts.iterdir()]
+    assert sorted(names) == ["pages-1", "wheels-1"]
+    wheels = sorted(path.name.rsplit("-", 1)[0] for path in (release.artifacts / "wheels-1").glob("*.whl"))
+    # What each was built from came along.
+    records = (release.artifacts / "wheels-1" / ".provenance").glob("*.provenance.json")
+    assert len(list(records)) == len(wheels)
+    assert wheels == [
+        f"tiny-1.0{local}-{python}-{python}" for local in ("", "+own1") for python in ("cp311", "cp313")
+    ]  # fmt: skip
+
+
+def test_clean_wheels_are_published_and_local_ones_stand_in_the_index(release: Runner) -> None:
+    merged = digests(release.artifacts / "wheels-1")
+    published = digests(release.folder / "published")
+    indexed = digests(release.artifacts / "pages-1")
+    assert published == {name: digest for name, digest in merged.items() if "+" not in name}
+    assert indexed == {name: digest for name, digest in merged.items() if "+" in name}
+
+
+def test_a_set_that_is_not_whole_is_refused(release: Runner) -> None:
+    project, wheels = release.project, release.artifacts / "wheels-1"
+    assert "4 wheels" in bakery(project, "verify", str(wheels)).out
+    *some, last = sorted(wheels.glob("*.whl"))
+    done = bakery(project, "verify", *map(str, some), code=8)
+    assert "tiny cp313: no wheel here is local version +own1" in done.err
+    done = bakery(project, "verify", "--only", "cp311", str(wheels), code=8)
+    assert f"{last.name}: in no plan" in done.err

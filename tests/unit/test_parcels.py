@@ -1,0 +1,92 @@
+"""Cells in jobs and shards: what compiles once stays together, sizes are even, nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bakery import Builder, Matrix, Recipe, Wheel, plan_recipe
+from bakery.errors import UsageError
+from bakery.lineage import Lineage
+from bakery.models import Native
+from bakery.parcels import MOST_JOBS, parcels, shard
+from bakery.plan import Plan
+
+PYTHONS = ("3.9", "3.11", "3.13")
+BOTH = ("linux/amd64", "linux/arm64")
+
+
+def plan(name: str = "demo", *, values: int = 2, native: bool = False, abi3: str | None = None) -> Plan:
+    recipe = Recipe(
+        name=name,
+        platforms=BOTH,
+        matrix=Matrix(python=PYTHONS, axes={"flavour": tuple(f"v{number}" for number in range(values))}),
+        builder=Builder(environment={"FLAVOUR": "${FLAVOUR}"}),
+        native=Native(command="make", into="lib", environment={"FLAVOUR": "${FLAVOUR}"}) if native else None,
+        wheel=Wheel(abi3=abi3) if abi3 else None,
+    )
+    return plan_recipe(recipe, root=Path("/nowhere"))
+
+
+def ids(cells: object) -> list[str]:
+    return [cell.id for cell in cells]  # type: ignore[attr-defined]
+
+
+def test_300_cells_are_at_most_256_jobs_of_one_platform_each() -> None:
+    made = plan(values=50)
+    assert len(made.cells) == 300
+    jobs = parcels([made])
+    assert len(jobs) <= MOST_JOBS
+    assert sorted(cell for job in jobs for cell in ids(job.cells)) == sorted(ids(made.cells))
+    assert {len({cell.platform for cell in job.cells}) for job in jobs} == {1}
+    assert max(len(job.cells) for job in jobs) == 2
+    assert len({job.name for job in jobs}) == len(jobs)
+
+
+def test_neighbours_in_a_full_job_share_the_most() -> None:
+    made = plan(values=48)
+    lineage = Lineage(made)
+    for job in parcels([made], 48):
+        first, *others = (set(lineage.of(cell).values()) for cell in job.cells)
+        # The same Python at least: base and builder tools are made once in the job.
+        assert all(len(first & other) >= 3 for other in others)
+
+
+def test_cells_that_share_a_compile_are_one_job() -> None:
+    jobs = parcels([plan(native=True)])
+    assert len(jobs) == 4
+    assert {tuple(sorted({cell.axes["python"] for cell in job.cells})) for job in jobs} == {tuple(sorted(PYTHONS))}
+    assert all(len({cell.axes["flavour"] for cell in job.cells}) == 1 for job in jobs)
+
+
+def test_a_shared_wheel_and_its_tests_are_one_job() -> None:
+    jobs = parcels([plan(abi3="3.11")])
+    for job in jobs:
+        assert {cell.built_by for cell in job.cells} <= set(ids(job.cells))
+    assert sorted(len(job.cells) for job in jobs) == [1] * 4 + [2] * 4
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 5, 7, 11, 12, 30])
+def test_shards_are_even_and_lose_nothing(of: int) -> None:
+    plans = [plan(), plan("other", values=1)]
+    shards = [[f"{part.plan.recipe}/{cell}" for part in shard(plans, number, of) for cell in ids(part.cells)]
+              for number in range(1, of + 1)]  # fmt: skip
+    assert sorted(cell for part in shards for cell in part) == sorted(
+        f"{item.recipe}/{cell.id}" for item in plans for cell in item.cells
+    )
+    sizes = sorted(map(len, shards))
+    assert sizes[-1] - sizes[0] <= 1
+    assert shards == [[f"{part.plan.recipe}/{cell}" for part in shard(plans, number, of) for cell in ids(part.cells)]
+                      for number in range(1, of + 1)]  # fmt: skip
+
+
+def test_shards_never_split_a_compile() -> None:
+    made = plan(native=True)
+    parts = [part for number in range(1, 9) for part in shard([made], number, 8)]
+    assert [len(part.cells) for part in parts] == [3, 3, 3, 3]
+
+
+def test_more_kinds_than_jobs_is_said() -> None:
+    with pytest.raises(UsageError, match="2 jobs are needed"):
+        parcels([plan()], 1)

@@ -1,0 +1,172 @@
+"""--since: what a change cannot touch is left out, and why; what is unknown is built."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bakery.cli.app import app
+
+RECIPE = """\
+name = "demo"
+[matrix]
+python = ["3.11", "3.13"]
+[builder]
+environment = { LEVEL = "1" }
+[test]
+imports = ["demo"]
+"""
+
+Change = Callable[[Path], object]
+
+
+def git(folder: Path, *words: str) -> None:
+    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", "-C", str(folder), *own, *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a checkout of two projects, one of which is baked."""
+    root = tmp_path / "repository" / "kernels"
+    for name, text in {
+        "bakery.toml": RECIPE,
+        "pyproject.toml": '[project]\nname = "demo"\nreadme = "README.md"\n',
+        "README.md": "read me",
+        "NOTES.md": "notes",
+        "docs/index.md": "text",
+        "src/demo/__init__.py": "",
+        "src/demo/data.md": "data",
+        "../other/main.py": "",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root.parent, "init")
+    git(root.parent, "add", "-A")
+    git(root.parent, "commit", "-m", "first")
+    monkeypatch.chdir(root)
+    return root
+
+
+def planned(*words: str) -> tuple[list[str], dict[str, str]]:
+    done = CliRunner().invoke(app, ["plan", "--json", "--since", "HEAD", *words], catch_exceptions=False)
+    document = json.loads(done.stdout)
+    cells = [cell["id"] for recipe in document["recipes"] for cell in recipe["cells"]]
+    return cells, document["left_out"]["demo"]
+
+
+def write(name: str, text: str) -> Change:
+    def change(root: Path) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+    return change
+
+
+def recipe(old: str, new: str) -> Change:
+    assert old in RECIPE
+    return write("bakery.toml", RECIPE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (write("docs/index.md", "other"), "documentation"),
+        (write("NOTES.md", "other"), "documentation"),
+        (write("docs/new.md", "other"), "documentation"),
+        (write(".github/workflows/x.yml", "a: 1"), "documentation"),
+        (write("../other/main.py", "x"), "outside the project"),
+        (write("dist/demo-1.0-py3-none-any.whl", "x"), "never in the build context"),
+        (write("src/demo/__pycache__/a.pyc", "x"), "never in the build context"),
+        (recipe('name = "demo"', 'name = "demo"\ndescription = "words"'), "never in the build context"),
+        (lambda root: None, "uses nothing"),
+    ],
+)
+def test_harmless_changes(project: Path, change: Change, why: str) -> None:
+    change(project)
+    cells, left = planned()
+    assert cells == []
+    assert set(left) == {"cp311", "cp313"}
+    assert all(why in reason for reason in left.values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        write("src/demo/__init__.py", "x = 1"),
+        write("src/demo/new.py", "x = 1"),
+        # Data of the package, and a page that the metadata holds.
+        write("src/demo/data.md", "other"),
+        write("README.md", "other"),
+        write("LICENSE", "terms"),
+        lambda root: (root / "src/demo/data.md").unlink(),
+        write("pyproject.toml", '[project]\nname = "demo"\nreadme = "README.md"\nversion = "2"\n'),
+        recipe('LEVEL = "1"', 'LEVEL = "2"'),
+    ],
+)
+def test_changes_that_touch_every_cell(project: Path, change: Change) -> None:
+    change(project)
+    assert planned() == (["cp311", "cp313"], {})
+
+
+def test_a_new_python_is_the_only_cell(project: Path) -> None:
+    recipe('"3.13"]', '"3.13", "3.14"]')(project)
+    cells, left = planned()
+    assert cells == ["cp314"]
+    assert set(left) == {"cp311", "cp313"}
+
+
+def test_a_value_of_one_cell_touches_that_cell(project: Path) -> None:
+    (project / "bakery.toml").write_text(
+        RECIPE.replace('LEVEL = "1"', 'LEVEL = "${LEVEL}"')
+        + '[variables]\nLEVEL = "1"\n'
+    )  # fmt: skip
+    git(project, "commit", "-am", "a variable")
+    with (project / "bakery.toml").open("a") as file:
+        file.write('[[matrix.overrides]]\nwhere = { python = "3.13" }\nvariables = { LEVEL = "2" }\n')
+    cells, left = planned()
+    assert cells == ["cp313"]
+    assert set(left) == {"cp311"}
+
+
+def test_a_shared_wheel_is_built_for_all_its_cells(project: Path) -> None:
+    (project / "bakery.toml").write_text(RECIPE + '[wheel]\nabi3 = "3.11"\n')
+    git(project, "commit", "-am", "one wheel")
+    (project / "bakery.toml").write_text(RECIPE.replace('"3.13"]', '"3.13", "3.14"]') + '[wheel]\nabi3 = "3.11"\n')
+    assert planned() == (["cp311", "cp313", "cp314"], {})
+
+
+def test_only_the_recipe_in_pyproject_changed(project: Path) -> None:
+    text = (project / "pyproject.toml").read_text()
+    (project / "bakery.toml").unlink()
+    own = RECIPE.replace("[", "[tool.bakery.", 3).replace('python = [tool.bakery."', 'python = ["')
+    table = own.replace('name = "demo"', '[tool.bakery]\nname = "demo"')
+    (project / "pyproject.toml").write_text(text + table)
+    git(project, "add", "-A")
+    git(project, "commit", "-m", "moved")
+    (project / "pyproject.toml").write_text(text + table + '[tool.bakery.output]\ndirectory = "wheels"\n')
+    cells, left = planned()
+    assert (cells, set(left)) == ([], {"cp311", "cp313"})
+    (project / "pyproject.toml").write_text(text.replace("demo", "demo2") + table)
+    assert planned()[0] == ["cp311", "cp313"]
+
+
+def test_a_recipe_that_was_not_there_is_built(project: Path) -> None:
+    git(project, "rm", "--cached", "bakery.toml")
+    git(project, "commit", "-m", "none yet")
+    assert planned() == (["cp311", "cp313"], {})
+
+
+def test_no_revision_and_no_checkout_are_said(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CliRunner().invoke(app, ["plan", "--since", "nope"])
+    assert "git knows no revision 'nope'" in str(done.exception)
+    (tmp_path / "bare").mkdir()
+    write("bakery.toml", RECIPE)(tmp_path / "bare")
+    monkeypatch.chdir(tmp_path / "bare")
+    done = CliRunner().invoke(app, ["plan", "--since", "HEAD"])
+    assert "in no git checkout" in str(done.exception)
