@@ -64,7 +64,24 @@ def describe(annotation: object) -> str:
         return f"list of {_plural(arguments[0])}"
     if origin is dict:
         return f"table of {_plural(arguments[1])}"
+    if inner is int:
+        return f"whole number{_bounds(annotation)}"
     return "true or false" if inner is bool else "text"
+
+
+def _bounds(annotation: object) -> str:
+    """Return what the constraints of a number say: `` from 1 to 1024``; empty for none."""
+    found: dict[str, object] = {}
+    pending = [annotation]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, FieldInfo):
+            pending += item.metadata
+        elif get_origin(item) is not None:
+            pending += get_args(item)
+        found |= {key: getattr(item, key) for key in ("ge", "le") if getattr(item, key, None) is not None}
+    words = [f"{word} {found[key]}" for word, key in (("from", "ge"), ("to", "le")) if key in found]
+    return "".join(f" {item}" for item in words)
 
 
 def _plural(annotation: object) -> str:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from bakery.facts import suites
 from bakery.facts.rows import Suite
 from bakery.images import ImageName, parse
-from bakery.names import DERIVED, with_derived
+from bakery.names import DERIVED, axis_variable, with_derived
 from bakery.plan import Arg, Cell, Command, Env, Plan, Ref, Run, Stage, Value
 from bakery.rules.image import manylinux
 
@@ -24,7 +25,7 @@ ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
 
 _WITH_JOBS = ("with-jobs",)
 
-_TELLING = ("CUDA_VERSION", "TORCH_VERSION")
+_TELLING = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION")
 """Arguments that rules read by name."""
 
 
@@ -100,14 +101,23 @@ class Case:
     @cached_property
     def torch(self) -> str:
         """The release of torch, its local version included; empty where none is pinned."""
+        return self._pinned("torch")
+
+    @cached_property
+    def jax(self) -> str:
+        """The release of JAX; empty where none is pinned."""
+        return self._pinned("jax")
+
+    def _pinned(self, distribution: str) -> str:
+        """Return the release of a framework: that of the recipe's own pin, else that of its variable."""
         pins = [
             specifier.version
             for item in self.requirements
-            if item.name == "torch"
+            if canonicalize_name(item.name) == distribution
             for specifier in item.specifier
             if specifier.operator == "=="
         ]
-        return next(iter(pins), self.arguments.get("TORCH_VERSION", "")).removesuffix(".*")
+        return next(iter(pins), self.arguments.get(axis_variable(distribution), "")).removesuffix(".*")
 
     @cached_property
     def debian(self) -> Suite | None:

@@ -98,6 +98,12 @@ def test_recipes_of_this_repository_break_no_rule() -> None:
         '[wheel.repair]\nplat = "auto"\n',
         '[wheel.repair]\nenabled = false\nplat = "manylinux2014"\n',
         '[matrix]\ntorch = ["9.9.9"]\npython = ["3.9"]\n',
+        '[matrix]\npython = ["3.9"]\n[builder]\nrequirements = ["jax<0.10.9"]\n',
+        toolkit("13.0.3", more='requirements = ["jax>=0.6"]\n'),
+        toolkit("13.0.3", 'TORCH_CUDA_ARCH_LIST = "9.0"', 'framework = "torch"\n').replace(
+            "[b", 'TORCH_VERSION = "2.11.0"\n[b'
+        ),
+        based("registry.test/team/tools:centos7", "12.8.1"),
         '[matrix]\nflavour = ["nightly"]\npython = ["3.9"]\n',
     ],
 )
@@ -121,6 +127,10 @@ def test_nothing_is_said_of(found: Callable[[str], set[str]], text: str) -> None
             "sccache-cuda",
         ),
         ('[matrix]\npython = ["3.13"]\n[builder]\nrequirements = ["torch==2.4.1"]\n', "torch-python"),
+        ('[matrix]\npython = ["3.13"]\n[builder]\nrequirements = ["Torch==2.4.*"]\n', "torch-python"),
+        ('[matrix]\npython = ["3.9"]\n[builder]\nrequirements = ["JAX==0.10.2"]\n', "jax-python"),
+        (based("centos:7", "12.8.1"), "centos7-repositories"),
+        (based("docker.io/library/centos:7.9.2009", "12.8.1"), "centos7-repositories"),
     ],
 )
 def test_where_it_is_read_from(found: Callable[[str], set[str]], text: str, rule: str) -> None:

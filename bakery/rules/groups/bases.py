@@ -79,6 +79,11 @@ def _platform(case: Case) -> Iterator[str]:
         yield f"{case.platform} is {machine}, and the base is {case.image.text}; its image would be {other}"
 
 
+def _lacks_tools(image: ImageName) -> bool:
+    """Whether an image is one of those that came without what builds need; others may have been completed."""
+    return image.name == "centos" or (image.owner, image.name) == ("nvidia", "cuda")
+
+
 def _centos(case: Case) -> Iterator[str]:
     image = case.image
     row = manylinux(image)
@@ -86,8 +91,9 @@ def _centos(case: Case) -> Iterator[str]:
     is_plain = image is not None and ((image.name, image.tag[:1]) == ("centos", "7") or image.tag.endswith("centos7"))
     if image is None or not (is_manylinux or is_plain):
         return
-    if is_plain and case.packages:
-        yield f"{image.text}: packages are to be installed, and CentOS 7's package lists are gone since 2024-06-30"
+    if is_plain and (case.packages or _lacks_tools(image)):
+        what = "packages are to be installed" if case.packages else "what it lacks, such as git, is to be installed"
+        yield f"{image.text}: {what}, and CentOS 7's package lists are gone since 2024-06-30"
     if is_manylinux and _SCL in case.packages:
         yield f"{image.text}: package {_SCL} brings package lists that are gone since 2024-06-30"
     versions = {int(match[1]) for item in case.packages if (match := _DEVTOOLSET.match(item))}

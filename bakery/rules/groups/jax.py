@@ -11,9 +11,7 @@ from bakery.rules.rule import Rule, Severity
 
 
 def _row(case: Case) -> JaxRelease | None:
-    pins = [spec.version for item in case.requirements if item.name == "jax" for spec in item.specifier]
-    version = next(iter(pins), case.arguments.get("JAX_VERSION", ""))
-    return next((row for row in jax_releases() if version and minor(row.version) == minor(version)), None)
+    return next((row for row in jax_releases() if case.jax and minor(row.version) == minor(case.jax)), None)
 
 
 def _python(case: Case) -> Iterator[str]:

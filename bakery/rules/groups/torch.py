@@ -96,6 +96,11 @@ def _index(case: Case) -> Iterator[str]:
         )
 
 
+def _clang(case: Case) -> Iterator[str]:
+    if case.torch and case.compiler == "clang":
+        yield f"torch {case.torch} is built for, and clang compiles CUDA {case.cuda} here"
+
+
 def _manylinux(case: Case) -> Iterator[str]:
     row = _row(case)
     match = _PLAT.fullmatch(row.tag) if row else None
@@ -154,6 +159,17 @@ RULES = (
         fix="give pip torch's index (https://download.pytorch.org/whl/cuXYZ) and pin the variant: torch==2.11.0+cu128",
         source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
         check=_index,
+    ),
+    Rule(
+        id="torch-clang",
+        severity=Severity.ERROR,
+        text="What compiles a torch extension's CUDA code is nvcc",
+        why="torch.utils.cpp_extension writes nvcc's own options and calls nvcc by name. What stands there in the clang "
+        "toolkit answers questions about the release and compiles nothing: the first .cu fails.",
+        fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (which framework = "torch" makes of "cuda"), '
+        '"image" or "repository"',
+        source="torch 2.11, torch/utils/cpp_extension.py",
+        check=_clang,
     ),
     Rule(
         id="torch-manylinux",
