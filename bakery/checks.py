@@ -17,7 +17,8 @@ from bakery.problems import Problem, nearest, one_of, shorten
 
 RESERVED = frozenset(
     (
-        *("BASE_IMAGE", "RUNTIME_IMAGE", "CACHE", "CACHE_REF", "CACHE_DIR", "DEST", "CA_BUNDLE", "PIP_CONF"),
+        *("BASE_IMAGE", "RUNTIME_IMAGE", "CUDA_REPOSITORY", "DEST", "CA_BUNDLE", "PIP_CONF"),
+        *("CACHE", "CACHE_REF", "CACHE_DIR"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
@@ -33,7 +34,8 @@ _COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
 
 _FREE_TEXT = ("name", "description", "pattern")
 _IMPLICIT_AXES = ("python", "platform")
-_CUDA_SWITCHED_OFF = (None, "none", "image")
+_NO_TOOLKIT = (None, "none")
+_CUDA_SWITCHED_OFF = (*_NO_TOOLKIT, "image")
 """Toolkits that do not ask for CUDA_VERSION by themselves."""
 _COMMANDS = (("test", "command"), ("native", "command"))
 _DEEPEST = 16
@@ -103,7 +105,7 @@ def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
     listed = builder.get("components")
     if not isinstance(listed, list | tuple):
         return
-    if listed and builder.get("toolkit") in _CUDA_SWITCHED_OFF:
+    if listed and builder.get("toolkit") in _NO_TOOLKIT:
         yield Problem(("builder", "components"), "components belong to a toolkit, and there is none", "name a toolkit")
     for index, text in enumerate(listed):
         match = _COMPONENT.match(text) if isinstance(text, str) else None
@@ -170,6 +172,9 @@ def _axis_variable(axis: str, path: Path, axes: Iterable[str]) -> Iterator[Probl
     variable = names.axis_variable(axis)
     if _is_reserved(variable):
         what = f"the axis would set {variable}, which Docker, bake or bakery gives another meaning"
+        yield Problem(path, what, "rename the axis")
+    elif variable in names.DERIVED:
+        what = f"the axis would set {variable}, whose value follows from {names.DERIVED[variable][0]}"
         yield Problem(path, what, "rename the axis")
     earlier = ("python", *itertools.takewhile(lambda other: other != axis, axes))
     same = [other for other in earlier if names.axis_variable(other) == variable]

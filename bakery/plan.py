@@ -172,7 +172,7 @@ class Variable:
 
     Attributes:
         value: what it is when nobody sets it.
-        pattern: a regular expression for the whole value, empty for any.
+        patterns: regular expressions for the whole value; all of them hold.
         choices: the values it may have, empty for any.
         expected: what to say when a value does not fit.
     """
@@ -180,7 +180,7 @@ class Variable:
     name: str
     value: str
     description: str
-    pattern: str = ""
+    patterns: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     expected: str = ""
 

@@ -86,6 +86,7 @@ _WRONG_TYPE = frozenset(
     (
         "string_type",
         "bool_type",
+        "int_type",
         "enum",
         "literal_error",
         "tuple_type",
@@ -273,6 +274,9 @@ def _type_advice(kind: str, value: object, path: tuple[Step, ...]) -> str:
         return advice.partition(":")[0] if is_private(path, value) else advice
     if kind.startswith("true") and not isinstance(value, dict | list):
         return "write true or false, without quotes"
+    if kind.startswith("whole number"):
+        digits = isinstance(value, str) and value.isascii() and value.isdigit()
+        return f"write {shorten(str(value))}, without quotes" if digits else "write it in digits, without quotes"
     if kind.startswith("text") and isinstance(value, list):
         return 'write one text: "…"'
     if "table" in kind and not kind.startswith("list"):

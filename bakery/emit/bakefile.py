@@ -42,9 +42,9 @@ def _variable(variable: Variable) -> list[str]:
     condition = ""
     if variable.choices:
         condition = f"contains({hcl_list(variable.choices)}, {variable.name})"
-    elif variable.pattern:
-        whole = hcl_string(f"^(?:{variable.pattern})$")
-        condition = f"length(regexall({whole}, {variable.name})) > 0"
+    else:
+        wholes = (hcl_string(f"^(?:{pattern})$") for pattern in variable.patterns)
+        condition = " && ".join(f"length(regexall({whole}, {variable.name})) > 0" for whole in wholes)
     if condition:
         message = hcl_string(f"{variable.name}: expected {variable.expected}")
         body += _block("validation", aligned([("condition", condition), ("error_message", message)]))

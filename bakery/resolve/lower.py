@@ -13,7 +13,22 @@ from bakery.errors import PlanError
 from bakery.load import Loaded
 from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, size_mb, with_derived
 from bakery.patterns import normalised
-from bakery.plan import Audit, Cache, Cell, Family, Image, Need, Override, Plan, Ref, Sent, Stage, Value, ignored_output
+from bakery.plan import (
+    Audit,
+    Cache,
+    Cell,
+    Env,
+    Family,
+    Image,
+    Need,
+    Override,
+    Plan,
+    Ref,
+    Sent,
+    Stage,
+    Value,
+    ignored_output,
+)
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.providers.toolkits.base import Toolkit
@@ -29,6 +44,7 @@ from bakery.resolve.settings import Settings, check_releases, check_values, deci
 from bakery.resolve.sharing import Wheel, release, wheels
 from bakery.resolve.stages import stages
 from bakery.resolve.toolkit import check_components, check_release
+from bakery.resolve.values import declarations
 from bakery.resolve.values import parse as value_of
 from bakery.resolve.written import check_written
 
@@ -218,7 +234,8 @@ def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
         return ()
     named = toolkits().get(name)
     if isinstance(named, Repository):
-        return (named.at(value_of(settings.text("builder.cuda-repository"))),)
+        address = value_of(settings.text("builder.cuda-repository"))
+        return (named.at(address, declarations((Env((("CUDA_REPOSITORY", address),)),))),)
     if name != ANY_CUDA:
         return (toolkits()[name],)
     framework = settings.text("builder.framework")

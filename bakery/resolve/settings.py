@@ -242,16 +242,17 @@ def _variables(
         if name in by_axis:
             continue
         line = loaded.positions.get(f"variables.{name}")
-        own = (variable.default, f"{where}:{line}" if line else where)
-        value, origin = given.get(name, own)
+        value, origin = given.get(name, (variable.default, f"{where}:{line}" if line else where))
         origins[f"variables.{name}"] = (value, origin)
-        own_pattern, own_expected = shapes.get(name, ("", ""))
-        pattern = variable.pattern or own_pattern
+        shape, meaning = shapes.get(name, ("", ""))
         description = variable.description or (
-            f"{own_expected[0].upper()}{own_expected[1:]}" if own_expected else f"Variable of {loaded.recipe.name}"
+            f"{meaning[0].upper()}{meaning[1:]}" if meaning else f"Variable of {loaded.recipe.name}"
         )
-        expected = own_expected if pattern == own_pattern else f"a value that matches {pattern}"
-        result.append(plan.Variable(name, value, description, pattern, (), expected))
+        # Other values are derived from the parts of a release: a recipe's own pattern narrows what it looks like.
+        patterns = tuple(filter(None, (shape, variable.pattern)))
+        own = f"a value that matches {variable.pattern}" if variable.pattern else ""
+        expected = ", and ".join(filter(None, (meaning, own)))
+        result.append(plan.Variable(name, value, description, patterns, (), expected))
     origins["variables.SOURCE_DATE_EPOCH"] = given["SOURCE_DATE_EPOCH"]
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
@@ -285,7 +286,7 @@ def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
     """
     told = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
     check_values(
-        plan.Variable(f"matrix.{axis}", value, "", pattern, (), expected)
+        plan.Variable(f"matrix.{axis}", value, "", (pattern,), (), expected)
         for axis, value in told
         for pattern, expected in [RELEASES.get(axis_variable(axis), ("", ""))]
         if pattern
@@ -299,7 +300,7 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             "SOURCE_DATE_EPOCH",
             epoch,
             "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes",
-            "[0-9]+",
+            ("[0-9]+",),
             (),
             "seconds since 1970",
         ),
@@ -308,7 +309,7 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             "CACHE",
             str(values["cache.backend"]),
             "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)",
-            "",
+            (),
             tuple(CacheBackend),
             "one of " + ", ".join(CacheBackend),
         ),
@@ -326,7 +327,7 @@ def check_values(variables: Iterable[plan.Variable]) -> None:
     problems = []
     for variable in variables:
         wrong_choice = variable.choices and variable.value not in variable.choices
-        if wrong_choice or (variable.pattern and not fits(variable.pattern, variable.value)):
+        if wrong_choice or not all(fits(pattern, variable.value) for pattern in variable.patterns):
             problems.append(f"{variable.name}: expected {variable.expected}, got {variable.value[:80]!r}")
         elif any(ord(c) < 32 or ord(c) == 127 for c in variable.value) or not is_unicode(variable.value):
             problems.append(f"{variable.name}: expected one line of Unicode text without control characters")

@@ -12,7 +12,7 @@ from bakery import Recipe
 from bakery.emit.dockerfile import dockerfile
 from bakery.errors import BakeryError, PlanError
 from bakery.images import parse
-from bakery.load import from_python
+from bakery.load import from_python, load
 from bakery.plan import Plan
 from bakery.providers import scripts
 from bakery.providers.scripts import cuda_repository
@@ -170,6 +170,25 @@ def test_repository_installs_from_its_address():
     assert 'ARG DISTRO="rhel8"\n' in stage
     assert f'ARG CUDA_REPOSITORY="{ADDRESS.replace("rhel8", "${DISTRO}")}"\n' in stage
     assert "cuda-nvcc cuda-cudart-devel cuda-cccl libcublas-devel cuda-nvrtc-devel" in stage
+
+
+def test_the_address_may_hold_what_follows_from_the_release():
+    address = ADDRESS.replace("rhel8", "${CUDA_TAG}")
+    builder = {"base": {"image": "pypa/manylinux_2_28_x86_64:1"}, "toolkit": "repository", "cuda-repository": address}
+    stage = stage_of(plan_of(builder, variables={"CUDA_VERSION": "12.8.1"}), "toolkit")
+    release, minor, tag, whole = (line for line in stage.splitlines() if line.startswith("ARG "))
+    assert (release, minor) == ('ARG CUDA_VERSION="12.8.1"', 'ARG CUDA_MINOR="${CUDA_VERSION%.*}"')
+    assert tag == 'ARG CUDA_TAG="${CUDA_MINOR//./}"'
+    assert whole == f'ARG CUDA_REPOSITORY="{address}"'
+
+
+def test_components_beside_an_image_are_refused_for_what_they_are(tmp_path: Path):
+    """The recipe does name a toolkit: one that adds nothing."""
+    base = 'base = { image = "nvidia/cuda:12.8.1-devel-ubuntu22.04" }'
+    text = f'name = "x"\n[builder]\n{base}\ntoolkit = "image"\ncomponents = ["cublas"]\n'
+    (tmp_path / "bakery.toml").write_text(text)
+    with pytest.raises(PlanError, match="toolkit 'image' adds no components"):
+        resolve(load(None, tmp_path)[0])
 
 
 def test_component_without_a_package_is_told():

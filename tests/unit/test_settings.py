@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from bakery.api import plan_recipe
+from bakery.emit.bakefile import bakefile
 from bakery.errors import PlanError, UsageError
 from bakery.load import Loaded, from_python, load
 from bakery.models import Recipe, Variable
@@ -121,6 +123,22 @@ def test_values_that_do_not_fit(loaded: Loaded, name: str, value: str, reason: s
     with pytest.raises(PlanError) as caught:
         decide(loaded, {f"BAKERY_{name}": value}, {}, None)
     assert caught.value.details == (reason,)
+
+
+def test_a_pattern_of_its_own_narrows_what_a_release_looks_like(tmp_path: Path) -> None:
+    """CUDA_MINOR and CUDA_TAG of a release with two parts would be its major."""
+    variable = Variable(default="13.0", pattern="1[0-9.]+")
+    item = from_python(Recipe(name="x", variables={"CUDA_VERSION": variable}), tmp_path)
+    expected = "a CUDA release in three parts, such as 12.8.0, and a value that matches 1[0-9.]+"
+    for value in ("13.0", "9.0.1"):
+        with pytest.raises(PlanError) as caught:
+            decide(item, {}, {"CUDA_VERSION": value}, None)
+        assert caught.value.details == (f"CUDA_VERSION: expected {expected}, got '{value}'",)
+    text = bakefile(resolve(item, ["CUDA_VERSION=13.0.3"]))
+    condition = re.search(r"condition += (.*CUDA_VERSION.*)", text)
+    assert condition
+    assert condition[1].count(" && ") == 1
+    assert f'"CUDA_VERSION: expected {expected}"' in text
 
 
 def test_an_axis_takes_the_place_of_its_variable(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.errors import PlanError
-from bakery.plan import Arg, Ref, Run, Script, Stage, Value, literal
+from bakery.plan import Arg, Run, Script, Stage, Value, literal
 from bakery.providers.network import NETWORK
 from bakery.providers.toolkits import base
 from bakery.providers.toolkits.image import LAST, own_cuda, programs
@@ -44,13 +44,15 @@ class Repository(base.Toolkit):
 
     Attributes:
         address: the folder of the repository for the base's distribution and machine.
+        declared: the build arguments that the address is made of.
     """
 
     address: Value = ()
+    declared: tuple[Arg, ...] = ()
 
-    def at(self, address: Value) -> Repository:
+    def at(self, address: Value, declared: tuple[Arg, ...]) -> Repository:
         """Return the toolkit of the repository at ``address``."""
-        return replace(self, address=address)
+        return replace(self, address=address, declared=declared)
 
     def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
         """Return the stage that builders start from, with the components that the recipe names.
@@ -64,26 +66,22 @@ class Repository(base.Toolkit):
                 f"toolkit {self.name!r} has no component {', '.join(unknown)}",
                 hint=f"it has {', '.join(COMPONENTS)}; other packages of the base: builder.system-packages",
             )
-        return _stages(self.address, tuple(wanted))
+        return (self._stage(wanted),)
 
-
-def _stages(address: Value, components: tuple[str, ...]) -> tuple[Stage, ...]:
-    wanted = (*PACKAGES, *(COMPONENTS[name] for name in components))
-    install = Script(
-        f'net "$(find-python)" {base.PROGRAMS}/cuda_repository.py "$CUDA_REPOSITORY" "$CUDA_VERSION" {" ".join(wanted)}'
-    )
-    declared = dict.fromkeys(part.name for part in address if isinstance(part, Ref))
-    steps = (
-        base.program("cuda_repository.py"),
-        *programs(),
-        *(Arg(name) for name in declared if name != base.VERSION.name),
-        Arg(base.VERSION.name),
-        Arg("CUDA_REPOSITORY", address),
-        Run((install, *own_cuda()), NETWORK),
-        base.host_compiler(),
-        base.nvcc_environment(),
-    )
-    return (Stage(LAST, literal("base"), steps, "CUDA of NVIDIA's own packages."),)
+    def _stage(self, components: Sequence[str]) -> Stage:
+        wanted = (*PACKAGES, *(COMPONENTS[name] for name in components))
+        program = f"{base.PROGRAMS}/cuda_repository.py"
+        install = Script(f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {" ".join(wanted)}')
+        steps = (
+            base.program("cuda_repository.py"),
+            *programs(),
+            *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
+            Arg("CUDA_REPOSITORY", self.address),
+            Run((install, *own_cuda()), NETWORK),
+            base.host_compiler(),
+            base.nvcc_environment(),
+        )
+        return Stage(LAST, literal("base"), steps, "CUDA of NVIDIA's own packages.")
 
 
 PROVIDER = Repository(
