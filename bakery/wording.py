@@ -310,4 +310,4 @@ def _not_a_choice(value: object, path: tuple[Step, ...], allowed: Iterable[str],
 
 
 def _a(kind: str) -> str:
-    return f"a {kind}" if kind.startswith(("list", "table")) else kind
+    return f"a {kind}" if kind.startswith(("list", "table", "whole")) else kind
