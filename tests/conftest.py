@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no defect of an example.
+settings.register_profile("bakery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("bakery")
 
 Golden = Callable[[Path, str], None]
 
