@@ -62,6 +62,9 @@ def bake(
     output: Path | None = None,
     ca_bundle: Path | None = None,
     allow: Sequence[str] = (),
+    keep_going: bool | None = None,
+    parallel: int = 0,
+    resume: bool = False,
 ) -> RunReport:
     """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
 
@@ -72,15 +75,29 @@ def bake(
         output: the folder for wheels; None for the recipe's.
         ca_bundle: a PEM file that build steps shall trust.
         allow: as the command's ``--allow``.
+        keep_going: a failed cell stops only what depends on it; None for that where there are several cells.
+        parallel: cells that are baked at once; 0 for as many as the engine has cores.
+        resume: leave out what the last run finished and what has not changed since.
 
     Raises:
-        BakeryError: any of its kinds.
+        BakeryError: any of its kinds; also `SomeFailed`'s exit code where some cells are done.
     """
     from bakery.drive.display import QuietDisplay
     from bakery.drive.find import find
-    from bakery.pipeline import Options, Oven, bake_plan
+    from bakery.pipeline import Again, Options, Oven, bake_plan, conclusion
 
     oven = Oven({**environ, **find(environ).environment}, ca_bundle, lambda _: None)
-    return bake_plan(
-        root.resolve(), plan, Options(tuple(groups), tuple(only), output, allow=tuple(allow)), oven, QuietDisplay()
+    options = Options(
+        groups=tuple(groups),
+        only=tuple(only),
+        output=output,
+        allow=tuple(allow),
+        keep_going=keep_going,
+        parallel=parallel,
+        again=Again.UNFINISHED if resume else Again.ALL,
     )
+    report = bake_plan(root.resolve(), plan, options, oven, QuietDisplay())
+    error = conclusion([report])
+    if error:
+        raise error
+    return report

@@ -109,6 +109,12 @@ class OutputError(BakeryError):
     title = "files"
 
 
+class SomeFailed(BakeError):
+    """Some cells failed; the others are done, and their wheels are in the output folder."""
+
+    exit_code = 11
+
+
 class DifferentError(BakeryError):
     """A wheel that was built again is not the same bytes.
 
@@ -120,7 +126,7 @@ class DifferentError(BakeryError):
 
 
 class InterruptedBake(BakeryError):
-    """Ctrl-C or SIGTERM; the build was ended and the output folder is as it was."""
+    """Ctrl-C or SIGTERM; the build was ended. Wheels that were finished by then are in the output folder."""
 
     exit_code = 130
     title = "interrupted"
@@ -139,6 +145,7 @@ EXIT_CODES: dict[int, str] = {
         AuditError,
         UnavailableError,
         OutputError,
+        SomeFailed,
         DifferentError,
         InterruptedBake,
     )

@@ -5,38 +5,59 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
-from bakery.audit.memory import Verdict, audit
 from bakery.drive import index
-from bakery.drive.bake import BakeRequest, bake
+from bakery.drive.argv import EXECUTION
+from bakery.drive.bake import BakeRequest
 from bakery.drive.bases import Bases
-from bakery.drive.collect import publish, stage_files
+from bakery.drive.collect import check_output, holds
+from bakery.drive.engine import Engine
 from bakery.drive.entitle import Grants
+from bakery.drive.journal import Record, last_run, open_journal
 from bakery.drive.listener import Listener
-from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
+from bakery.drive.logfiles import LogFiles
+from bakery.drive.outcome import BakeFailure, Result
+from bakery.drive.peaks import Peaks, is_here
 from bakery.drive.places import places
 from bakery.drive.private import private_files
+from bakery.drive.process import caught
+from bakery.drive.progress import Board
 from bakery.drive.runs import run_folder
-from bakery.drive.secrets import Revealed, leaks, revealed
+from bakery.drive.schedule import Item, Limits, Schedule, unknown
+from bakery.drive.secrets import Revealed, revealed
 from bakery.emit.files import generate
-from bakery.errors import AuditError, BakeError
+from bakery.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
 from bakery.files import write
+from bakery.finish import Finisher
 from bakery.names import Kind
-from bakery.plan import Cell, Plan, Secret, Target, ignored_output
-from bakery.promises import promises
+from bakery.plan import Plan, Secret, Target, ignored_output
 from bakery.recorder import Recorder
-from bakery.report.run import PublishedWheel, RunReport, TargetReport
-from bakery.rules.device import device_promises
+from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.runner import Runner, Told
+from bakery.work import Machine, Work, is_image, items, keys, together, works
+
+USABLE = 0.85
+"""The share of an engine's memory that compilers may use, as ``with-jobs`` has it, too."""
 
 
 def warm_up() -> None:
     """Import what a bake needs and what is slow to import; called while the engine is asked who it is."""
     for name in ("python_on_whales", "pip._internal.configuration"):
         importlib.import_module(name)
+
+
+class Again(StrEnum):
+    """Which cells a run takes up, of those that are asked for."""
+
+    ALL = "all"
+    UNFINISHED = "unfinished"
+    """Those that the last run did not finish, or that changed since."""
+    FAILED = "failed"
+    """Those that failed in the last run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +70,12 @@ class Options:
         output: the folder for wheels; None for the recipe's.
         builder: the builder's name; None for the current one.
         allow: what the recipe may do on this machine beyond its folder, as ``--allow`` says it.
+        keep_going: a failed cell stops only what depends on it; None for that where there are several cells.
+        parallel: cells that are baked at once; 0 for as many as the engine has cores.
+        retries: further tries of a cell that the network or the engine failed.
+        cell_timeout_s: seconds that one try of a cell may take, None for any.
+        deadline: local clock when the time for all is over, None for never.
+        again: which cells are left out because an earlier run has done with them.
     """
 
     groups: tuple[str, ...]
@@ -58,6 +85,12 @@ class Options:
     pull: bool = False
     builder: str | None = None
     allow: tuple[str, ...] = ()
+    keep_going: bool | None = None
+    parallel: int = 0
+    retries: int = 2
+    cell_timeout_s: float | None = None
+    deadline: float | None = None
+    again: Again = Again.ALL
 
 
 class Oven:
@@ -66,33 +99,40 @@ class Oven:
     Attributes:
         environment: the process' environment with what leads to the engine.
         ca_bundle: a PEM file that build steps shall trust; None for none.
+        say: tells a person one line.
         bases: the base images it has.
     """
 
     def __init__(self, environment: Mapping[str, str], ca_bundle: Path | None, say: Callable[[str], None]) -> None:
         self.environment = environment
         self.ca_bundle = ca_bundle
+        self.say = say
         self.bases = Bases(environment, say)
         self.places = places(environment)
         self.index = index.configured()
 
 
 def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener) -> RunReport:
-    """Bake the chosen targets of a plan and publish what passed the audit.
+    """Bake the chosen targets of a plan; each wheel that passes is published as soon as it is finished.
 
     Returns:
-        The report; it is also written as ``report.json`` into the run's folder.
+        The report, also of cells that failed and of a run that a signal or the time ended (`conclusion` judges it). It
+        is written as ``report.json`` into the run's folder, too.
 
     Raises:
-        BakeryError: any of its kinds. Wheels that were finished and audited by then are published, except
-            after an interruption, which leaves the output folder as it was.
+        BakeryError: what ends all cells. Wheels that were published by then stay.
     """
     targets = plan.select(options.groups, options.only)
-    needed = plan.told({target.kind for target in targets})
-    _check_wants(root, plan, options, needed)
-    cells = list({target.cell.id: target.cell for target in targets}.values())
+    known = last_run(root, plan.recipe)
+    chosen = works(targets)
+    named = keys(plan, root, chosen.values())
+    kept = _kept(root, plan, options, chosen, known, named)
+    fresh = {name: work for name, work in chosen.items() if name not in kept}
+    wanted = [target for work in fresh.values() for target in work.targets]
+    told = plan.told({target.kind for target in wanted})
+    _check_wants(root, plan, options, told)
     index.check(
-        (need for cell in cells for need in cell.needs),
+        (need for work in fresh.values() for need in work.cell.needs),
         oven.index,
         ca_bundle=str(oven.ca_bundle or ""),
         memory=oven.places.cache / "index.json",
@@ -100,11 +140,12 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     pip_conf = oven.index.pip_conf().encode()
     with (
         private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
-        revealed(plan.secrets, needed, root, oven.environment) as told,
+        revealed(plan.secrets, told, root, oven.environment) as secrets,
     ):
-        contexts = _stand_ins(targets, oven.bases)
+        contexts = _stand_ins(wanted, oven.bases)
         with run_folder(root) as state:
-            return _Run(root, plan, targets, options, oven, state, told).go(listener, own.get("PIP_CONF"), contexts)
+            run = _Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, contexts)
+            return run.go(listener, targets, kept)
 
 
 def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
@@ -119,75 +160,156 @@ def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secr
     Grants.parse(options.allow).require([want for want in plan.wants if want not in idle], root)
 
 
-def _stand_ins(targets: Sequence[Target], bases: Bases) -> tuple[str, ...]:
-    """Make sure that the engine has every base; return the overrides that name stand-ins."""
+def _kept(
+    root: Path,
+    plan: Plan,
+    options: Options,
+    chosen: Mapping[str, Work],
+    known: Mapping[str, Record],
+    named: Mapping[str, str],
+) -> dict[str, Record]:
+    """Return the cells that need not be baked, and what is known of them.
+
+    Cells that share a wheel are baked together or not at all: their tests speak of one build of it.
+    """
+    output = options.output or root / plan.output
+
+    def is_done(name: str) -> bool:
+        record = known.get(name)
+        return (
+            record is not None
+            and record.result is Result.DONE
+            and record.key == named[name]
+            and not is_image(plan, chosen[name])
+            and all(holds(output, wheel.name, wheel.sha256) for wheel in record.wheels)
+        )
+
+    def is_left_out(name: str) -> bool:
+        if options.again is Again.FAILED:
+            return name not in known or known[name].result is not Result.FAILED
+        return options.again is Again.UNFINISHED and is_done(name)
+
+    members = together(chosen)
+    unknown = Record("", "", Result.CANCELED)
+    return {name: known.get(name, unknown) for name in chosen if all(is_left_out(member) for member in members[name])}
+
+
+def _stand_ins(targets: Sequence[Target], bases: Bases) -> dict[str, tuple[str, ...]]:
+    """Make sure that the engine has every base; return target → the overrides that name stand-ins."""
     names = bases.ensure(image for target in targets for image in target.cell.images)
-    return tuple(
-        f"{target.name}.contexts.{image.ref}=docker-image://{name}"
+    return {
+        target.name: tuple(
+            f"{target.name}.contexts.{image.ref}=docker-image://{name}"
+            for image in target.cell.images
+            if (name := names.get((image.ref, image.platform), image.ref)) != image.ref
+        )
         for target in targets
-        for image in target.cell.images
-        if (name := names.get((image.ref, image.platform), image.ref)) != image.ref
-    )
-
-
-class BakeStopped(BakeError):
-    """A target failed; ``report`` tells what became of the others."""
-
-    def __init__(self, failure: BakeFailure, report: RunReport) -> None:
-        super().__init__(failure.message, hint=failure.hint, details=failure.details)
-        self.report = report
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One bake in its run folder."""
+    """One run in its folder.
+
+    Attributes:
+        works: the cells to bake.
+        keys: cell → digest of what defines it.
+        known: what the last run knew.
+        contexts: target → overrides of its own.
+    """
 
     root: Path
     plan: Plan
-    targets: tuple[Target, ...]
+    works: Mapping[str, Work]
+    keys: Mapping[str, str]
     options: Options
     oven: Oven
     state: Path
-    told: Revealed
+    known: Mapping[str, Record]
+    pip_conf: Path | None
+    secrets: Revealed
+    contexts: Mapping[str, Sequence[str]]
 
-    def go(self, listener: Listener, pip_conf: Path | None, contexts: Iterable[str]) -> RunReport:
-        """Bake, then publish what is finished, also when a sibling failed."""
+    def go(self, listener: Listener, targets: Sequence[Target], kept: Mapping[str, Record]) -> RunReport:
+        """Bake what is to be baked; report on all ``targets``."""
         began = time.monotonic()
-        request = self._request(pip_conf, contexts)
-        output = self.options.output or self.root / self.plan.output
-        recorder = Recorder(self.plan, self.root, output, self.state, self.oven.environment)
-        failure: BakeFailure | None = None
-        try:
-            outcome = bake(request, listener)
-        except BakeFailure as error:
-            failure, outcome = error, error.outcome
-        wheels, refused = self._audited(request.stage, outcome)
-        for target in self.targets:
-            if target.kind is Kind.WHEEL and target.cell.id in wheels:
-                own = {verdict.path: verdict.sha256 for verdict in wheels[target.cell.id]}
-                recorder.publish(target.cell, own, outcome.targets[target.name].metadata)
-        files = [verdict.path for verdicts in wheels.values() for verdict in verdicts]
-        published = dict(zip(files, publish(files, output, root=self.root), strict=True)) if files else {}
-        report = RunReport(
-            self.plan.recipe,
-            tuple(self._target(target, outcome, wheels.get(target.cell.id, ()), published) for target in self.targets),
-            output,
-            self.state,
-            time.monotonic() - began,
-            outcome.printed,
-        )
-        (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
-        if failure:
-            raise BakeStopped(failure, report)
-        if refused:
-            raise AuditError(
-                f"recipe {self.plan.recipe}: a wheel is not what it promises; it was kept out of {output}",
-                details=refused,
-                hint="the audit's words say what to change; `bakery audit WHEEL` looks at any wheel",
+        if any(work.has(Kind.WHEEL) for work in self.works.values()):
+            check_output(self.output, self.root)
+        request = self._request()
+        recorder = Recorder(self.plan, self.root, self.output, self.state, self.oven.environment)
+        journal = open_journal(self.root, self.plan.recipe, self._carried())
+        schedule = self._schedule()
+        board = Board([target.name for work in self.works.values() for target in work.targets])
+        with caught() as signals, LogFiles(request.logs) as logs:
+            finisher = Finisher(
+                plan=self.plan,
+                root=self.root,
+                stage=request.stage,
+                output=self.output,
+                memory=self.oven.places.cache / "audited",
+                journal=journal,
+                keys=self.keys,
+                learnt=self._learnt,
+                recorder=recorder,
+                mask=self.secrets.mask,
+                is_halted=lambda: bool(signals.arrived),
             )
+            for name, record in kept.items():
+                finisher.claims.take(name, {self.output / item.name: item.sha256 for item in record.wheels})
+            runner = Runner(
+                works=self.works,
+                args={name: self.plan.args_of(work.cell) for name, work in self.works.items()},
+                groups=together(self.works),
+                schedule=schedule,
+                finisher=finisher,
+                request=lambda work: self._of(request, work),
+                say=self.oven.say,
+                signals=signals,
+                deadline=self.options.deadline,
+                peaks=Peaks() if is_here(self.oven.environment) else None,
+            )
+            listener.start(board)
+            try:
+                runner.run(board, logs, listener)
+            finally:
+                listener.finish()
+        report = self._report(runner, targets, kept, time.monotonic() - began)
+        (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
         return report
 
-    def _request(self, pip_conf: Path | None, contexts: Iterable[str]) -> BakeRequest:
+    @property
+    def output(self) -> Path:
+        """The folder that receives wheels."""
+        return self.options.output or self.root / self.plan.output
+
+    @property
+    def _learnt(self) -> dict[str, int]:
+        return {name: record.memory for name, record in self.known.items()}
+
+    def _schedule(self) -> Schedule:
+        keep_going = self._keeps_going
+        if len(self.works) < 2:
+            return Schedule([Item(name) for name in self.works], Limits(1, 0, self.options.retries, keep_going))
+        info = Engine(self.oven.environment).info()
+        machine = Machine(info.cpus, round(info.memory * USABLE / 1e6))
+        limits = Limits(self.options.parallel or machine.cores, machine.memory, self.options.retries, keep_going)
+        found = items(self.plan, self.works.values(), machine, self._learnt)
+        if limits.parallel > 1 and (number := unknown(found)):
+            self.oven.say(
+                f"{number} of {len(found)} cells: what memory they need is not known (builder.job-memory says it, or an "
+                f"earlier run); only their number is limited, to {limits.parallel} at once"
+            )
+        return Schedule(found, limits)
+
+    def _carried(self) -> list[Record]:
+        """Return what the new journal begins with: what is not baked now is as it was, the rest is unfinished."""
+        cells = {cell.id for cell in self.plan.cells}
+        rest = [record for name, record in self.known.items() if name in cells and name not in self.works]
+        begun = [Record(name, self.keys[name], Result.CANCELED, self._learnt.get(name, 0)) for name in self.works]
+        return [*rest, *begun]
+
+    def _request(self) -> BakeRequest:
+        """Return the request of all targets; that of a cell is a part of it."""
         # The files of this very plan, beside the run's logs: what is committed may be out of date.
         place = self.state.relative_to(self.root)
         own = replace(
@@ -201,79 +323,162 @@ class _Run:
         return BakeRequest(
             root=self.root,
             bakefile=Path(own.bakefile),
-            targets=self.targets,
+            targets=tuple(target for work in self.works.values() for target in work.targets),
             environment=self.oven.environment,
             variables={
                 **self.plan.values(),
                 "DEST": str(self.state / "stage"),
                 "CA_BUNDLE": str(ca_bundle or ""),
-                "PIP_CONF": str(pip_conf or ""),
-                **self.told.variables,
+                "PIP_CONF": str(self.pip_conf or ""),
+                **self.secrets.variables,
             },
             state=self.state,
-            overrides=(*map(str, self.plan.overrides), *contexts),
+            overrides=tuple(map(str, self.plan.overrides)),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             pull=self.options.pull,
+            timeout_s=self.options.cell_timeout_s,
+            defer_errors=self._defers_errors(),
             reads=(ca_bundle,) if ca_bundle else (),
-            mask=self.told.mask,
+            mask=self.secrets.mask,
         )
+
+    def _defers_errors(self) -> bool:
+        """Whether the targets of one cell shall not cancel each other, and buildx can do that."""
+        several = any(len(work.targets) > 1 for work in self.works.values())
+        return several and self._keeps_going and Engine(self.oven.environment).bake_offers(EXECUTION)
+
+    @property
+    def _keeps_going(self) -> bool:
+        return len(self.works) > 1 if self.options.keep_going is None else self.options.keep_going
+
+    def _of(self, request: BakeRequest, work: Work) -> BakeRequest:
+        contexts = [override for target in work.targets for override in self.contexts[target.name]]
+        return replace(request, targets=work.targets, overrides=(*request.overrides, *contexts))
 
     def _output_ignored(self) -> tuple[str, ...]:
         """An output folder inside the project must not change what the next bake sees."""
-        output, root = (self.options.output or self.root / self.plan.output).absolute(), self.root.absolute()
+        output, root = self.output.absolute(), self.root.absolute()
         if not output.is_relative_to(root):
             return ()
         pattern = ignored_output(output.relative_to(root).as_posix())
         return (pattern,) if pattern and pattern not in self.plan.ignore else ()
 
-    def _audited(self, stage: Path, outcome: BakeOutcome) -> tuple[dict[str, tuple[Verdict, ...]], list[str]]:
-        """Return the wheels that keep their promise by cell, and what is wrong with the others."""
-        finished = [
-            target.cell
-            for target in self.targets
-            if target.kind is Kind.WHEEL and all(self._done(other, outcome) for other in self._of(target.cell))
-        ]
-        memory = self.oven.places.cache / "audited"
-        promised = device_promises(self.plan)
+    def _report(
+        self, runner: Runner, targets: Sequence[Target], kept: Mapping[str, Record], seconds: float
+    ) -> RunReport:
+        stopped = runner.signals.name or ("timeout" if runner.late else "")
+        failures = tuple(CellFailure(name, told.error) for name, told in runner.told.items() if told.error)
+        mine = tuple(
+            self._kept_target(target, kept[target.cell.id])
+            if target.cell.id in kept
+            else self._target(target, runner.told[target.cell.id])
+            for target in targets
+            if self.options.again is not Again.FAILED or target.cell.id not in kept
+        )
+        outcomes = [told.outcome for told in runner.told.values() if told.outcome]
+        printed = tuple(dict.fromkeys(name for outcome in outcomes for name in outcome.printed))
+        return RunReport(
+            recipe=self.plan.recipe,
+            targets=mine,
+            output=self.output,
+            state=self.state,
+            seconds=seconds,
+            failures=failures,
+            stopped=stopped,
+            printed=printed,
+        )
 
-        def look(cell: Cell) -> tuple[list[Verdict], list[str]]:
-            try:
-                files = stage_files(stage / cell.id)
-                each = promises(self.plan, cell, promised.get(cell.id), files)
-                found = [audit(path, promise, memory) for path, promise in zip(files, each, strict=True)]
-            except AuditError as error:
-                return [], [f"{cell.id}: {error.message}", *error.details]
-            faults = [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
-            if not faults:
-                # Only what the audit found sound is unpacked once more.
-                faults = [f"{cell.id}: {path.name}: {leak}" for path in files for leak in leaks(path, self.told.mask)]
-            return found, faults
-
-        with ThreadPoolExecutor() as pool:
-            results = list(zip(finished, pool.map(look, finished), strict=True))
-        good = {cell.id: tuple(found) for cell, (found, faults) in results if not faults}
-        return good, [fault for _, (_, faults) in results for fault in faults]
-
-    def _of(self, cell: Cell) -> list[Target]:
-        """Return the targets that a cell's wheel must pass: also those of other cells that it serves."""
-        return [target for target in self.targets if target.cell.built_by == cell.id]
-
-    def _done(self, target: Target, outcome: BakeOutcome) -> bool:
-        return outcome.targets[target.name].result is Result.DONE
-
-    def _target(
-        self, target: Target, outcome: BakeOutcome, wheels: Sequence[Verdict], published: Mapping[Path, Path]
-    ) -> TargetReport:
-        told = outcome.targets[target.name]
-        mine = wheels if target.kind is Kind.WHEEL else ()
+    def _kept_target(self, target: Target, record: Record) -> TargetReport:
+        wheels = record.wheels if target.kind is Kind.WHEEL else ()
         return TargetReport(
             name=target.name,
             cell=target.cell.id,
-            result=told.result.value,
-            seconds=told.seconds,
-            steps=told.steps,
-            cached=told.cached,
-            log=told.log if told.log.exists() else None,
-            wheels=tuple(PublishedWheel(published[item.path], item.sha256, item.size, item.warnings) for item in mine),
+            result=Result.KEPT.value,
+            seconds=0.0,
+            steps=0,
+            cached=0,
+            log=None,
+            wheels=tuple(PublishedWheel(self.output / item.name, item.sha256, item.size) for item in wheels),
+            tries=0,
         )
+
+    def _target(self, target: Target, told: Told) -> TargetReport:
+        outcome = told.outcome.targets[target.name] if told.outcome else None
+        result = outcome.result if outcome else Result.CANCELED
+        reason = told.why
+        if told.error and (result is not Result.DONE or not isinstance(told.error, BakeFailure)):
+            # A wheel that was baked and refused failed, too.
+            result = Result.FAILED if result is Result.DONE and target.kind is Kind.WHEEL else result
+            reason = told.error.message
+        elif told.error:
+            reason = f"another target of {target.cell.id} failed"
+        wheels = told.wheels if target.kind is Kind.WHEEL else ()
+        return TargetReport(
+            name=target.name,
+            cell=target.cell.id,
+            result=result.value,
+            seconds=outcome.seconds if outcome else 0.0,
+            steps=outcome.steps if outcome else 0,
+            cached=outcome.cached if outcome else 0,
+            log=outcome.log if outcome and outcome.log.exists() else None,
+            wheels=tuple(
+                PublishedWheel(self.output / item.path.name, item.sha256, item.size, item.warnings) for item in wheels
+            ),
+            tries=told.tries,
+            reason=reason,
+        )
+
+
+def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> RunReport:
+    """Return the report of a recipe that could not be begun."""
+    targets = plan.select(options.groups, options.only)
+    output = options.output or root / plan.output
+    rows = tuple(
+        TargetReport(target.name, target.cell.id, Result.CANCELED.value, 0.0, 0, 0, None, (), 0, error.message)
+        for target in targets
+    )
+    return RunReport(plan.recipe, rows, output, root / ".bakery", 0.0, (CellFailure(plan.recipe, error),))
+
+
+def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
+    """Return what runs have to fail with, taken together; None when all of it is done.
+
+    The exit code of some is one of its own; with none done it is that of the first failure.
+    """
+    cells = [done for report in reports for done in report.cells.values()]
+    failures = [failure for report in reports for failure in report.failures]
+    stopped = next((report for report in reports if report.stopped), None)
+    if stopped and stopped.stopped != "timeout":
+        return InterruptedBake(
+            f"interrupted by {stopped.stopped}: the build was ended",
+            hint=f"{sum(cells)} of {len(cells)} cells are done; go on with --resume; logs: {stopped.state / 'logs'}",
+        )
+    if all(cells):
+        return None
+    if len(cells) == 1 and failures:
+        return failures[0].error
+    first = failures[0].error if failures else None
+    details = [f"{failure.cell}: {failure.error.message}" for failure in failures] if len(failures) > 1 else []
+    logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
+    hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["go on with --resume"]
+    message = f"{len(failures)} of {len(cells)} cells failed"
+    if stopped:
+        message = f"the time was over with {sum(cells)} of {len(cells)} cells done"
+        hints.append("or allow more time with --timeout")
+    elif first and len(failures) == 1:
+        message = f"{message}: {first.message}"
+        details = list(first.details)
+        hints = [first.hint, *hints] if first.hint else hints
+    exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
+    title = first.title if first else BakeError.title
+    return CellsFailed(message, exit_code, title, hint="; ".join(hints), details=details)
+
+
+class CellsFailed(BakeError):
+    """Cells of a run failed; exit code and title are those of what happened."""
+
+    def __init__(self, message: str, exit_code: int, title: str, *, hint: str, details: Sequence[str]) -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.exit_code = exit_code
+        self.title = title

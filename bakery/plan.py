@@ -454,6 +454,8 @@ class Plan:
         wants: what the recipe asks of the machine that bakes it, in the words of ``--allow``; what lies in the
             project's folder is its own.
         platform_variable: the variable that holds the platform of all cells; empty where cells say it.
+        job_memory: MB that one compiler needs at its peak; 0 where the recipe does not say.
+        jobs: compilers at a time; 0 for as many as the machine has room for.
         origins: dotted path → (value, where it came from), for ``--explain``.
         workflow: the file of the workflow.
         ci: what the workflow does; None for a recipe without one.
@@ -482,6 +484,8 @@ class Plan:
     wants: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
     platform_variable: str = ""
+    job_memory: int = 0
+    jobs: int = 0
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     workflow: str = ""
     ci: Ci | None = None

@@ -18,7 +18,7 @@ from bakery.emit.files import generate
 from bakery.errors import BakeryError, UnavailableError
 from bakery.load import Loaded, load
 from bakery.models import Builder
-from bakery.pipeline import Options, Oven, bake_plan
+from bakery.pipeline import Options, Oven, bake_plan, conclusion
 from bakery.plan import Plan
 from bakery.record.read import Recorded, read
 from bakery.resolve.lower import resolve
@@ -83,7 +83,8 @@ def reproduce(wheel: Path, cwd: Path, again: Again, oven: Oven, listener: Listen
     with _project(recorded, cwd, again) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output = Path(folder)
         options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True)
-        bake_plan(root, plan, options, oven, listener)
+        if error := conclusion([bake_plan(root, plan, options, oven, listener)]):
+            raise error
         built = output / wheel.name
         if not built.exists():
             names = tuple(sorted(path.name for path in output.glob("*.whl")))

@@ -67,7 +67,9 @@ def main() -> None:
         try:
             app()
         except _Signal as arrived:
-            raise InterruptedBake(f"interrupted by {arrived}", hint="the output folder is as it was") from None
+            raise InterruptedBake(
+                f"interrupted by {arrived}", hint="nothing half done is in the output folder"
+            ) from None
 
 
 class _Signal(BaseException):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import err, out, say
-from bakery.errors import UsageError
+from bakery.cli.console import err, out, say, show
+from bakery.durations import seconds_of
+from bakery.errors import BakeryError, EngineError, InterruptedBake, UsageError
 from bakery.names import GROUPS
 
 if TYPE_CHECKING:
     from bakery.pipeline import Options
     from bakery.plan import Plan
+    from bakery.report.run import RunReport
 
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step, whatever is cached.")]
 Pull = Annotated[bool, typer.Option("--pull", help="Ask the registry for newer base images.")]
@@ -30,6 +34,44 @@ EngineUp = Annotated[
     bool,
     typer.Option("--engine-up", help="Where no engine runs, install and start a private one (`bakery engine up`)."),
 ]
+KeepGoing = Annotated[
+    bool | None,
+    typer.Option(
+        "--keep-going/--fail-fast",
+        help="A failed cell stops only what depends on it, or everything. Without either: everything where one cell "
+        "is baked, only what depends on it where there are more.",
+        show_default=False,
+    ),
+]
+Parallel = Annotated[
+    int | None,
+    typer.Option(
+        "--max-parallel",
+        help="Cells baked at once. Without it: the engine's cores; memory limits them, too, where it is known what a "
+        "cell needs (builder.job-memory, or the last run).",
+        min=1,
+        metavar="N",
+        envvar="BAKERY_MAX_PARALLEL",
+    ),
+]
+Retries = Annotated[
+    int,
+    typer.Option(
+        "--retries",
+        help="Further tries of a cell that the network, a registry or the engine failed.",
+        min=0,
+        metavar="N",
+    ),
+]
+CellTimeout = Annotated[
+    str | None, typer.Option("--cell-timeout", help="What one try of a cell may take: 90m.", metavar="TIME")
+]
+Timeout = Annotated[str | None, typer.Option("--timeout", help="What all of it may take: 8h, 1h30m.", metavar="TIME")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on from the last run: what is finished and has not changed is not built again."),
+]
+Failed = Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")]
 Targets = Annotated[list[str] | None, typer.Argument(help=f"One or more of {', '.join(GROUPS)}.", metavar="TARGET…")]
 
 
@@ -70,6 +112,13 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         pull: Pull = False,
         builder: Builder = None,
         print_: Print = False,
+        keep_going: KeepGoing = None,
+        max_parallel: Parallel = None,
+        retries: Retries = 2,
+        cell_timeout: CellTimeout = None,
+        timeout: Timeout = None,
+        resume: Resume = False,
+        failed: Failed = False,
         progress: Progress = "auto",
         ca_bundle: options.CaBundle = None,
         allow: options.Allow = None,
@@ -82,6 +131,13 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
 
         groups = (*first, *(targets or ())) or ("default",)
         _check_groups(groups)
+        if resume and failed:
+            raise UsageError(
+                "--resume and --failed name different cells",
+                hint="--resume bakes all that are not finished, also failed ones",
+            )
+        limit = seconds_of(timeout, "--timeout") if timeout else None
+        cell_limit = seconds_of(cell_timeout, "--cell-timeout") if cell_timeout else None
         found, left = narrow(plans(recipe, set_, bake=not print_), recipe, set_, tuple(only or ()), shard, since)
         if shard or since:
             from bakery.report.plan import print_left
@@ -93,9 +149,23 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         if print_:
             _print([plan for _, plan in found], groups, tuple(only or ()))
             return
-        from bakery.pipeline import Options
+        from bakery.pipeline import Again, Options
 
-        chosen = Options(groups, tuple(only or ()), output, no_cache, pull, builder, tuple(allow or ()))
+        chosen = Options(
+            groups=groups,
+            only=tuple(only or ()),
+            output=output,
+            no_cache=no_cache,
+            pull=pull,
+            builder=builder,
+            allow=tuple(allow or ()),
+            keep_going=keep_going,
+            parallel=max_parallel or 0,
+            retries=retries,
+            cell_timeout_s=cell_limit,
+            deadline=None if limit is None else time.monotonic() + limit,
+            again=Again.FAILED if failed else Again.UNFINISHED if resume else Again.ALL,
+        )
         run(found, chosen, progress, ca_bundle, engine_up=engine_up)
 
     return bake
@@ -107,7 +177,7 @@ def run(
     """Bake every plan, one after the other.
 
     Raises:
-        BakeryError: any of its kinds; the first recipe that fails ends the run.
+        BakeryError: any of its kinds, once all is done that can be.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -115,25 +185,58 @@ def run(
     from bakery.cli.trust import find_ca_bundle
     from bakery.drive.display import choose
     from bakery.drive.find import find
-    from bakery.pipeline import BakeStopped, Oven, bake_plan, warm_up
+    from bakery.pipeline import Oven, bake_plan, conclusion, refused, warm_up
     from bakery.report.run import render
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(warm_up)
         address = find_or_start() if engine_up else find(os.environ)
     oven = Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+    if chosen.keep_going is None:
+        cells = {
+            (plan.recipe, target.cell.id) for _, plan in plans for target in plan.select(chosen.groups, chosen.only)
+        }
+        chosen = replace(chosen, keep_going=len(cells) > 1)
+    reports: list[RunReport] = []
     for root, plan in plans:
         listener = choose(progress, out if progress == "rawjson" else err, os.environ)
         try:
             report = bake_plan(root, plan, chosen, oven, listener)
-        except BakeStopped as stopped:
-            err.print(render(stopped.report))
+        except (EngineError, InterruptedBake):
             raise
+        except BakeryError as error:
+            if len(plans) == 1 or not chosen.keep_going:
+                raise
+            show(error)
+            report = refused(root, plan, chosen, error)
+        reports.append(report)
         if progress != "quiet":
             err.print(render(report))
         for target in report.targets:
             for wheel in target.wheels if progress != "rawjson" else ():
                 out.print(_shown(wheel.path), markup=False)
+        if report.stopped or (report.failures and not chosen.keep_going):
+            break
+    _summarize(reports)
+    if not any(report.targets for report in reports):
+        say("nothing failed in the last run: nothing to bake")
+    judged = conclusion(reports)
+    if judged:
+        raise judged
+
+
+def _summarize(reports: Sequence[RunReport]) -> None:
+    """Write the summary that GitHub Actions shows beside a job, where it asks for one."""
+    from bakery.report.run import markdown
+
+    place = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not place:
+        return
+    try:
+        with Path(place).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(markdown(reports) + "\n")
+    except OSError as error:
+        say(f"cannot write the step summary {place}: {error.strerror}")
 
 
 def _check_groups(groups: tuple[str, ...]) -> None:

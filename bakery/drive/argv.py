@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+EXECUTION = "--execution"
+"""The flag of buildx#4044."""
+
 
 def bake_argv(
     call: Sequence[str],
@@ -16,6 +19,7 @@ def bake_argv(
     builder: str | None = None,
     no_cache: bool = False,
     pull: bool = False,
+    defer_errors: bool = False,
     flags: Sequence[str] = (),
 ) -> list[str]:
     """Return the arguments of one bake: python-on-whales' call, and the flags that its own ``bake`` lacks.
@@ -23,10 +27,12 @@ def bake_argv(
     Args:
         call: from `Engine.call`.
         overrides: values of ``--set``; a key may come twice, unlike in python-on-whales.
+        defer_errors: a failing target does not cancel its siblings; for a buildx that offers it.
         flags: further flags, such as ``--allow=…``.
     """
     argv = [*call, "buildx", "bake", f"--file={bakefile}", "--progress=rawjson", f"--metadata-file={metadata}"]
     argv += [f"--builder={builder}"] if builder else []
     argv += ["--no-cache"] if no_cache else []
     argv += ["--pull"] if pull else []
+    argv += [f"{EXECUTION}=defer-error"] if defer_errors else []
     return [*argv, *flags, *(f"--set={override}" for override in overrides), *targets]

@@ -1,11 +1,11 @@
-"""Runs one ``docker buildx bake`` and tells what it came to."""
+"""Runs ``docker buildx bake``, several at once, and tells what each came to."""
 
 from __future__ import annotations
 
 import json
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from bakery.drive.hints import hint
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
 from bakery.drive.mask import Mask, MaskedStream
-from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure, Result, TargetOutcome
-from bakery.drive.process import Ended, Stopped, run
-from bakery.drive.progress import Progress, Step, TargetState
+from bakery.drive.outcome import BakeOutcome, Failure, Result, TargetOutcome
+from bakery.drive.process import Child, Children, Ended, Stopped
+from bakery.drive.progress import Board, Progress, Step, TargetState
 from bakery.drive.rawjson import Warned
-from bakery.errors import InterruptedBake, OutputError, PlanError
+from bakery.errors import OutputError, PlanError
 from bakery.names import DOCKER_VARIABLE
 from bakery.plan import Json, Target
 
@@ -44,12 +44,12 @@ class BakeRequest:
             change the plan.
         overrides: values of ``--set``.
         builder: the builder's name, None for the current one.
-        state: the run's folder: ``logs/``, ``stage/`` and ``metadata.json`` are made in it.
+        state: the run's folder: ``logs/``, ``stage/`` and ``metadata/`` are made in it. Bakes of one run share it.
         timeout_s: seconds that the bake may take, None for any.
         reads: files outside of ``root`` that steps may read (secrets, local caches).
         writes: folders outside of ``root`` and ``state`` that exports may write.
         grants: further entitlements, in buildx's words.
-        record: keep the whole stream in ``progress.jsonl``.
+        defer_errors: a failing target does not cancel its siblings; for a buildx that offers it.
         mask: hides secrets in the stream, whoever looks at it.
     """
 
@@ -67,7 +67,7 @@ class BakeRequest:
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     grants: tuple[str, ...] = ()
-    record: bool = False
+    defer_errors: bool = False
     mask: Mask = field(default_factory=lambda: Mask({}))
 
     @property
@@ -83,41 +83,85 @@ class BakeRequest:
     @property
     def metadata(self) -> Path:
         """What buildx says of the results."""
-        return self.state / "metadata.json"
+        return self.state / "metadata" / f"{self.targets[0].name}.json"
 
 
-def bake(request: BakeRequest, listener: Listener) -> BakeOutcome:
-    """Bake and wait for the end; signals are caught meanwhile if this is the main thread.
+@dataclass(slots=True, eq=False)
+class Baking:
+    """A bake that runs."""
 
-    Returns:
-        What all targets came to, all of them done.
+    request: BakeRequest
+    progress: Progress
+    stream: MaskedStream
+    child: Child
+    began: float
 
-    Raises:
-        BakeFailure: a target failed, or the time was over.
-        InterruptedBake: SIGINT, SIGTERM or SIGHUP ended the bake.
-        EngineError: docker cannot be started.
-        PlanError: an override or a variable asks for what is not allowed.
-        OutputError: the run's folder cannot be written.
-    """
-    argv = _argv(request)
-    _prepare(request)
-    progress = Progress([target.name for target in request.targets])
-    masked = MaskedStream(request.mask)
-    began = time.monotonic()
-    with LogFiles(request.logs) as logs:
-        listener.start(progress)
-        try:
-            ended = _run(request, argv, masked, _Watch(progress, logs, listener))
-        finally:
-            listener.finish()
-        if ended.stopped is Stopped.SIGNAL:
-            name = signal.Signals(ended.signal).name
-            raise InterruptedBake(f"interrupted by {name}: the build was ended", hint=f"logs: {request.logs}")
-        outcome = _outcome(request, progress, logs, ended, time.monotonic() - began)
-        outcome = replace(outcome, printed=tuple(masked.told))
-    if outcome.failures:
-        raise BakeFailure(outcome)
-    return outcome
+
+class Bakes:
+    """Runs bakes at once; displays, logs and results are all looked after in the thread that calls `turn`."""
+
+    def __init__(self, children: Children, logs: LogFiles, board: Board, listener: Listener) -> None:
+        self._children = children
+        self._logs = logs
+        self._board = board
+        self._listener = listener
+        self._running: list[Baking] = []
+
+    def start(self, request: BakeRequest) -> Baking:
+        """Start a bake.
+
+        Raises:
+            EngineError: docker cannot be started.
+            PlanError: an override or a variable asks for what is not allowed.
+            OutputError: the run's folder cannot be written.
+        """
+        argv = _argv(request)
+        _prepare(request)
+        progress = Progress([target.name for target in request.targets])
+        stream = MaskedStream(request.mask)
+        cell = request.targets[0].cell.id
+        self._board.adopt(progress)
+        child = self._children.start(
+            argv,
+            cwd=request.root,
+            environment=_environment(request),
+            line=lambda raw: self._lines(progress, stream.feed(raw), cell),
+            timeout_s=request.timeout_s,
+        )
+        baking = Baking(request, progress, stream, child, time.monotonic())
+        self._running.append(baking)
+        return baking
+
+    def turn(self) -> list[tuple[Baking, BakeOutcome]]:
+        """Take what the bakes tell, for a tenth of a second at most; return those that ended.
+
+        Raises:
+            OutputError: a log cannot be written.
+        """
+        over = self._children.turn()
+        self._listener.tick()
+        return [(baking, self._end(baking, ended)) for child, ended in over if (baking := self._of(child))]
+
+    def stop(self) -> None:
+        """Ask all bakes to end."""
+        self._children.stop(Stopped.UNWANTED)
+
+    def _of(self, child: Child) -> Baking | None:
+        return next((baking for baking in self._running if baking.child is child), None)
+
+    def _lines(self, progress: Progress, lines: Iterable[bytes], cell: str) -> None:
+        for raw in lines:
+            events = progress.feed(raw)
+            self._logs.write(events)
+            self._listener.line(raw, events, cell)
+
+    def _end(self, baking: Baking, ended: Ended) -> BakeOutcome:
+        self._running.remove(baking)
+        self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
+        self._logs.write(baking.progress.close())
+        seconds = time.monotonic() - baking.began
+        outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
+        return replace(outcome, printed=tuple(baking.stream.told))
 
 
 def _argv(request: BakeRequest) -> list[str]:
@@ -133,6 +177,7 @@ def _argv(request: BakeRequest) -> list[str]:
         builder=request.builder,
         no_cache=request.no_cache,
         pull=request.pull,
+        defer_errors=request.defer_errors,
         flags=allowed.flags(),
     )
 
@@ -157,69 +202,31 @@ def _named(request: BakeRequest) -> dict[str, str]:
     if name.isascii() and name.isprintable():
         return {}
     link = (request.state / "project").absolute()
-    link.unlink(missing_ok=True)
-    link.symlink_to(request.root.resolve())
+    # The bakes of a run share it.
+    if not link.is_symlink():
+        link.symlink_to(request.root.resolve())
     return {"PWD": str(link)}
 
 
 def _prepare(request: BakeRequest) -> None:
     """Make the run's folders; what comes out of containers is for this user's eyes until it is published."""
     try:
-        for folder in (request.logs, request.stage):
+        for folder in (request.logs, request.stage, request.metadata.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         request.metadata.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {request.state}: {error}") from error
 
 
-def _run(request: BakeRequest, argv: Sequence[str], masked: MaskedStream, watch: _Watch) -> Ended:
-    record = (request.state / "progress.jsonl").open("ab") if request.record else None
-
-    def line(raw: bytes) -> None:
-        take(masked.feed(raw))
-
-    def take(lines: Iterable[bytes]) -> None:
-        for raw in lines:
-            if record:
-                record.write(raw)
-            watch.line(raw)
-
-    try:
-        return run(
-            argv,
-            cwd=request.root,
-            environment=_environment(request),
-            line=line,
-            tick=watch.listener.tick,
-            timeout_s=request.timeout_s,
-        )
-    finally:
-        take(masked.close())
-        watch.logs.write(watch.progress.close())
-        if record:
-            record.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """Who is told of the stream."""
-
-    progress: Progress
-    logs: LogFiles
-    listener: Listener
-
-    def line(self, raw: bytes) -> None:
-        events = self.progress.feed(raw)
-        self.logs.write(events)
-        self.listener.line(raw, events)
-
-
 def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended, seconds: float) -> BakeOutcome:
     failures = _failures(request, progress, logs, ended)
-    failed = {name for failure in failures for name in failure.targets}
+    # What no target is to blame for (the bake file, the engine) is the end of all of them.
+    failed = {name for failure in failures for name in failure.targets or progress.targets}
     metadata = _metadata(request.metadata)
     targets = {
-        name: _target(state, _result(state, ended.code == 0, failed), logs, metadata.get(name), progress)
+        name: _target(
+            state, _result(state, ended.code == 0 or name in metadata, failed), logs, metadata.get(name), progress
+        )
         for name, state in progress.targets.items()
     }
     own = tuple(Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: "))
@@ -227,7 +234,7 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
-    """A sibling of a failed target is done only if the stream proves that its export came to its end."""
+    """A sibling of a failed target is done if buildx says so, or the stream proves that its export came to its end."""
     if success:
         return Result.DONE
     if state.name in failed:
@@ -250,7 +257,7 @@ def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, 
 def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended) -> tuple[Failure, ...]:
     if ended.stopped is Stopped.TIMEOUT:
         return (_late(request, progress, logs),)
-    if ended.code == 0:
+    if ended.code == 0 or ended.stopped:
         return ()
     blamed = progress.blamed()
     steps = sorted(progress.failed_steps(), key=lambda step: blamed not in step.targets)
@@ -274,7 +281,8 @@ def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:
 def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) -> Failure:
     """Return a failure of buildx itself: no step has an error (the bake file, the engine, the connection)."""
     errors = [text.removeprefix("ERROR: ") for text in progress.texts if text.startswith("ERROR: ")]
-    error = errors[-1] if errors else f"docker buildx bake ended with exit code {ended.code}"
+    how = f"was ended by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"ended with exit code {ended.code}"
+    error = errors[-1] if errors else f"docker buildx bake {how}"
     log = logs.path(blamed) if blamed else None
     targets = (blamed,) if blamed else ()
     texts = tuple(progress.texts[-SHOWN:])

@@ -9,10 +9,12 @@ import contextlib
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 
@@ -82,35 +84,96 @@ def _problem(name: str, status: os.stat_result, largest: int) -> str:
     return ""
 
 
-def publish(files: Sequence[Path], output: Path, *, root: Path) -> tuple[Path, ...]:
+class Claims:
+    """Who made which file in a run: two cells must not make different files of one name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[str, tuple[str, str]] = {}
+
+    def take(self, cell: str, files: Mapping[Path, str]) -> None:
+        """Claim the names of ``files`` (path → sha256) for a cell.
+
+        Raises:
+            OutputError: another cell made another file of such a name.
+        """
+        with self._lock:
+            for path, sha256 in files.items():
+                other, same = self._made.setdefault(path.name, (cell, sha256))
+                if same != sha256:
+                    raise OutputError(
+                        f"two cells made different files of one name: {path.name}",
+                        hint=(_SHARE if "-abi3-" in path.name else "")
+                        + "bake one of them only (exclude, --only), or give the cells names of their own",
+                        details=[f"{other}: sha256 {same}", f"{cell}: sha256 {sha256}"],
+                    )
+
+
+def publish(
+    files: Sequence[Path], output: Path, *, root: Path, is_halted: Callable[[], bool] | None = None
+) -> tuple[Path, ...]:
     """Put files into the output folder: all of them or, when one cannot be written, none.
 
     Each becomes complete under its name at once (mode 0644); a file that is there already with the same content
     is left alone, and so is everything else in the folder. Two runs at once wait for each other.
 
     Args:
-        files: regular files with names that differ, or the same content under the same name.
+        files: regular files with names that differ.
         output: the folder, made if it is missing.
         root: the project; a link may not lead the folder out of it.
+        is_halted: asked now and then while another run is waited for; True ends the wait.
 
     Returns:
         The paths in the output folder, in the order of ``files``.
 
     Raises:
-        OutputError: the folder or a file in it cannot be written, or two files claim one name.
+        OutputError: the folder or a file in it cannot be written.
+        InterruptedBake: the wait for another run was ended.
     """
+    with _written(output, root, is_halted) as folder:
+        _replace([source for source in files if not _same(source, folder / source.name)], folder)
+    return tuple(output / file.name for file in files)
+
+
+def check_output(output: Path, root: Path) -> None:
+    """Make the output folder and see that a file can be written: better now than after hours of work.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    with (
+        _reported(output),
+        tempfile.TemporaryFile(prefix=_TEMPORARY[0], suffix=_TEMPORARY[1], dir=_folder(output, root)),
+    ):
+        pass
+
+
+def holds(output: Path, name: str, sha256: str) -> bool:
+    """Say whether the output folder has a file of that name and content."""
     try:
-        folder = _folder(output, root)
-        with locked_folder(folder):
-            _sweep(folder)
-            wanted = _wanted(files)
-            changed = [source for name, source in wanted.items() if not _same(source, folder / name)]
-            _replace(changed, folder)
+        return _digest(output / name) == sha256
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _reported(output: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OutputError(
             f"cannot write {output}: {error.strerror or error}", hint="no incomplete file was left in it"
         ) from error
-    return tuple(output / file.name for file in files)
+
+
+@contextlib.contextmanager
+def _written(output: Path, root: Path, is_halted: Callable[[], bool] | None) -> Iterator[Path]:
+    """Give the output folder, which no other run writes meanwhile, without what dead runs left in it."""
+    with _reported(output):
+        folder = _folder(output, root)
+        with locked_folder(folder, is_halted):
+            _sweep(folder)
+            yield folder
 
 
 def _folder(output: Path, root: Path) -> Path:
@@ -120,20 +183,6 @@ def _folder(output: Path, root: Path) -> Path:
         raise OutputError(f"{output} is a link that leads out of {root}", hint="name the folder that it leads to")
     target.mkdir(parents=True, exist_ok=True)
     return target
-
-
-def _wanted(files: Sequence[Path]) -> dict[str, Path]:
-    wanted: dict[str, Path] = {}
-    for file in files:
-        other = wanted.setdefault(file.name, file)
-        if other is not file and _digest(other) != _digest(file):
-            raise OutputError(
-                f"two cells made different files of one name: {file.name}",
-                hint=(_SHARE if "-abi3-" in file.name else "")
-                + "bake one of them only (exclude, --only), or give the cells names of their own",
-                details=[str(other), str(file)],
-            )
-    return wanted
 
 
 def _replace(sources: Sequence[Path], folder: Path) -> None:
@@ -154,18 +203,31 @@ def _replace(sources: Sequence[Path], folder: Path) -> None:
 
 
 def _copy(source: Path, folder: Path) -> Path:
-    prefix, suffix = _TEMPORARY
-    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
+    """Copy a file beside its final place; a name stands for it only once it is complete, where that can be had."""
+    handle, path = _unnamed(folder)
     try:
         with os.fdopen(handle, "wb") as target, _opened(source) as origin:
             shutil.copyfileobj(origin, target, 1024 * 1024)
             target.flush()
             os.fchmod(target.fileno(), 0o644)
             os.fsync(target.fileno())
+            if path is None:
+                path = folder / f"{_TEMPORARY[0]}{secrets.token_hex(8)}{_TEMPORARY[1]}"
+                # Python follows the link to the file only if it is given a folder, which an absolute path makes idle.
+                os.link(f"/proc/self/fd/{target.fileno()}", path, src_dir_fd=target.fileno(), follow_symlinks=True)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        if path:
+            path.unlink(missing_ok=True)
         raise
-    return Path(name)
+    return path
+
+
+def _unnamed(folder: Path) -> tuple[int, Path | None]:
+    """Open a new file: without a name, so that nothing is left of it when this process is killed; else with one."""
+    with contextlib.suppress(OSError, AttributeError):
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600), None
+    handle, name = tempfile.mkstemp(prefix=_TEMPORARY[0], suffix=_TEMPORARY[1], dir=folder)
+    return handle, Path(name)
 
 
 def _opened(path: Path) -> BufferedReader:

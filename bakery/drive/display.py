@@ -5,6 +5,7 @@ Displays print on the console that they are given, and never interpret what a co
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,8 +14,8 @@ from rich.text import Text
 
 from bakery.drive.listener import Listener
 from bakery.drive.live import LiveDisplay
-from bakery.drive.progress import Event, Progress, StepFinished, StepStarted, TargetState, TextLine
-from bakery.drive.words import duration
+from bakery.drive.progress import Board, Event, StepFinished, StepStarted, TargetState, TextLine
+from bakery.durations import duration
 from bakery.errors import UsageError
 
 HEARTBEAT_S = 30.0
@@ -31,10 +32,10 @@ LONGEST = 80
 class QuietDisplay:
     """Shows nothing."""
 
-    def start(self, progress: Progress) -> None:
+    def start(self, board: Board) -> None:
         """Begin."""
 
-    def line(self, raw: bytes, events: Sequence[Event]) -> None:
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
         """Take one line of the stream."""
 
     def tick(self) -> None:
@@ -50,10 +51,12 @@ class RawDisplay(QuietDisplay):
     def __init__(self, console: Console) -> None:
         self._file = console.file
 
-    def line(self, raw: bytes, events: Sequence[Event]) -> None:
-        """Pass the line on if it is JSON."""
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
+        """Pass the line on if it is JSON; its cell is told first, since several are baked at once."""
         if not any(isinstance(event, TextLine) for event in events):
-            self._file.write(raw.decode(errors="replace").rstrip("\r\n") + "\n")
+            text = raw.decode(errors="replace").strip()
+            told = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
+            self._file.write(told + "\n")
             self._file.flush()
 
 
@@ -63,42 +66,58 @@ class PlainDisplay(QuietDisplay):
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._progress = Progress(())
+        self._board = Board(())
         self._spoke_at = clock()
         self._width = 0
         self._begun: dict[StepStarted, float] = {}
+        self._ends: dict[str, set[float]] = {}
 
-    def start(self, progress: Progress) -> None:
+    def start(self, board: Board) -> None:
         """Begin: names get one width, so that steps stand in a column."""
-        self._progress = progress
+        self._board = board
         self._spoke_at = self._clock()
-        names = list(progress.targets)
+        names = list(board.targets)
         more = len(f" +{len(names) - 1}") if len(names) > 1 else 0
         self._width = min(40, max((len(name) for name in names), default=0) + more)
 
-    def line(self, raw: bytes, events: Sequence[Event]) -> None:
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
         """Show what ended; remember what began."""
         for event in events:
             match event:
-                case StepStarted():
-                    self._begun[event] = self._clock()
+                case StepStarted(digest=digest):
+                    if not digest or digest not in self._ends:
+                        self._begun[event] = self._clock()
                 case StepFinished(targets, title):
                     self._forget(title, targets)
-                    self._say(targets, title, _end(event))
+                    if not self._is_told(event):
+                        self._say(targets, title, _end(event))
 
     def tick(self) -> None:
         """Show what runs longer than a moment, and that it still runs when nothing was shown for a while."""
         now = self._clock()
+        shown: set[str] = set()
         for event in [event for event, at in self._begun.items() if now - at >= MOMENT_S]:
             del self._begun[event]
-            self._say(event.targets, event.title)
+            if not event.digest or event.digest not in shown:
+                self._say(event.targets, event.title)
+            shown.add(event.digest)
         if now - self._spoke_at < HEARTBEAT_S:
             return
-        running = [state for state in self._progress.targets.values() if state.finished_at is None and state.current]
+        running = [state for state in self._board.targets.values() if state.finished_at is None and state.current]
         for state in running:
             self._say((state.name,), _title(state), f"still running, {duration(state.elapsed(now))}")
         if not running:
             self._say(("",), "waiting for the engine")
+
+    def _is_told(self, event: StepFinished) -> bool:
+        """Say whether this end is no news: bakes share steps, and each tells of them."""
+        if event.canceled:
+            # Nobody waits for it any more; or BuildKit found that two are the same, and goes on with the other.
+            return True
+        told = self._ends.setdefault(event.digest, set())
+        again = bool(event.digest) and not event.error and (event.seconds in told or (event.cached and bool(told)))
+        told.add(event.seconds)
+        return again
 
     def _forget(self, title: str, targets: Sequence[str]) -> None:
         # Cells have steps of the same title; targets may have joined since the step began.
@@ -119,8 +138,6 @@ def _title(state: TargetState) -> str:
 
 
 def _end(event: StepFinished) -> str:
-    if event.canceled:
-        return "CANCELED"
     if event.error:
         return f"FAILED  {duration(event.seconds)}"
     return "CACHED" if event.cached else duration(event.seconds)

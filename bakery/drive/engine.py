@@ -7,6 +7,7 @@ client's messages, so none is told from another here; all become `EngineError`.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -108,6 +109,18 @@ class Engine:
             root=_text(document, "DockerRootDir"),
             architecture=_text(document, "Architecture"),
         )
+
+    def bake_offers(self, flag: str) -> bool:
+        """Say whether ``docker buildx bake`` has a flag. Its help tells; versions of builds from source do not.
+
+        Raises:
+            EngineError: docker or buildx cannot be run.
+        """
+        with _reported("buildx does not answer"):
+            return (
+                re.search(rf"^ +(?:-\w, )?{re.escape(flag)}\b", self._output("buildx", "bake", "--help"), re.M)
+                is not None
+            )
 
     def _document(self, *arguments: str) -> dict[str, Json]:
         with _reported("the engine does not answer"):

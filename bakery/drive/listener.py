@@ -1,21 +1,21 @@
-"""Who watches a bake: the interface that displays implement."""
+"""Who watches a run: the interface that displays implement."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from bakery.drive.progress import Event, Progress
+from bakery.drive.progress import Board, Event
 
 
 class Listener(Protocol):
-    """Told of a bake while it runs, always from the thread that called ``bake``."""
+    """Told of all bakes of a run while they go on, always from one thread."""
 
-    def start(self, progress: Progress) -> None:
-        """Begin; ``progress`` is the state that later calls changed."""
+    def start(self, board: Board) -> None:
+        """Begin; ``board`` is the state that later calls changed."""
 
-    def line(self, raw: bytes, events: Sequence[Event]) -> None:
-        """Take one line of the stream and what happened by it."""
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
+        """Take one line of the stream of a cell's bake, and what happened by it."""
 
     def tick(self) -> None:
         """Do what is due; called about ten times a second, lines or not."""

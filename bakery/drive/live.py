@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bakery.drive.progress import Event, Progress, TargetState
-from bakery.drive.words import duration
+from bakery.drive.progress import Board, Event, TargetState
+from bakery.durations import duration
 
 REDRAWS = 8
 """Redraws in a second."""
@@ -34,14 +34,14 @@ class LiveDisplay:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._progress = Progress(())
+        self._board = Board(())
         self._live: Live | None = None
         self._ended = False
         self._drawn_at = clock()
 
-    def start(self, progress: Progress) -> None:
+    def start(self, board: Board) -> None:
         """Begin to draw."""
-        self._progress = progress
+        self._board = board
         self._ended = False
         self._live = Live(
             console=self._console,
@@ -53,7 +53,7 @@ class LiveDisplay:
         self._live.start()
         self._drawn_at = self._clock()
 
-    def line(self, raw: bytes, events: Sequence[Event]) -> None:
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
         """Nothing at once: a busy step prints faster than a screen can show."""
 
     def tick(self) -> None:
@@ -75,7 +75,7 @@ class LiveDisplay:
                 self._console.line()
 
     def _render(self) -> RenderableType:
-        states = list(self._progress.targets.values())
+        states = list(self._board.targets.values())
         room = len(states) if self._ended else max(3, self._console.size.height - 2)
         shown, hidden = _fit(states, room)
         table = self._table()

@@ -18,6 +18,8 @@ class Result(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELED = "canceled"
+    KEPT = "kept"
+    """It was done by an earlier run, and nothing that defines it changed."""
 
 
 @dataclass(frozen=True, slots=True)

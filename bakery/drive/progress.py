@@ -33,11 +33,15 @@ class StepStarted:
 
     targets: tuple[str, ...]
     title: str
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step ended; ``seconds`` is by the engine's clock, ``error`` is empty when all went well."""
+    """A step ended; ``seconds`` is by the engine's clock, ``error`` is empty when all went well.
+
+    Bakes at once tell of a step that they share one by one; ``digest`` tells that it is the same.
+    """
 
     targets: tuple[str, ...]
     title: str
@@ -45,6 +49,7 @@ class StepFinished:
     cached: bool
     error: str
     canceled: bool
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,21 @@ class TargetState:
         return (self.finished_at if self.finished_at is not None else now) - self.started_at
 
 
+class Board:
+    """All targets of a run, whoever bakes them: what displays show.
+
+    Attributes:
+        targets: name → state, in the order given; of a target that is baked again, the newest.
+    """
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        self.targets = {name: TargetState(name) for name in targets}
+
+    def adopt(self, progress: Progress) -> None:
+        """Show the targets of a bake from now on."""
+        self.targets.update(progress.targets)
+
+
 class Progress:
     """The state of one bake.
 
@@ -216,9 +236,9 @@ class Progress:
         was_running = step.seen_at is not None
         self._update(step, vertex)
         if step.seen_at is not None and not was_running and step.label.role is not Role.INTERNAL and not step.cached:
-            events.append(StepStarted(tuple(step.targets), step.label.title))
+            events.append(StepStarted(tuple(step.targets), step.label.title, vertex.digest))
         if step.completed is not None:
-            events += self._finish(step)
+            events += self._finish(step, vertex.digest)
         return events
 
     def _served(self, label: Label) -> tuple[str, ...]:
@@ -268,14 +288,15 @@ class Progress:
         if target.exported or (step.label.role is Role.STEP and target.done == target.total):
             target.finished_at = self.clock()
 
-    def _finish(self, step: Step) -> list[Event]:
+    def _finish(self, step: Step, digest: str) -> list[Event]:
         events = _lines(step, step.output.flush())
         again = step.reported is not None and step.seconds - step.reported < 0.5
         if again or (step.label.role is Role.INTERNAL and not step.failed):
             return events
         step.reported = step.seconds
         title = step.label.title
-        events.append(StepFinished(tuple(step.targets), title, step.seconds, step.cached, step.error, step.canceled))
+        targets = tuple(step.targets)
+        events.append(StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, digest))
         return events
 
     def _log(self, log: rawjson.Log) -> list[Event]:

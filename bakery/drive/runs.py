@@ -6,16 +6,19 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bakery.errors import OutputError
+from bakery.errors import InterruptedBake, OutputError
 
 KEPT = 5
 """Ended runs whose logs are kept."""
 
 _LOCK = ".lock"
+
+_PAUSE_S = 0.05
+"""Seconds between two looks at a lock that another holds."""
 
 
 @contextmanager
@@ -28,7 +31,7 @@ def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
     Raises:
         OutputError: it cannot be made, or ``.bakery`` leads out of the project.
     """
-    runs = _runs(root)
+    runs = inner_folder(root, "runs")
     path = runs / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
     try:
         # The folder's own lock keeps another run from pruning the new one before it is locked.
@@ -46,19 +49,24 @@ def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
         os.close(handle)
 
 
-def _runs(root: Path) -> Path:
+def inner_folder(root: Path, name: str) -> Path:
+    """Make a folder in ``.bakery``, which git ignores.
+
+    Raises:
+        OutputError: it cannot be made, or it leads out of the project ``root``.
+    """
     home = root / ".bakery"
-    runs = home / "runs"
+    folder = home / name
     try:
-        runs.mkdir(parents=True, exist_ok=True)
-        if not runs.resolve().is_relative_to(root.resolve()):
-            raise OutputError(f"{runs} leads out of {root}", hint="remove the link")
+        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.resolve().is_relative_to(root.resolve()):
+            raise OutputError(f"{folder} leads out of {root}", hint="remove the link")
         ignore = home / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
     except OSError as error:
-        raise OutputError(f"cannot write {runs}: {error}") from error
-    return runs
+        raise OutputError(f"cannot write {folder}: {error}") from error
+    return folder
 
 
 def _fresh(path: Path) -> Path:
@@ -103,18 +111,36 @@ def _in_use(run: Path) -> bool:
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
     """Hold a folder's own lock: it leaves no file behind and is freed when its holder dies.
 
+    Args:
+        is_halted: asked now and then while another holder is waited for; True ends the wait. Without it only a signal
+            handler that raises does.
+
     Raises:
+        InterruptedBake: the wait was ended.
         OSError: the folder cannot be opened.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        if is_halted is None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        while is_halted and not _locks(handle):
+            if is_halted():
+                raise InterruptedBake(f"interrupted while another run holds {folder}")
+            time.sleep(_PAUSE_S)
         yield
     finally:
         os.close(handle)
+
+
+def _locks(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def remove_tree(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from bakery.durations import duration
+from bakery.errors import BakeryError
 from bakery.names import some_cells
 from bakery.plan import Json
 
-VERSION = 2
+VERSION = 3
 """Version of the JSON of a run."""
 
 _WARNINGS = 5
@@ -38,7 +41,10 @@ class TargetReport:
     """One target of a run.
 
     Attributes:
-        result: ``done``, ``failed`` or ``canceled``.
+        result: ``done``, ``failed``, ``canceled``, or ``kept`` where an earlier run had finished it.
+        seconds: of the last try.
+        tries: how often it was begun.
+        reason: why it is not done, in one line; empty when it is.
         steps: steps of the target; ``cached`` of them were not run.
         log: what its steps printed, None when they printed nothing.
         wheels: what was published, one for each name that the recipe gives its wheels.
@@ -52,6 +58,16 @@ class TargetReport:
     cached: int
     log: Path | None
     wheels: tuple[PublishedWheel, ...]
+    tries: int = 1
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CellFailure:
+    """A cell that failed, and why."""
+
+    cell: str
+    error: BakeryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,8 @@ class RunReport:
     """One run of one recipe.
 
     Attributes:
+        failures: the cells that failed by themselves, in the order of the plan.
+        stopped: what ended the run early: a signal's name, ``timeout``, or nothing.
         printed: secrets that steps printed; hidden here, but not in the engine's own record of the build.
     """
 
@@ -67,13 +85,31 @@ class RunReport:
     output: Path
     state: Path
     seconds: float
+    failures: tuple[CellFailure, ...] = ()
+    stopped: str = ""
     printed: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> dict[str, bool]:
+        """Cell → whether all that was asked of it is done, in the order of the plan."""
+        found: dict[str, bool] = {}
+        for target in self.targets:
+            found[target.cell] = found.get(target.cell, True) and not target.reason
+        return found
+
+    @property
+    def succeeded(self) -> str:
+        """``all`` cells, ``some``, or ``none``."""
+        done = self.cells.values()
+        return "all" if all(done) else "some" if any(done) else "none"
 
     def to_json(self) -> dict[str, Json]:
         """Return the report for machines."""
         return {
             "version": VERSION,
             "recipe": self.recipe,
+            "succeeded": self.succeeded,
+            "stopped": self.stopped,
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
             "printed_secrets": list(self.printed),
@@ -82,6 +118,8 @@ class RunReport:
                     "name": target.name,
                     "cell": target.cell,
                     "result": target.result,
+                    "reason": target.reason,
+                    "tries": target.tries,
                     "seconds": round(target.seconds, 3),
                     "steps": target.steps,
                     "cached": target.cached,
@@ -101,7 +139,7 @@ class RunReport:
         }
 
 
-_STYLES = {"done": "green", "failed": "bold red", "canceled": "yellow"}
+_STYLES = {"done": "green", "kept": "green", "failed": "bold red", "canceled": "yellow"}
 
 
 def render(report: RunReport) -> Group:
@@ -109,6 +147,7 @@ def render(report: RunReport) -> Group:
     table = Table(
         title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
+    again = any(target.tries > 1 for target in report.targets)
     if report.printed:
         table.caption = Text(
             f"warning: a step printed {', '.join(report.printed)}; hidden here, but not in the engine's own record "
@@ -120,15 +159,18 @@ def render(report: RunReport) -> Group:
     table.add_column("", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("cached", justify="right", no_wrap=True)
+    if again:
+        table.add_column("tries", justify="right", no_wrap=True)
     table.add_column("audited wheel", overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
     for target in report.targets:
         table.add_row(
             target.name,
             Text(target.result, style=_STYLES[target.result]),
-            f"{target.seconds:.1f} s",
-            f"{target.cached}/{target.steps}",
-            Text("\n".join(item.path.name for item in target.wheels)),
+            f"{target.seconds:.1f} s" if target.tries else "",
+            f"{target.cached}/{target.steps}" if target.tries else "",
+            *([str(target.tries)] if again else []),
+            Text("\n".join(item.path.name for item in target.wheels) or target.reason),
             "\n".join(_size(item.size) for item in target.wheels),
         )
     return Group(table, *(Text(f"warning: {text}", style="yellow") for text in warnings(report)))
@@ -143,6 +185,32 @@ def warnings(report: RunReport) -> tuple[str, ...]:
     said = [f"{text} ({some_cells(found)})" for text, found in cells.items()]
     more = len(said) - _WARNINGS
     return (*said[:_WARNINGS], *([f"and {more} more: bakery audit {report.output}/*.whl"] if more > 0 else []))
+
+
+def markdown(reports: Sequence[RunReport]) -> str:
+    """Return a summary in Markdown, as CI shows it beside a job."""
+    parts = []
+    for report in reports:
+        cells = report.cells
+        parts.append(f"### {report.recipe}: {sum(cells.values())} of {len(cells)} cells, {duration(report.seconds)}\n")
+        parts.append("| target | result | time | cached | tries | |\n|---|---|--:|--:|--:|---|")
+        for target in report.targets:
+            told = [f"`{item.path.name}` {_size(item.size)}" for item in target.wheels]
+            reason = [_cell_text(target.reason)] if target.reason else []
+            log = [f"log: `{target.log}`"] if target.reason and target.log else []
+            numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
+            last = "<br>".join([*told, *reason, *log])
+            parts.append(f"| {target.name} | {_MARKS[target.result]} {target.result} | {numbers} | {last} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+_MARKS = {"done": "✅", "kept": "✅", "failed": "❌", "canceled": "➖"}
+
+
+def _cell_text(text: str) -> str:
+    """Return text as a cell of a Markdown table shows it: what a build printed is no markup."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+-.!|~&" else char for char in text)
 
 
 def _size(size: int) -> str:

@@ -38,7 +38,7 @@ from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift,
 from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse
-from bakery.resolve.parts import Parts, folder
+from bakery.resolve.parts import Parts, folder, job_memory
 from bakery.resolve.secrets import networked, secret_variables, secrets_of, wants
 from bakery.resolve.settings import Settings, check_releases, check_values, decide
 from bakery.resolve.sharing import Wheel, release, wheels
@@ -166,6 +166,8 @@ def resolve(
         wants=wants(settings, secrets),
         overrides=handed_on(rest, cells),
         platform_variable=_platform_variable(settings, cells),
+        job_memory=job_memory(settings),
+        jobs=int(settings.text("builder.jobs") or 0),
         origins=settings.origins,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
         ci=workflow_settings(settings) if recipe.ci else None,

@@ -108,8 +108,13 @@ def compilers(settings: Settings) -> tuple[Value, ...]:
     cached = literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
     if not limits_jobs(settings):
         return cached
-    memory, jobs = settings.text("builder.job-memory"), settings.text("builder.jobs")
-    return (*cached, *literals("with-jobs", f"{size_mb(memory) if memory else 0}MB", jobs or "auto"))
+    return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
+
+
+def job_memory(settings: Settings) -> int:
+    """Return the MB that one compiler needs; 0 where the recipe does not say."""
+    text = settings.text("builder.job-memory")
+    return size_mb(text) if text else 0
 
 
 def limits_jobs(settings: Settings) -> bool:

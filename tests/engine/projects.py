@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from command import ROOT
@@ -84,4 +86,31 @@ def pure(folder: Path, recipe: str, *, tag: str = "py3") -> Path:
         f'[build-system]\nrequires = {REQUIRES}\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     )
     (folder / "bakery.toml").write_text(recipe)
+    return folder
+
+
+FLAVOURS = """\
+name = "demo"
+[matrix]
+python = ["3.11"]
+flavour = [@]
+[builder]
+environment = { FLAVOUR = "${FLAVOUR}" }
+[wheel]
+repair = false
+naming = { local = "${FLAVOUR}" }
+"""
+
+
+def flavours(folder: Path, names: Sequence[str], behaviour: str) -> Path:
+    """Write a project without machine code that has a cell and a wheel for each name.
+
+    Args:
+        behaviour: Python that the build of a wheel runs first; ``flavour`` is the cell's name there.
+    """
+    pure(folder, FLAVOURS.replace("@", ", ".join(f'"{name}"' for name in names)))
+    (folder / "fresh.txt").write_text(str(uuid.uuid4()))
+    backend = folder / "backend.py"
+    first = f"import os, sys, time\nflavour = os.environ.get('FLAVOUR')\n{behaviour}\n"
+    backend.write_text(backend.read_text().replace("import base64", f"{first}import base64", 1))
     return folder

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from onebake import bake
 
-from bakery.drive.bake import BakeRequest, bake
+from bakery.drive.bake import BakeRequest
 from bakery.drive.collect import publish, stage_files
-from bakery.drive.display import QuietDisplay
 from bakery.drive.engine import Engine
 from bakery.drive.outcome import BakeFailure, Result
 from bakery.drive.runs import run_folder
@@ -83,7 +83,7 @@ def make(tmp_path: Path, tiny_rootfs: Path, engine_environment: Mapping[str, str
 
 def test_targets_export_to_stages_of_their_own_and_logs_hold_shared_steps(make: MakeRequest) -> None:
     request = make()
-    outcome = bake(request, QuietDisplay())
+    outcome = bake(request)
     assert [target.result for target in outcome.targets.values()] == [Result.DONE] * 2
     for cell in ("cp311", "cp312"):
         (wheel,) = stage_files(request.stage / cell)
@@ -95,16 +95,16 @@ def test_targets_export_to_stages_of_their_own_and_logs_hold_shared_steps(make: 
 
 
 def test_second_run_is_all_cached(make: MakeRequest) -> None:
-    bake(make(), QuietDisplay())
-    outcome = bake(make(), QuietDisplay())
+    bake(make())
+    outcome = bake(make())
     for target in outcome.targets.values():
         assert target.cached == target.steps > 0
     assert outcome.seconds < 10
 
 
 def test_no_cache_runs_everything(make: MakeRequest) -> None:
-    bake(make(), QuietDisplay())
-    outcome = bake(replace(make(), no_cache=True), QuietDisplay())
+    bake(make())
+    outcome = bake(replace(make(), no_cache=True))
     assert "compiling cp311" in outcome.targets["wheel-cp311"].log.read_text()
 
 
@@ -115,11 +115,11 @@ def test_failing_step_is_told_with_its_log_and_a_hint(make: MakeRequest) -> None
     )
     # One target is through before the other fails.
     request = make(steps, ("cp311",))
-    bake(request, QuietDisplay())
+    bake(request)
     request = make(steps.replace("seq 1 50", "sleep 3; seq 1 50"), ("cp311", "cp312", "cp313"))
     began = time.monotonic()
     with pytest.raises(BakeFailure) as caught:
-        bake(request, QuietDisplay())
+        bake(request)
     assert time.monotonic() - began < 30
     results = {name: target.result for name, target in caught.value.outcome.targets.items()}
     assert results == {
@@ -144,7 +144,7 @@ def test_failure_of_a_shared_step_is_every_targets(make: MakeRequest) -> None:
     dockerfile = request.root / "Dockerfile"
     dockerfile.write_text(dockerfile.read_text().replace("RUN echo shared toolkit", "RUN echo broken; exit 4"))
     with pytest.raises(BakeFailure) as caught:
-        bake(request, QuietDisplay())
+        bake(request)
     (failure,) = caught.value.outcome.failures
     assert sorted(failure.targets) == ["wheel-cp311", "wheel-cp312"]
     assert failure.tail == ("broken",)
@@ -154,14 +154,14 @@ def test_error_without_a_step_is_told(make: MakeRequest) -> None:
     request = make()
     (request.root / "bake.hcl").write_text('target "x" {\n  nonsense')
     with pytest.raises(BakeFailure, match=r"bake\.hcl:2"):
-        bake(request, QuietDisplay())
+        bake(request)
 
 
 def test_time_limit_ends_the_bake(make: MakeRequest) -> None:
     request = replace(make("RUN sleep 60", ("cp311",)), timeout_s=3.0)
     began = time.monotonic()
     with pytest.raises(BakeFailure, match="not done within 3 s") as caught:
-        bake(request, QuietDisplay())
+        bake(request)
     assert time.monotonic() - began < 20
     assert caught.value.outcome.failures[0].step.endswith("RUN sleep 60")
 
@@ -170,7 +170,7 @@ def test_stray_variable_of_the_environment_changes_nothing(make: MakeRequest) ->
     request = make("ARG FLAVOUR\nRUN echo flavour=$FLAVOUR\n" + WHEEL, ("cp311",))
     environment = {**request.environment, "FLAVOUR": "stray", "DEST": "/nowhere"}
     variables = {**request.variables, "FLAVOUR": "plain"}
-    outcome = bake(replace(request, environment=environment, variables=variables), QuietDisplay())
+    outcome = bake(replace(request, environment=environment, variables=variables))
     assert "flavour=plain\n" in outcome.targets["wheel-cp311"].log.read_text()
 
 
@@ -179,14 +179,14 @@ def test_override_may_not_write_outside(make: MakeRequest, tmp_path_factory: pyt
     override = f"wheel-cp311.output=type=local,dest={elsewhere}"
     request = replace(make(cells=("cp311",)), overrides=(override,))
     with pytest.raises(PlanError, match="outside"):
-        bake(request, QuietDisplay())
-    bake(replace(request, writes=(elsewhere,)), QuietDisplay())
+        bake(request)
+    bake(replace(request, writes=(elsewhere,)))
     assert stage_files(elsewhere)
 
 
 def test_large_log_stays_out_of_memory(make: MakeRequest) -> None:
     request = make("RUN seq 1 400000\n" + WHEEL, ("cp311",))
-    outcome = bake(request, QuietDisplay())
+    outcome = bake(request)
     text = outcome.targets["wheel-cp311"].log.read_text()
     # BuildKit itself cuts a step's output at 2 MiB unless its daemon is told otherwise.
     assert "400000\n" in text or "output clipped" in text
@@ -207,7 +207,7 @@ def test_large_log_stays_out_of_memory(make: MakeRequest) -> None:
 def test_hostile_exports_are_refused(make: MakeRequest, step: str, said: str) -> None:
     request = make(step, ("cp311",))
     try:
-        bake(request, QuietDisplay())
+        bake(request)
     except BakeFailure:
         # A pipe or a device does not even leave the engine.
         assert "mkfifo" in step
@@ -220,7 +220,7 @@ def test_hostile_exports_are_refused(make: MakeRequest, step: str, said: str) ->
 def test_wheels_are_published(make: MakeRequest) -> None:
     with run_folder(make().root) as state:
         request = replace(make(), state=state, variables={"DEST": str(state / "stage")})
-        bake(request, QuietDisplay())
+        bake(request)
         wheels = [wheel for cell in ("cp311", "cp312") for wheel in stage_files(request.stage / cell)]
         published = publish(wheels, request.root / "dist", root=request.root)
     assert [oct(path.stat().st_mode) for path in published] == ["0o100644"] * 2
@@ -232,8 +232,8 @@ def test_wheels_are_published(make: MakeRequest) -> None:
 
 SCRIPT = """
 import os, pickle, signal, sys
-from bakery.drive.bake import bake
-from bakery.drive.display import QuietDisplay
+sys.path.insert(0, os.path.dirname(sys.argv[2]))
+from onebake import bake
 from bakery.errors import BakeryError
 # Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -241,7 +241,7 @@ before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 with open(sys.argv[1], "rb") as file:
     request = pickle.load(file)
 try:
-    bake(request, QuietDisplay())
+    bake(request)
 except BakeryError as error:
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     print(type(error).__name__, error.message)
@@ -260,7 +260,7 @@ def asleep(make: MakeRequest) -> Asleep:
     request = make(f"RUN echo asleep; sleep {unique}", ("cp311", "cp312"))
     pickled = request.root / "request"
     pickled.write_bytes(pickle.dumps(replace(request, environment=dict(request.environment))))
-    child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(pickled)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(pickled), __file__], stdout=subprocess.PIPE, text=True)
     log = request.logs / "wheel-cp311.log"
     wait_for(lambda: log.exists() and "\nasleep\n" in log.read_text(), 30)
     return child, request, unique
@@ -274,7 +274,7 @@ def test_signal_ends_everything(asleep: Asleep, number: signal.Signals) -> None:
     output, _ = child.communicate(timeout=25)
     assert time.monotonic() - began < 10
     assert child.returncode == InterruptedBake.exit_code
-    assert output == f"InterruptedBake interrupted by {number.name}: the build was ended\n"
+    assert output == f"InterruptedBake interrupted by {number.name}\n"
     assert not commands_with(str(request.state))
     wait_for(lambda: not commands_with(unique), 10)
 
@@ -313,3 +313,11 @@ def test_engine_tells_what_it_is(engine_environment: Mapping[str, str], make: Ma
     assert info.version
     assert info.cpus > 0
     assert info.memory > 2**28
+
+
+def test_flags_of_bake_are_known_by_its_help(engine_environment: Mapping[str, str]) -> None:
+    engine = Engine(engine_environment)
+    assert engine.bake_offers("--allow")
+    assert engine.bake_offers("--file")
+    assert not engine.bake_offers("--allo")
+    assert not engine.bake_offers("--nonsense")

@@ -125,7 +125,8 @@ def test_history_of_the_image_and_of_the_builds_does_not_hold_it(
         shell(engine_environment, "docker", "history", "--no-trunc", image),
         shell(engine_environment, "docker", "image", "inspect", image),
     ]
-    metadata = json.loads((done.runs[-1] / "metadata.json").read_text())
+    (path,) = done.runs[-1].glob("metadata/*.json")
+    metadata = json.loads(path.read_text())
     references = {target["buildx.build.ref"].rpartition("/")[2] for target in metadata.values()}
     assert len(references) == 3
     for reference in references:

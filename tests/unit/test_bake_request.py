@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from bakery.drive import process
 from bakery.drive.argv import bake_argv
 from bakery.drive.entitle import Allowed
 from bakery.drive.logfiles import OPEN, LogFiles
-from bakery.drive.process import Ended, Stopped, run
+from bakery.drive.process import Children, Ended, Stopped, caught
 from bakery.drive.progress import LogLines, StepFinished, StepStarted
 from bakery.errors import EngineError, PlanError
 
@@ -30,11 +31,13 @@ def test_arguments() -> None:
         builder="two",
         no_cache=True,
         pull=True,
+        defer_errors=True,
         flags=["--allow=fs.write=/out"],
     )
     assert argv == [
         *("/usr/bin/docker", "--host", "unix:///x", "buildx", "bake", "--file=bake/x.hcl", "--progress=rawjson"),
-        *("--metadata-file=/state/metadata.json", "--builder=two", "--no-cache", "--pull", "--allow=fs.write=/out"),
+        *("--metadata-file=/state/metadata.json", "--builder=two", "--no-cache", "--pull"),
+        *("--execution=defer-error", "--allow=fs.write=/out"),
         *("--set=*.args.X=a b", "--set=*.args.X=c", "wheel-cp311"),
     ]
 
@@ -91,14 +94,16 @@ def test_other_overrides_pass(tmp_path: Path, override: str) -> None:
 
 
 def execute(code: str, lines: list[bytes], **more: float) -> Ended:
-    return run(
-        [sys.executable, "-c", code],
-        cwd=Path("/"),
-        environment=os.environ,
-        line=lines.append,
-        tick=lambda: None,
-        timeout_s=more.get("timeout_s"),
-    )
+    """Run Python code as the only child."""
+    return run([sys.executable, "-c", code], lines.append, more.get("timeout_s"))
+
+
+def run(argv: list[str], line: Callable[[bytes], None], timeout_s: float | None = None) -> Ended:
+    with caught() as signals, Children(signals) as children:
+        children.start(argv, cwd=Path("/"), environment=os.environ, line=line, timeout_s=timeout_s)
+        while True:
+            for _, ended in children.turn():
+                return ended
 
 
 def test_lines_and_exit_code() -> None:
@@ -120,7 +125,7 @@ def test_stubborn_child_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import signal, time, subprocess; signal.signal(15, signal.SIG_IGN); subprocess.Popen(['sleep', '30']).wait()"
     )
-    ended = execute(code + "; time.sleep(30)", [], timeout_s=0.5)
+    ended = execute(code + "; time.sleep(30)", [], timeout_s=4.0)
     assert ended == Ended(-9, Stopped.TIMEOUT)
 
 
@@ -128,8 +133,45 @@ def test_signal_is_told_and_handlers_come_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     ended = execute("import time; time.sleep(30)", [])
-    assert (ended.stopped, ended.signal) == (Stopped.SIGNAL, signal.SIGTERM)
+    assert ended.stopped is Stopped.SIGNAL
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_several_at_once_hand_their_lines_over_one_by_one() -> None:
+    code = "import sys, time\nfor n in range(20):\n    print('{0}' * 40, file=sys.stderr, flush=True); time.sleep(0.01)"
+    lines: dict[str, list[bytes]] = {"a": [], "b": [], "c": []}
+    with caught() as signals, Children(signals) as children:
+        for name, own in lines.items():
+            argv = [sys.executable, "-c", code.format(name)]
+            children.start(argv, cwd=Path("/"), environment=os.environ, line=own.append)
+        ended = []
+        while len(ended) < 3:
+            ended += children.turn()
+    assert [end.code for _, end in ended] == [0, 0, 0]
+    assert lines == {name: [f"{name * 40}\n".encode()] * 20 for name in lines}
+
+
+def test_leaving_ends_all_that_run() -> None:
+    with caught() as signals, Children(signals) as children:
+        started = [
+            children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=lambda _: None)
+            for _ in range(3)
+        ]
+        children.turn()
+    for child in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child.process.pid, 0)
+
+
+def test_one_may_be_ended_and_all_of_them() -> None:
+    with caught() as signals, Children(signals) as children:
+        for _ in range(2):
+            children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=lambda _: None)
+        children.stop(Stopped.UNWANTED)
+        ended = []
+        while len(ended) < 2:
+            ended += children.turn()
+    assert [end for _, end in ended] == [Ended(-signal.SIGTERM, Stopped.UNWANTED)] * 2
 
 
 def test_other_threads_install_no_handlers() -> None:
@@ -147,13 +189,13 @@ def test_error_of_a_listener_ends_the_child() -> None:
     code = "import sys, os, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(30)"
     began = time.monotonic()
     with pytest.raises(BrokenPipeError):
-        run([sys.executable, "-c", code], cwd=Path("/"), environment=os.environ, line=fail, tick=lambda: None)
+        run([sys.executable, "-c", code], fail)
     assert time.monotonic() - began < 5
 
 
 def test_program_that_is_missing() -> None:
     with pytest.raises(EngineError, match="cannot start"):
-        run(["/no/docker"], cwd=Path("/"), environment={}, line=lambda _: None, tick=lambda: None)
+        run(["/no/docker"], lambda _: None)
 
 
 def test_logs_of_more_targets_than_files_may_be_open(tmp_path: Path) -> None:

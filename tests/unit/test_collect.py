@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakery.drive import collect, runs
-from bakery.drive.collect import publish, stage_files
+from bakery.drive.collect import Claims, check_output, publish, stage_files
 from bakery.drive.runs import prune, run_folder
-from bakery.errors import AuditError, OutputError
+from bakery.errors import AuditError, InterruptedBake, OutputError
 
 NAME = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
 OTHER = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
@@ -213,19 +213,42 @@ def test_output_may_not_lead_out_by_a_link(stage: Path, tmp_path: Path) -> None:
     publish([stage / NAME], tmp_path / "elsewhere", root=root)
 
 
-def test_two_files_of_one_name(stage: Path, tmp_path: Path) -> None:
-    second = tmp_path / "second"
-    second.mkdir()
-    files = [write(stage / NAME), write(second / NAME)]
-    assert len(publish(files, tmp_path / "dist", root=tmp_path)) == 2
-    write(second / NAME, "other")
-    with pytest.raises(OutputError, match="different files of one name"):
-        publish(files, tmp_path / "dist", root=tmp_path)
+def test_two_cells_may_not_make_different_files_of_one_name(tmp_path: Path) -> None:
+    claims = Claims()
+    claims.take("cp311", {tmp_path / NAME: "aa", tmp_path / OTHER: "bb"})
+    claims.take("cp312", {tmp_path / "second" / NAME: "aa"})
+    with pytest.raises(OutputError, match="different files of one name") as caught:
+        claims.take("cp313", {tmp_path / "third" / NAME: "cc"})
+    assert caught.value.details == ("cp311: sha256 aa", "cp313: sha256 cc")
     name = "a-1.0-cp39-abi3-manylinux_2_28_x86_64.whl"
-    stable = [write(stage / name), write(second / name, "other")]
+    claims.take("a", {tmp_path / name: "aa"})
     with pytest.raises(OutputError) as caught:
-        publish(stable, tmp_path / "dist", root=tmp_path)
+        claims.take("b", {tmp_path / name: "bb"})
     assert caught.value.hint.startswith("set wheel.abi3 in the recipe")
+
+
+def test_output_folder_is_tried_before_the_work(tmp_path: Path) -> None:
+    check_output(tmp_path / "dist", tmp_path)
+    assert names(tmp_path / "dist") == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        check_output(tmp_path / "file", tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    with pytest.raises(OutputError, match="leads out"):
+        check_output(tmp_path / "link", tmp_path)
+
+
+def test_wait_for_another_run_can_be_ended(stage: Path, tmp_path: Path) -> None:
+    output = tmp_path / "dist"
+    output.mkdir()
+    handle = os.open(output, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(InterruptedBake):
+        publish([write(stage / NAME)], output, root=tmp_path, is_halted=lambda: True)
+    os.close(handle)
+    assert names(output) == []
+    publish([stage / NAME], output, root=tmp_path, is_halted=lambda: True)
+    assert names(output) == [NAME]
 
 
 def test_runs_wait_for_each_other(stage: Path, tmp_path: Path) -> None:
@@ -305,3 +328,20 @@ def test_run_folder_may_not_lead_out(tmp_path: Path) -> None:
     (project / ".bakery").symlink_to(elsewhere)
     with pytest.raises(OutputError, match="leads out"), run_folder(project):
         pass
+
+
+def test_nothing_has_a_name_before_it_is_complete(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "dist"
+    output.mkdir()
+    seen: list[list[str]] = []
+    monkeypatch.setattr(collect.shutil, "copyfileobj", lambda *_: seen.append(names(output)))
+    publish([write(stage / NAME)], output, root=tmp_path)
+    assert seen == [[]]
+    assert names(output) == [NAME]
+
+
+def test_file_system_without_unnamed_files(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE")
+    (published,) = publish([write(stage / NAME)], tmp_path / "dist", root=tmp_path)
+    assert published.read_text() == "wheel"
+    assert names(tmp_path / "dist") == [NAME]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from rich.console import Console
 from bakery.drive.display import HEARTBEAT_S, PlainDisplay, QuietDisplay, RawDisplay, choose
 from bakery.drive.listener import Listener
 from bakery.drive.live import LiveDisplay
-from bakery.drive.progress import Progress
-from bakery.drive.words import duration
+from bakery.drive.progress import Board, Progress
+from bakery.durations import duration
 from bakery.errors import UsageError
 
 DATA = Path(__file__).parent / "data"
@@ -43,9 +44,16 @@ def console(width: int = 80, *, terminal: bool = False) -> tuple[Console, io.Str
     return made, file
 
 
+def board(progress: Progress) -> Board:
+    """Return a board that shows one bake."""
+    made = Board(tuple(progress.targets))
+    made.adopt(progress)
+    return made
+
+
 def replay(name: str, display: Listener, clock: Clock) -> None:
     progress = Progress(TARGETS[name], clock)
-    display.start(progress)
+    display.start(board(progress))
     for raw in (DATA / "rawjson" / f"{name}.jsonl").read_bytes().splitlines(keepends=True):
         clock.now += 0.125
         display.line(raw, progress.feed(raw))
@@ -75,7 +83,7 @@ def test_live_redraws_on_a_terminal_and_keeps_to_its_height() -> None:
     clock = Clock()
     made, file = console(terminal=True)
     display = LiveDisplay(made, clock)
-    display.start(Progress([f"wheel-cp{number}" for number in range(300, 400)], clock))
+    display.start(Board([f"wheel-cp{number}" for number in range(300, 400)]))
     clock.now += 1
     display.tick()
     drawn = file.getvalue()
@@ -91,7 +99,7 @@ def test_plain_shows_that_it_lives() -> None:
     made, file = console()
     display = PlainDisplay(made, clock)
     progress = Progress(("a", "b"), clock)
-    display.start(progress)
+    display.start(board(progress))
     clock.now += HEARTBEAT_S - 1
     display.tick()
     assert file.getvalue() == ""
@@ -116,7 +124,7 @@ def test_steps_of_one_title_are_told_apart() -> None:
     made, file = console()
     display = PlainDisplay(made, clock)
     progress = Progress(("a", "b"), clock)
-    display.start(progress)
+    display.start(board(progress))
     for target, more in (("a", ""), ("b", ""), ("b", ',"completed":"2026-11-20T21:47:45Z"')):
         head = f'"digest":"{target}","name":"[{target} c 1/1] RUN x"'
         line = f'{{"vertexes":[{{{head},"started":"2026-11-20T21:47:44Z"{more}}}]}}'
@@ -133,7 +141,7 @@ def test_markup_of_containers_is_text() -> None:
     line = f'{{"vertexes":[{{"digest":"1","name":"[c 1/1] RUN [red]x[/red] [/]","error":"no",{times}}}]}}'.encode()
     for display in (PlainDisplay(made, clock), LiveDisplay(made, clock)):
         progress = Progress(("a",), clock)
-        display.start(progress)
+        display.start(board(progress))
         display.line(line, progress.feed(line))
         display.finish()
     assert file.getvalue().count("RUN [red]x[/red] [/]") == 2
@@ -182,3 +190,67 @@ def test_unknown_mode() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def step(name: str, digest: str, **more: object) -> bytes:
+    """Return a line of the stream that tells of one vertex."""
+    times = {"started": "2026-01-01T00:00:00Z", "completed": "2026-01-01T00:00:07Z"}
+    return json.dumps({"vertexes": [{"name": name, "digest": digest, **times, **more}]}).encode()
+
+
+def test_step_that_bakes_share_is_told_once() -> None:
+    clock = Clock()
+    made, file = console(120)
+    display = PlainDisplay(made, clock)
+    bakes = [Progress((name,), clock) for name in ("wheel-a", "wheel-b", "wheel-c")]
+    display.start(Board(("wheel-a", "wheel-b", "wheel-c")))
+    for progress in bakes[:2]:
+        for line in (step("[base 1/1] RUN long", "sha256:1", completed=None),):
+            display.line(line, progress.feed(line))
+    clock.now += 3
+    display.tick()
+    for progress, more in zip(bakes, ({}, {}, {"cached": True}), strict=True):
+        shared, own = (
+            step("[base 1/1] RUN long", "sha256:1", **more),
+            step("[compile 1/1] RUN own", f"sha256:{id(progress)}"),
+        )
+        for line in (shared, own):
+            display.line(line, progress.feed(line))
+    told = [line.split() for line in file.getvalue().splitlines()]
+    assert [" ".join(line) for line in told] == [
+        "wheel-a [base 1/1] RUN long",
+        "wheel-a [base 1/1] RUN long 7.0s",
+        "wheel-a [compile 1/1] RUN own 7.0s",
+        "wheel-b [compile 1/1] RUN own 7.0s",
+        "wheel-c [compile 1/1] RUN own 7.0s",
+    ]
+
+
+def test_board_shows_the_newest_try_and_those_that_wait() -> None:
+    clock = Clock()
+    made, file = console(80)
+    display = LiveDisplay(made, clock)
+    shown = Board(("wheel-a", "wheel-b"))
+    display.start(shown)
+    for error in ("exit code: 1", ""):
+        progress = Progress(("wheel-a",), clock)
+        shown.adopt(progress)
+        for line in (
+            step("[compile 1/1] RUN x", "sha256:1", error=error),
+            step("exporting to client directory", "sha256:2"),
+        ):
+            display.line(line, progress.feed(line))
+    display.finish()
+    rows = [line.split() for line in file.getvalue().splitlines()]
+    assert [row[:3] for row in rows] == [["✓", "wheel-a", "done"], ["–", "wheel-b", "waiting"]]
+
+
+def test_raw_lines_tell_their_cell() -> None:
+    made, file = console()
+    display = RawDisplay(made)
+    for line in (step("[a 1/1] RUN x", "sha256:1"), b"{}", b"WARNING: text"):
+        display.line(line, Progress(("wheel-a",)).feed(line), "cp311-x")
+    first, second = (json.loads(line) for line in file.getvalue().splitlines())
+    assert first["cell"] == "cp311-x"
+    assert first["vertexes"][0]["digest"] == "sha256:1"
+    assert second == {}

@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "bakery"
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-BASE = {"errors", "names", "patterns", "__version__"}
+BASE = {"durations", "errors", "names", "patterns", "__version__"}
 READING = {"load", "checks", "document", "plain", "positions", "problems", "wording"}
 """The loader and its helpers."""
 
@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "names": set(),
     "patterns": set(),
+    "durations": {"errors"},
     "plan": BASE,
     "lineage": {*BASE, "plan"},
     "parcels": {*BASE, "plan", "facts", "lineage"},
@@ -45,7 +46,10 @@ ALLOWED: dict[str, set[str]] = {
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
     "verify": {*BASE, "plan", "rules", "audit", "promises"},
     "recorder": {*BASE, "plan", "checkout", "drive", "emit", "record"},
-    "pipeline": {*BASE, "plan", "rules", "emit", "files", "drive", "audit", "promises", "recorder", "report"},
+    "work": {*BASE, "plan", "emit", "drive"},
+    "finish": {*BASE, "plan", "rules", "drive", "audit", "promises", "recorder", "work"},
+    "runner": {*BASE, "plan", "drive", "audit", "finish", "work"},
+    "pipeline": {*BASE, "plan", "emit", "files", "drive", "recorder", "report", "finish", "runner", "work"},
     "reproduce": {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "models", "pipeline", "plan", "record", "resolve"),
     },

@@ -1,0 +1,187 @@
+"""Which cell is baked when: no process, no clock of its own, nothing but decisions.
+
+As many at once as cores and memory allow; what a failed cell does not concern goes on; what may work a second
+time is tried again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+FIRST_DELAY_S = 5.0
+"""Seconds before the second try; each further one waits three times as long."""
+
+LONGEST_DELAY_S = 120.0
+"""Seconds that no try waits longer than."""
+
+
+class State(StrEnum):
+    """Where an item is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Try(StrEnum):
+    """How a try ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    AGAIN = "again"
+    """It failed, and another try may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What is baked by one call: a cell.
+
+    Attributes:
+        after: the item that must pass first; empty for none.
+        memory: MB that it needs at its peak; 0 where nobody knows.
+        group: items of one group share stages that take long.
+    """
+
+    name: str
+    after: str = ""
+    memory: int = 0
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may do.
+
+    Attributes:
+        parallel: items that run at once, at least 1.
+        memory: MB for all of them together; 0 for no limit.
+        retries: further tries of what may work a second time.
+        keep_going: a failed item stops only those that come after it.
+    """
+
+    parallel: int = 1
+    memory: int = 0
+    retries: int = 2
+    keep_going: bool = True
+
+
+@dataclass(slots=True)
+class _Place:
+    """An item over time; ``due`` is the time of its next try."""
+
+    item: Item
+    index: int
+    state: State = State.WAITING
+    tries: int = 0
+    due: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Decides over the items of one run, each of which is named once."""
+
+    items: Sequence[Item]
+    limits: Limits
+    stopped: bool = field(default=False, init=False)
+    _places: dict[str, _Place] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = {item.name: _Place(item, index) for index, item in enumerate(self.items)}
+
+    def due(self, now: float) -> list[Item]:
+        """Return what begins now; it counts as running from here on."""
+        begun: list[Item] = []
+        while place := self._next(now):
+            place.state = State.RUNNING
+            place.tries += 1
+            begun.append(place.item)
+        return begun
+
+    def ended(self, name: str, verdict: Try, now: float) -> None:
+        """Take the end of a try."""
+        place = self._places[name]
+        if verdict is Try.PASSED:
+            place.state = State.PASSED
+        elif verdict is Try.AGAIN and place.tries <= self.limits.retries and not self.stopped:
+            place.state = State.WAITING
+            place.due = now + delay(place.tries)
+        else:
+            place.state = State.FAILED
+            self._skip_after(name)
+            if not self.limits.keep_going:
+                self.stop()
+
+    def stop(self) -> None:
+        """Let nothing begin any more."""
+        self.stopped = True
+        for place in self._of(State.WAITING):
+            place.state = State.SKIPPED
+
+    def state(self, name: str) -> State:
+        """Return where an item is."""
+        return self._places[name].state
+
+    def tries(self, name: str) -> int:
+        """Return how often an item was begun."""
+        return self._places[name].tries
+
+    @property
+    def over(self) -> bool:
+        """Nothing runs, and nothing will."""
+        return not any(place.state in (State.WAITING, State.RUNNING) for place in self._places.values())
+
+    def _of(self, state: State) -> list[_Place]:
+        return [place for place in self._places.values() if place.state is state]
+
+    def _skip_after(self, name: str) -> None:
+        for place in self._of(State.WAITING):
+            if place.item.after == name:
+                place.state = State.SKIPPED
+                self._skip_after(place.item.name)
+
+    def _next(self, now: float) -> _Place | None:
+        running = self._of(State.RUNNING)
+        if len(running) >= self.limits.parallel:
+            return None
+        ready = [place for place in self._of(State.WAITING) if place.due <= now and self._may_begin(place.item)]
+        groups = [place.item.group for place in running]
+        # Of a group, one is ahead in the stages that they share, and the others would only wait for it. What needs
+        # much memory begins early, or it would be left to run alone at the end.
+        ready.sort(key=lambda place: (groups.count(place.item.group), -place.item.memory, place.index))
+        used = sum(place.item.memory for place in running)
+        return next((place for place in ready if not running or self._fits(used + place.item.memory)), None)
+
+    def _may_begin(self, item: Item) -> bool:
+        before = self._places.get(item.after)
+        return before is None or before.state is State.PASSED
+
+    def _fits(self, memory: int) -> bool:
+        return not self.limits.memory or memory <= self.limits.memory
+
+
+def delay(tries: int) -> float:
+    """Return the seconds to wait after the try number ``tries`` (from 1)."""
+    return float(min(FIRST_DELAY_S * 3 ** (tries - 1), LONGEST_DELAY_S))
+
+
+def needed(job_memory: int, jobs: int, cores: int, memory: int) -> int:
+    """Return the MB that a cell's compilers need at once, as ``with-jobs`` counts them inside the container.
+
+    Args:
+        job_memory: MB that one compiler needs; 0 where the recipe does not say.
+        jobs: compilers at a time; 0 for as many as cores and memory allow.
+        cores: of the engine.
+        memory: MB that the engine may use.
+    """
+    if not job_memory:
+        return 0
+    return job_memory * (jobs or max(1, min(cores, memory // job_memory)))
+
+
+def unknown(items: Iterable[Item]) -> int:
+    """Return how many items there are whose memory nobody knows."""
+    return sum(not item.memory for item in items)

@@ -1,0 +1,70 @@
+"""Failures that another try may not meet again: the network, a registry in trouble, an engine that went away.
+
+What compiles or tests is never among them, whatever it prints: it has no network, and a second try of hours of work
+would fail for the same reason. The words are those of real messages; tests/unit/test_transient.py holds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from bakery.drive.outcome import Failure
+
+OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b")
+"""Titles of steps that run the project's own code."""
+
+_STEP_ENDED = "did not complete successfully: "
+"""How BuildKit says that a step's command failed; all else is the engine's own trouble."""
+
+ENGINE: tuple[str, ...] = (
+    r"cannot connect to the docker daemon",
+    r"error during connect",
+    r"failed to (?:dial|connect to) .*(?:docker|buildkit)",
+    r"dial unix \S+: connect: (?:connection refused|no such file or directory)",
+    r"code = Unavailable",
+    r"(?:error reading from server|transport is closing|connection error: desc)",
+    r"rpc error: .*(?:EOF|connection reset by peer|broken pipe)",
+    r"failed to receive status: .*(?:EOF|closed|reset)",
+    r"closing transport due to: ",
+    r"graceful_stop|server is shutting down|grpc: the client connection is closing",
+    r"no active session for \S+: context deadline exceeded",
+    r"failed to list workers",
+    r"docker buildx bake was ended by SIG",
+    r"containerd: .*(?:connection refused|not running)",
+)
+"""What BuildKit, buildx and docker say when the engine went away or the connection to it broke."""
+
+NETWORK: tuple[str, ...] = (
+    r"temporary failure in name resolution|temporary failure resolving",
+    r"could not resolve host|name or service not known|failed to resolve host|no such host|server misbehaving",
+    r"dns error: failed to lookup",
+    r"connection (?:refused|timed out|reset by peer|aborted|closed)|connection was reset|broken pipe",
+    r"connect(?:ion)? timeout|read(?:ing)? timed out|operation (?:too slow|timed out)|i/o timeout",
+    r"tls handshake timeout|handshake (?:timed out|operation timed out)|unexpected eof|eof occurred in violation",
+    r"net/http: request canceled|client\.timeout exceeded|http2: (?:client connection lost|server sent goaway)",
+    r"network is unreachable|no route to host|host is unreachable",
+    r"remote end closed connection|incompleteread|incomplete message|connection broken|early eof",
+    r"the remote end hung up unexpectedly|rpc failed; (?:curl|http)|unexpected disconnect",
+    r"hash sum mismatch|file has unexpected size|mirror sync in progress",
+    r"\b(?:500 +internal server error|502 +bad gateway|503 +service (?:temporarily )?unavailable|504 +gateway time-?out)",
+    r"(?:http|status|error|returned|code)[^a-z0-9]{1,4}(?:429|5(?:00|02|03|04))\b",
+    r"\b(?:429|5(?:00|02|03|04)) (?:server|client) error",
+    r"unexpected status(?: code)?(?: from \S+ request to \S+| \S+)?:? (?:429|5\d\d)\b|too ?many ?requests",
+    r"server returned error status code: 5\d\d|max retries exceeded with url",
+)
+"""What package managers, pip, uv, git and curl say when the network or the other end failed."""
+
+
+def is_transient(failure: Failure) -> bool:
+    """Say whether another try may go well."""
+    error, _, ended = failure.error.partition(_STEP_ENDED)
+    if not ended:
+        return _found((*ENGINE, *NETWORK), (error, *(() if failure.step else failure.tail)))
+    if OWN_WORK.match(failure.step):
+        return False
+    return _found(NETWORK, failure.tail)
+
+
+def _found(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+    return any(re.search(pattern, line, re.IGNORECASE) for pattern in patterns for line in lines)

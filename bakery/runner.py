@@ -1,0 +1,193 @@
+"""Runs the works of one plan: begins what is due, finishes what is baked, tries again what may go well, and notes it all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from bakery.audit.memory import Verdict
+from bakery.drive.bake import BakeRequest, Bakes, Baking
+from bakery.drive.listener import Listener
+from bakery.drive.logfiles import LogFiles
+from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
+from bakery.drive.peaks import Peaks
+from bakery.drive.process import Children, Signals
+from bakery.drive.progress import Board
+from bakery.drive.runs import remove_tree
+from bakery.drive.schedule import Item, Schedule, State, Try, delay
+from bakery.drive.transient import is_transient
+from bakery.durations import duration
+from bakery.errors import BakeryError, InterruptedBake, OutputError
+from bakery.finish import Finisher
+from bakery.names import Kind
+from bakery.plan import Json
+from bakery.work import Work
+
+FINISHERS = 4
+"""Cells that are audited at once."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What became of a cell.
+
+    Attributes:
+        outcome: of its last bake; None when it was never begun.
+        seconds: of all its tries.
+        wheels: what was published.
+        error: why it failed; None when it did not.
+        why: why it was not done, where nothing of its own failed.
+    """
+
+    result: Result = Result.CANCELED
+    outcome: BakeOutcome | None = None
+    tries: int = 0
+    seconds: float = 0.0
+    wheels: tuple[Verdict, ...] = ()
+    error: BakeryError | None = None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Runner:
+    """One run over cells.
+
+    Attributes:
+        request: returns the request of a cell's bake.
+        args: cell → its build arguments.
+        groups: cell → the cells that are finished together with it.
+        deadline: local clock when the time for all is over, None for never.
+        peaks: looks at what memory cells need, None where that cannot be seen.
+        signals: those that arrived; the first ends the run.
+    """
+
+    works: Mapping[str, Work]
+    args: Mapping[str, Mapping[str, str]]
+    groups: Mapping[str, Sequence[str]]
+    schedule: Schedule
+    finisher: Finisher
+    request: Callable[[Work], BakeRequest]
+    say: Callable[[str], None]
+    signals: Signals
+    deadline: float | None = None
+    peaks: Peaks | None = None
+    told: dict[str, Told] = field(init=False)
+    late: bool = field(default=False, init=False)
+    _finishing: dict[Future[tuple[Verdict, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.told = {name: Told() for name in self.works}
+
+    def run(self, board: Board, logs: LogFiles, listener: Listener) -> None:
+        """Run to the end; ``told`` then knows of every cell.
+
+        Raises:
+            BakeryError: what ends all cells: no docker, a log that cannot be written.
+        """
+        with ThreadPoolExecutor(FINISHERS) as pool, Children(self.signals) as children:
+            bakes = Bakes(children, logs, board, listener)
+            while not (self.schedule.over and not self._finishing):
+                self._look_at_the_clock(bakes)
+                for item in self.schedule.due(time.monotonic()):
+                    self._begin(item, bakes)
+                if self.peaks:
+                    self.peaks.look({name: self.args[name] for name in self._running()})
+                for baking, outcome in bakes.turn():
+                    self._ended(baking, outcome, pool, bakes)
+                for future in [future for future in self._finishing if future.done()]:
+                    self._finished(future, bakes)
+        self._explain()
+
+    def _running(self) -> list[str]:
+        return [name for name in self.works if self.schedule.state(name) is State.RUNNING]
+
+    def _look_at_the_clock(self, bakes: Bakes) -> None:
+        if self.signals.arrived:
+            self.schedule.stop()
+        elif not self.late and self.deadline is not None and time.monotonic() >= self.deadline:
+            self.late = True
+            self.schedule.stop()
+            bakes.stop()
+
+    def _begin(self, item: Item, bakes: Bakes) -> None:
+        request = self.request(self.works[item.name])
+        # What an earlier try left.
+        remove_tree(request.stage / item.name)
+        bakes.start(request)
+
+    def _ended(self, baking: Baking, outcome: BakeOutcome, pool: ThreadPoolExecutor, bakes: Bakes) -> None:
+        name = baking.request.targets[0].cell.id
+        told = self.told[name]
+        told.outcome = outcome
+        told.tries = self.schedule.tries(name)
+        told.seconds += outcome.seconds
+        if all(target.result is Result.DONE for target in outcome.targets.values()):
+            self.schedule.ended(name, Try.PASSED, time.monotonic())
+            self._finish_when_all_passed(name, pool)
+            return
+        again = bool(outcome.failures) and all(is_transient(failure) for failure in outcome.failures)
+        self.schedule.ended(name, Try.AGAIN if again else Try.FAILED, time.monotonic())
+        if self.schedule.state(name) is State.WAITING:
+            wait = duration(delay(told.tries))
+            self.say(f"{name}: {BakeFailure(outcome).message}; try {told.tries + 1} in {wait}")
+        elif outcome.failures:
+            self._fail(name, BakeFailure(outcome), bakes)
+
+    def _finish_when_all_passed(self, name: str, pool: ThreadPoolExecutor) -> None:
+        members = tuple(self.groups[name])
+        if all(self.schedule.state(member) is State.PASSED for member in members):
+            works = [self.works[member] for member in members]
+            peaks = {member: self.peaks.mb.get(member, 0) for member in members} if self.peaks else {}
+            self._finishing[pool.submit(self.finisher.finish, works, peaks, self._metadata(works))] = members
+
+    def _metadata(self, works: Sequence[Work]) -> Mapping[str, Json]:
+        """Return what buildx says of the target that built the wheel; nothing where none did."""
+        targets = (target for work in works for target in work.targets if target.kind is Kind.WHEEL)
+        target = next(targets, None)
+        outcome = self.told[target.cell.id].outcome if target else None
+        return outcome.targets[target.name].metadata if target and outcome else {}
+
+    def _finished(self, future: Future[tuple[Verdict, ...]], bakes: Bakes) -> None:
+        members = self._finishing.pop(future)
+        builder = self.works[members[0]].cell.built_by
+        try:
+            wheels = future.result()
+        except InterruptedBake:
+            return
+        except BakeryError as error:
+            self._fail(builder if builder in members else members[0], error, bakes)
+            if isinstance(error, OutputError):
+                # No other wheel could be published either.
+                self._stop(bakes)
+            return
+        for member in members:
+            self.told[member].result = Result.DONE
+        if wheels:
+            self.told[builder].wheels = wheels
+
+    def _fail(self, name: str, error: BakeryError, bakes: Bakes) -> None:
+        told = self.told[name]
+        told.result, told.error = Result.FAILED, error
+        self.finisher.failed(self.works[name], self.peaks.mb.get(name, 0) if self.peaks else 0)
+        if not self.schedule.limits.keep_going:
+            self._stop(bakes)
+
+    def _stop(self, bakes: Bakes) -> None:
+        self.schedule.stop()
+        bakes.stop()
+
+    def _explain(self) -> None:
+        """Say of each cell that was not done why, where nothing of its own failed."""
+        for name, told in self.told.items():
+            if told.result is Result.CANCELED:
+                told.why = self._why(name)
+
+    def _why(self, name: str) -> str:
+        failed = [member for member in self.groups[name] if self.told[member].error]
+        if failed:
+            return f"{failed[0]} failed, and they share a wheel"
+        if self.signals.arrived:
+            return f"interrupted by {self.signals.name}"
+        return "the time for the whole run was over" if self.late else "ended, since another cell failed"

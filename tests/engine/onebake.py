@@ -1,0 +1,32 @@
+"""One bake from its beginning to its end, as the runner does it with many."""
+
+from __future__ import annotations
+
+from bakery.drive.bake import BakeRequest, Bakes
+from bakery.drive.display import QuietDisplay
+from bakery.drive.logfiles import LogFiles
+from bakery.drive.outcome import BakeFailure, BakeOutcome
+from bakery.drive.process import Children, caught
+from bakery.drive.progress import Board
+from bakery.errors import InterruptedBake
+
+
+def bake(request: BakeRequest) -> BakeOutcome:
+    """Bake and wait for the end.
+
+    Raises:
+        BakeFailure: a target failed, or the time was over.
+        InterruptedBake: a signal ended the bake.
+    """
+    board = Board([target.name for target in request.targets])
+    with caught() as signals, LogFiles(request.logs) as logs, Children(signals) as children:
+        bakes = Bakes(children, logs, board, QuietDisplay())
+        bakes.start(request)
+        ended: list[BakeOutcome] = []
+        while not ended:
+            ended = [outcome for _, outcome in bakes.turn()]
+    if signals.arrived:
+        raise InterruptedBake(f"interrupted by {signals.name}")
+    if ended[0].failures:
+        raise BakeFailure(ended[0])
+    return ended[0]

@@ -1,0 +1,171 @@
+"""kill -9 at random moments: of bakery, of its bakes, of a private engine; what was finished stays, the rest is built."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from command import Done, bakery, start
+from projects import flavours
+from test_interrupt import command_lines, wait_for
+
+from bakery.drive import bootstrap
+from bakery.drive.journal import last_run
+from bakery.drive.outcome import Result
+
+pytestmark = [pytest.mark.engine, pytest.mark.proof]
+
+KILLS = int(os.environ.get("BAKERY_TEST_KILLS", "200"))
+"""Kills in all; a tenth of them are of an engine."""
+
+CELLS = ["a", "b", "c", "d"]
+SPAN_S = float(os.environ.get("BAKERY_TEST_SPAN", "12"))
+"""Seconds of a run within which the kill comes."""
+
+LOCAL_CACHE = '[cache]\nbackend = "local"\ndirectory = "../cache"\n'
+
+
+def project(folder: Path, more: str = "") -> Path:
+    made = flavours(folder, CELLS, "time.sleep(0.5 * (ord(flavour) - 97))")
+    recipe = made / "bakery.toml"
+    recipe.write_text(recipe.read_text() + more)
+    return made
+
+
+def check_output(folder: Path) -> None:
+    """Check that the output folder holds whole wheels and nothing else."""
+    for path in (folder / "dist").iterdir() if (folder / "dist").exists() else ():
+        if path.name == ".provenance":
+            continue
+        # A complete copy may be caught between its first name and its last.
+        assert path.suffix == ".whl" or path.name.startswith(".bakery-"), path
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+        assert oct(path.stat().st_mode) == "0o100644"
+
+
+def finished(folder: Path) -> set[str]:
+    """Return the cells that are finished: written down, and their wheels published."""
+    known = last_run(folder, "demo")
+    return {
+        name
+        for name, record in known.items()
+        if record.result is Result.DONE and all((folder / "dist" / wheel.name).exists() for wheel in record.wheels)
+    }
+
+
+def processes(folder: Path) -> dict[int, list[bytes]]:
+    """Return process id → words of what runs of bakes in a folder."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # it is gone
+            continue
+        if any(str(folder).encode() in word for word in words) and b"pytest" not in b" ".join(words):
+            found[int(path.name)] = words
+    return found
+
+
+def kill_bake(folder: Path) -> bool:
+    """Kill one of the processes of buildx; say whether there was one."""
+    running = [number for number, words in processes(folder).items() if b"bake" in words]
+    if running:
+        with_luck = random.choice(running)
+        subprocess.run(["kill", "-9", str(with_luck)], check=False, capture_output=True)
+    return bool(running)
+
+
+def one_kill(folder: Path, kill: Callable[[subprocess.Popen[str]], None], environment: Mapping[str, str]) -> None:
+    """Build anew, kill at a random moment, and go on."""
+    (folder / "fresh.txt").write_text(str(uuid.uuid4()))
+    for path in (folder / "dist").glob("*.whl"):
+        path.unlink()
+    child = start(folder, "wheel", environment=environment)
+    time.sleep(random.uniform(0, SPAN_S))
+    kill(child)
+    child.wait(timeout=300)
+    if child.stdout and child.stderr:
+        child.communicate()
+    assert wait_for(lambda: not processes(folder), 40), processes(folder)
+    check_output(folder)
+    before = finished(folder)
+    done = bakery(folder, "wheel", "--resume", environment=environment)
+    check_output(folder)
+    assert len(done.wheels) == len(CELLS)
+    assert before <= kept(done), "what was finished is not built again"
+    assert not list(folder.glob(".bakery/runs/*/stage"))
+    assert not [line for line in command_lines() if str(folder) in line and "pytest" not in line]
+    assert not [path for path in (folder / "dist").iterdir() if path.suffix != ".whl" and path.name != ".provenance"]
+
+
+def kept(done: Done) -> set[str]:
+    return {str(target["cell"]) for target in done.results().values() if target["result"] == "kept"}
+
+
+@pytest.mark.parametrize("victim", ["bakery", "bake"])
+def test_kills_of_clients(tmp_path: Path, victim: str) -> None:
+    folder = project(tmp_path / "project")
+    bakery(folder, "wheel")
+
+    def kill(child: subprocess.Popen[str]) -> None:
+        if victim == "bakery":
+            os.kill(child.pid, signal.SIGKILL)
+        else:
+            kill_bake(folder)
+
+    for _ in range(max(1, KILLS * 9 // 20)):
+        one_kill(folder, kill, {})
+
+
+@pytest.fixture
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Give an environment of an engine of this test's own; its containers have no network."""
+    environ = {**os.environ, "BAKERY_ENGINE_DIR": str(tmp_path_factory.mktemp("e"))}
+    for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
+        environ.pop(name, None)
+    yield environ
+    bootstrap.remove(environ)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")
+def test_kills_of_the_engine(tmp_path: Path, second: dict[str, str]) -> None:
+    folder = project(tmp_path / "project", LOCAL_CACHE)
+    # What needs the network is built here, and reaches the other engine as a cache.
+    bakery(folder, "wheel", "--allow", f"fs.write={tmp_path / 'cache'}")
+    prefix = bootstrap.install(lambda _: None, second)
+    environment = second | bootstrap.environment(bootstrap.start(prefix, lambda _: None, second), second)
+    bakery(folder, "wheel", environment=environment)
+
+    def kill(child: subprocess.Popen[str]) -> None:
+        running = bootstrap.status(second)
+        assert running
+        os.kill(running.pid, signal.SIGKILL)
+        bootstrap.start(prefix, lambda _: None, second)
+
+    for _ in range(max(1, KILLS // 10)):
+        one_kill(folder, kill, environment)
+
+
+def test_journal_of_every_moment_is_read(tmp_path: Path) -> None:
+    """A run that is killed right after each line of its journal goes on from there."""
+    folder = project(tmp_path / "project")
+    bakery(folder, "wheel")
+    path = max(folder.glob(".bakery/journal/demo/*.jsonl"))
+    data = path.read_bytes()
+    for cut in sorted({0, 1, *random.Random(7).sample(range(len(data)), 4), len(data) - 1}):
+        path.write_bytes(data[:cut])
+        before = finished(folder)
+        done = bakery(folder, "wheel", "--resume")
+        assert kept(done) == before
+        for newer in folder.glob(".bakery/journal/demo/*.jsonl"):
+            if newer != path:
+                newer.unlink()

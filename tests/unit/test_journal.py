@@ -1,0 +1,86 @@
+"""The journal: what it holds after any end of whoever wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bakery.drive.journal import KEPT, KeptWheel, Record, last_run, open_journal, read
+from bakery.drive.outcome import Result
+from bakery.errors import OutputError
+
+WHEEL = KeptWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        cell=st.sampled_from(["cp311", "cp312", "cp313-cu128"]),
+        key=st.text("0123456789abcdef", min_size=4, max_size=8),
+        result=st.sampled_from(Result),
+        memory=st.integers(0, 10**6),
+        wheels=st.lists(
+            st.builds(KeptWheel, st.text(max_size=9), st.text(max_size=4), st.integers(0, 10**9)), max_size=2
+        ).map(tuple),
+    ),
+    max_size=8,
+)
+
+
+def state(records: list[Record]) -> dict[str, Record]:
+    return {record.cell: record for record in records}
+
+
+@settings(max_examples=30, deadline=None)
+@given(RECORDS)
+def test_cut_at_every_byte_it_is_a_journal_of_what_happened_before(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record]
+) -> None:
+    root = tmp_path_factory.mktemp("j")
+    journal = open_journal(root, "demo")
+    ends = [0]
+    for record in records:
+        journal.write(record)
+        ends.append(journal.path.stat().st_size)
+    data = journal.path.read_bytes()
+    assert last_run(root, "demo") == state(records)
+    for cut in range(len(data) + 1):
+        # A record without its line's end is whole.
+        whole = sum(end - 1 <= cut for end in ends[1:])
+        assert read(data[:cut]) == state(records[:whole])
+
+
+@given(RECORDS, st.binary(max_size=60), st.data())
+def test_damage_makes_up_no_finished_cell(records: list[Record], noise: bytes, data: st.DataObject) -> None:
+    lines = [bytes(f'{{"version": 1, "cell": "x", "key": "{n}"', "ascii") for n in range(3)]
+    read(b"\n".join(data.draw(st.permutations([*lines, noise, b"[]", b"null", b"\xff", b'{"version": 2}']))))
+    assert all(record.result in Result for record in read(noise).values())
+
+
+def test_last_run_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
+    for number in range(KEPT + 3):
+        open_journal(tmp_path, "demo").write(Record("cp311", str(number), Result.DONE))
+    assert last_run(tmp_path, "demo")["cp311"].key == str(KEPT + 2)
+    assert len(list((tmp_path / ".bakery" / "journal" / "demo").iterdir())) == KEPT
+    assert last_run(tmp_path, "other") == {}
+
+
+def test_what_is_carried_is_there_at_once(tmp_path: Path) -> None:
+    open_journal(
+        tmp_path, "demo", [Record("cp311", "k", Result.DONE, 700, (WHEEL,)), Record("cp312", "k", Result.CANCELED)]
+    )
+    assert last_run(tmp_path, "demo")["cp311"].wheels == (WHEEL,)
+    assert last_run(tmp_path, "demo")["cp312"].result is Result.CANCELED
+
+
+def test_journal_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".bakery").mkdir()
+    (tmp_path / ".bakery" / "journal").write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        open_journal(tmp_path, "demo")
+    journal = open_journal(tmp_path / "else", "demo")
+    journal.path.unlink()
+    journal.path.mkdir()
+    with pytest.raises(OutputError, match="cannot write the journal"):
+        journal.write(Record("cp311", "", Result.DONE))

@@ -1,0 +1,163 @@
+"""Many cells: what is left out, what is said at the end, and with which exit code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure
+from bakery.errors import AuditError, BakeryError, InterruptedBake, OutputError
+from bakery.load import from_python
+from bakery.models import Matrix, Recipe, Wheel
+from bakery.pipeline import conclusion
+from bakery.plan import Plan
+from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport, markdown
+from bakery.resolve.lower import resolve
+from bakery.work import Machine, items, keys, together, works
+
+WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)
+
+
+def planned(root: Path, *, abi3: bool = False, job_memory: str | None = None) -> Plan:
+    (root / "pyproject.toml").write_text('[build-system]\nrequires = []\n[project]\nname = "demo"\n')
+    recipe = Recipe(name="demo", matrix=Matrix(python=("3.11", "3.13")), wheel=Wheel(abi3="3.11") if abi3 else None)
+    plan = resolve(from_python(recipe, root), (), {})
+    return replace(plan, job_memory=int(job_memory or 0))
+
+
+def bake_failure(cell: str, error: str = "exit code: 1") -> CellFailure:
+    failure = Failure((f"wheel-{cell}",), "[compile 1/1] RUN make", error, ("tail",), Path("/p/log"), "a hint")
+    return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,))))
+
+
+def report(results: dict[str, str], *failures: CellFailure, stopped: str = "") -> RunReport:
+    reasons = {failure.cell: failure.error.message for failure in failures}
+    targets = tuple(
+        TargetReport(
+            name=f"wheel-{cell}",
+            cell=cell,
+            result=result,
+            seconds=61.0,
+            steps=9,
+            cached=3,
+            log=Path(f"/p/logs/wheel-{cell}.log"),
+            wheels=(WHEEL,) if result in ("done", "kept") else (),
+            tries=2,
+            reason="" if result in ("done", "kept") else reasons.get(cell, "ended, since another cell failed"),
+        )
+        for cell, result in results.items()
+    )
+    return RunReport("demo", targets, Path("/p/dist"), Path("/p/.bakery/runs/1"), 125.0, failures, stopped)
+
+
+def judged(*reports: RunReport) -> tuple[int, str]:
+    error = conclusion(reports)
+    return (error.exit_code, error.message) if error else (0, "")
+
+
+def test_all_done_is_no_failure() -> None:
+    assert judged(report({"a": "done", "b": "kept"})) == (0, "")
+    assert report({"a": "done", "b": "kept"}).succeeded == "all"
+
+
+def test_one_cell_fails_as_ever() -> None:
+    failure = bake_failure("a")
+    assert conclusion([report({"a": "failed"}, failure)]) is failure.error
+
+
+def test_some_have_a_code_of_their_own() -> None:
+    code, message = judged(report({"a": "done", "b": "failed"}, bake_failure("b")))
+    assert (code, message) == (11, "1 of 2 cells failed: wheel-b: [compile 1/1] RUN make: exit code: 1")
+    two = report({"a": "failed", "b": "failed", "c": "kept"}, bake_failure("a"), bake_failure("b"))
+    error = conclusion([two])
+    assert isinstance(error, BakeryError)
+    assert (error.exit_code, error.message) == (11, "2 of 3 cells failed")
+    assert error.details[1] == "b: wheel-b: [compile 1/1] RUN make: exit code: 1"
+    assert "--failed" in error.hint
+    assert "/p/.bakery/runs/1/logs" in error.hint
+
+
+@pytest.mark.parametrize(("kind", "code"), [(AuditError, 8), (OutputError, 10)])
+def test_none_has_the_code_of_the_first_failure(kind: type[BakeryError], code: int) -> None:
+    failed = CellFailure("a", kind("kept out"))
+    assert judged(report({"a": "failed", "b": "canceled"}, failed)) == (code, "1 of 2 cells failed: kept out")
+
+
+def test_recipes_are_judged_together() -> None:
+    assert judged(report({"a": "done"}), report({"a": "failed"}, bake_failure("a")))[0] == 11
+
+
+def test_ends_by_a_signal_and_by_time() -> None:
+    stopped = report({"a": "done", "b": "canceled"}, stopped="SIGTERM")
+    error = conclusion([stopped])
+    assert isinstance(error, InterruptedBake)
+    assert error.message == "interrupted by SIGTERM: the build was ended"
+    assert error.hint.startswith("1 of 2 cells are done; go on with --resume")
+    late = report({"a": "done", "b": "canceled"}, stopped="timeout")
+    assert judged(late) == (11, "the time was over with 1 of 2 cells done")
+    assert judged(report({"a": "canceled"}, stopped="timeout"))[0] == 7
+
+
+def test_summary_is_markdown_whatever_a_build_printed() -> None:
+    nasty = CellFailure("b", BakeryError("| <b>x</b> `y`"))
+    text = markdown([report({"a": "done", "b": "failed"}, nasty)])
+    assert "### demo: 1 of 2 cells, 2m05s" in text
+    assert "| wheel-a | ✅ done | 1m01s | 3/9 | 2 | `demo-1.0-py3-none-any.whl` 2 kB |" in text
+    assert "\\| \\<b\\>x\\</b\\> \\`y\\`" in text
+    assert "log: `/p/logs/wheel-b.log`" in text
+    assert all(line.count(" | ") <= 6 for line in text.splitlines())
+
+
+def test_json_tells_what_machines_need() -> None:
+    document = report({"a": "done", "b": "failed"}, bake_failure("b")).to_json()
+    assert (document["version"], document["succeeded"], document["stopped"]) == (3, "some", "")
+    targets = document["targets"]
+    assert isinstance(targets, list)
+    assert isinstance(targets[1], dict)
+    assert (targets[1]["tries"], targets[1]["reason"]) == (2, "wheel-b: [compile 1/1] RUN make: exit code: 1")
+
+
+def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> None:
+    plan = planned(tmp_path, abi3=True)
+    chosen = works(plan.select(("full",)))
+    assert {name: [target.name for target in work.targets] for name, work in chosen.items()} == {
+        "cp311": ["wheel-cp311", "test-cp311"],
+        "cp313": ["test-cp313"],
+    }
+    assert together(chosen) == {"cp311": ("cp311", "cp313"), "cp313": ("cp311", "cp313")}
+    first, second = items(plan, chosen.values(), Machine(8, 16000), {"cp313": 700})
+    assert (first.after, second.after) == ("", "cp311")
+    assert (first.memory, second.memory) == (0, 700)
+    assert first.group == second.group
+    tests = works(plan.select(("test",)))
+    assert [item.after for item in items(plan, tests.values(), Machine(8, 16000), {})] == ["", ""]
+
+
+def test_memory_that_a_recipe_declares_wins(tmp_path: Path) -> None:
+    plan = planned(tmp_path, job_memory="2000")
+    chosen = works(plan.select(("wheel",)))
+    assert [item.memory for item in items(plan, chosen.values(), Machine(4, 16000), {"cp311": 1})] == [8000, 8000]
+
+
+def test_keys_change_with_what_defines_a_cell_and_nothing_else(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+
+    def now(other: Plan = plan, group: str = "wheel") -> dict[str, str]:
+        return keys(other, tmp_path, works(other.select((group,))).values())
+
+    first = now()
+    assert len(set(first.values())) == 2
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "x.whl").write_text("published")
+    (tmp_path / ".bakery").mkdir()
+    (tmp_path / ".bakery" / "x").write_text("state")
+    assert now() == first
+    assert all(now(group="full")[name] != key for name, key in first.items())
+    assert all(now(replace(plan, output="wheels"))[name] == key for name, key in first.items())
+    changed = now(replace(plan, cells=(replace(plan.cells[0], args={**plan.cells[0].args, "X": "1"}), plan.cells[1])))
+    assert changed["cp311"] != first["cp311"]
+    assert changed["cp313"] == first["cp313"]
+    (tmp_path / "new.c").write_text("")
+    assert all(now()[name] != key for name, key in first.items())

@@ -1,0 +1,139 @@
+"""Which cell is baked when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakery.drive.schedule import Item, Limits, Schedule, State, Try, delay, needed
+
+
+def names(items: list[Item]) -> list[str]:
+    return [item.name for item in items]
+
+
+def made(*items: Item, **limits: int | bool) -> Schedule:
+    return Schedule(items, Limits(**limits))
+
+
+def test_as_many_at_once_as_allowed() -> None:
+    schedule = made(*(Item(name) for name in "abcd"), parallel=2)
+    assert names(schedule.due(0)) == ["a", "b"]
+    assert names(schedule.due(0)) == []
+    schedule.ended("a", Try.PASSED, 1)
+    assert names(schedule.due(1)) == ["c"]
+
+
+def test_memory_limits_what_runs_at_once_and_one_always_runs() -> None:
+    schedule = made(
+        Item("huge", memory=900), Item("big", memory=300), Item("small", memory=100), parallel=4, memory=400
+    )
+    assert names(schedule.due(0)) == ["huge"]
+    schedule.ended("huge", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["big", "small"]
+
+
+def test_what_nobody_knows_of_takes_no_memory() -> None:
+    schedule = made(Item("known", memory=400), Item("a"), Item("b"), parallel=4, memory=400)
+    assert names(schedule.due(0)) == ["known", "a", "b"]
+
+
+def test_one_of_each_group_goes_ahead() -> None:
+    items = [Item(f"{python}-{cuda}", group=cuda) for cuda in ("cu12", "cu13") for python in ("311", "312", "313")]
+    schedule = made(*items, parallel=3)
+    assert names(schedule.due(0)) == ["311-cu12", "311-cu13", "312-cu12"]
+
+
+def test_failure_stops_only_what_comes_after_it() -> None:
+    schedule = made(Item("a"), Item("b", after="a"), Item("c", after="b"), Item("d"), parallel=1)
+    assert names(schedule.due(0)) == ["a"]
+    schedule.ended("a", Try.FAILED, 0)
+    assert [schedule.state(name) for name in "abcd"] == [State.FAILED, State.SKIPPED, State.SKIPPED, State.WAITING]
+    assert names(schedule.due(0)) == ["d"]
+
+
+def test_what_comes_after_waits() -> None:
+    schedule = made(Item("b", after="a"), Item("a"), parallel=4)
+    assert names(schedule.due(0)) == ["a"]
+    schedule.ended("a", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["b"]
+
+
+def test_fail_fast_lets_nothing_begin() -> None:
+    schedule = made(*(Item(name) for name in "abc"), parallel=2, keep_going=False)
+    schedule.due(0)
+    schedule.ended("a", Try.FAILED, 0)
+    assert schedule.state("c") is State.SKIPPED
+    assert not schedule.over
+    schedule.ended("b", Try.AGAIN, 0)
+    assert schedule.over
+
+
+def test_further_tries_come_later_and_end() -> None:
+    schedule = made(Item("a"), retries=2)
+    now = 0.0
+    for number, wait in ((1, 5.0), (2, 15.0)):
+        assert names(schedule.due(now)) == ["a"]
+        schedule.ended("a", Try.AGAIN, now)
+        assert schedule.tries("a") == number
+        assert names(schedule.due(now + wait - 0.1)) == []
+        now += wait
+    assert names(schedule.due(now)) == ["a"]
+    schedule.ended("a", Try.AGAIN, now)
+    assert schedule.state("a") is State.FAILED
+    assert schedule.over
+
+
+def test_delays_grow_to_a_bound() -> None:
+    assert [delay(tries) for tries in range(1, 7)] == [5, 15, 45, 120, 120, 120]
+
+
+@pytest.mark.parametrize(
+    ("job_memory", "jobs", "cores", "memory", "expected"),
+    [
+        (0, 4, 8, 9000, 0),
+        (1500, 0, 8, 20000, 12000),
+        (1500, 0, 32, 20000, 19500),
+        (3500, 2, 8, 20000, 7000),
+        (9000, 0, 8, 4000, 9000),
+    ],
+)
+def test_memory_of_a_cell_is_that_of_its_compilers(
+    job_memory: int, jobs: int, cores: int, memory: int, expected: int
+) -> None:
+    assert needed(job_memory, jobs, cores, memory) == expected
+
+
+ITEMS = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 2), st.booleans()), min_size=1, max_size=12)
+
+
+@given(ITEMS, st.integers(1, 4), st.integers(0, 600), st.booleans(), st.data())
+def test_every_run_ends_within_its_limits(
+    shapes: list[tuple[int, int, bool]], parallel: int, memory: int, keep_going: bool, data: st.DataObject
+) -> None:
+    items = [
+        Item(str(index), str(index - 1) if index and follows else "", need, str(group))
+        for index, (need, group, follows) in enumerate(shapes)
+    ]
+    schedule = Schedule(items, Limits(parallel, memory, 1, keep_going))
+    running: list[str] = []
+    now = 0.0
+    for _ in range(500):
+        begun = schedule.due(now)
+        running += names(begun)
+        assert len(running) <= parallel
+        used = sum(item.memory for item in items if item.name in running)
+        assert not memory or used <= memory or len(running) == 1
+        if schedule.over:
+            break
+        if running:
+            name = running.pop(data.draw(st.integers(0, len(running) - 1)))
+            schedule.ended(name, data.draw(st.sampled_from(Try)), now)
+        now += 1.0
+    assert schedule.over
+    passed = {item.name for item in items if schedule.state(item.name) is State.PASSED}
+    assert all(item.after in passed or not item.after for item in items if item.name in passed)
+    if keep_going:
+        for item in items:
+            assert schedule.state(item.name) is not State.SKIPPED or item.after not in passed
