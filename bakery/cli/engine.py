@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli.console import out, say
-from bakery.errors import EngineError
+from bakery.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     from bakery.drive.find import EngineAddress
@@ -76,6 +76,23 @@ def env() -> None:
 
     for name, value in find(os.environ).environment.items():
         out.print(f"export {name}={shlex.quote(value)}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def emulate(
+    platform: Annotated[str, typer.Argument(help="linux/arm64 or linux/amd64.", metavar="PLATFORM")],
+) -> None:
+    """Let this machine run programs of another architecture: QEMU, registered with the kernel until it restarts.
+
+    Only Debian, as root. Builds for that platform then run under emulation, several times slower than natively.
+    """
+    from bakery.drive.emulate import enable
+    from bakery.names import MACHINES
+
+    if platform not in MACHINES:
+        raise UsageError(f"{platform!r} is no platform", hint=f"expected {' or '.join(MACHINES)}")
+    done = enable(platform, say)
+    out.print(f"this machine {'now runs' if done else 'already ran'} programs of {platform}", markup=False)
 
 
 @app.command()

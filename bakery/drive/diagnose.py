@@ -21,7 +21,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
-from bakery.drive import debs, find, index, rootfs
+from bakery.drive import debs, find, index
+from bakery.drive.emulate import emulated
 from bakery.drive.engine import Engine, EngineInfo
 from bakery.drive.find import EngineAddress
 from bakery.errors import BakeryError, EngineError, UnavailableError
@@ -260,11 +261,11 @@ def _emulation(facts: _Facts) -> _Answer:
     other, program = ("amd64", "qemu-x86_64") if arm else ("arm64", "qemu-aarch64")
     if f"linux/{other}" in platforms:
         return State.OK, f"linux/{other}: the builder has it", ""
-    if (rootfs.BINFMT / program).exists():
+    if emulated(f"linux/{other}"):
         return State.OK, f"linux/{other}: {program} is registered with the kernel", ""
     advice = (
-        "only needed for wheels of that platform; on Debian and Ubuntu: "
-        "`apt-get install qemu-user-static binfmt-support`; where an image registry is in reach: "
+        f"only needed for wheels of that platform: `bakery engine emulate linux/{other}` as root on Debian; "
+        "where image registries are in reach: "
         f"`docker run --privileged --rm tonistiigi/binfmt --install {other}`"
     )
     return State.WARN, f"linux/{other}: this machine runs no programs of it", advice

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from bakery.drive import debs, oci
 from bakery.drive.debs import Bundle, Mirror, Progress
+from bakery.drive.emulate import HINT as EMULATION_HINT
+from bakery.drive.emulate import emulated
 from bakery.drive.places import Places, locked, places
 from bakery.errors import UnavailableError
 
@@ -28,7 +30,6 @@ RECIPE = 1
 """Part of a kept image's file name; raise it when what goes into an image changes."""
 
 MMDEBSTRAP = Bundle(name="mmdebstrap", own=("mmdebstrap",))
-BINFMT = Path("/proc/sys/fs/binfmt_misc")
 REGISTRY_TIMEOUT_S = 8
 PULL_TIMEOUT_S = 600
 MAKE_TIMEOUT_S = 1800
@@ -179,12 +180,11 @@ def _require_means(arch: str) -> None:
         debs.machine_suite()
     except UnavailableError as error:
         raise UnavailableError(error.message, hint=HINT) from error
-    emulator = BINFMT / f"qemu-{ARCHITECTURES[arch]}"
-    if arch != debs.architecture() and not emulator.exists():
+    platform = f"linux/{arch}"
+    if arch != debs.architecture() and not emulated(platform):
         raise UnavailableError(
             f"this machine cannot run {arch} programs",
-            hint="install qemu-user-static and binfmt-support, mount binfmt_misc, "
-            f"then `update-binfmts --enable qemu-{ARCHITECTURES[arch]}`",
+            hint=f"`bakery engine emulate {platform}`; where bakery cannot: {EMULATION_HINT}",
         )
 
 

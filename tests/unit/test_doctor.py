@@ -15,7 +15,7 @@ import pytest
 from packaging.version import Version
 from rich.console import Console
 
-from bakery.drive import debs, diagnose, find, index, rootfs
+from bakery.drive import debs, diagnose, emulate, find, index
 from bakery.drive.diagnose import Diagnosis, State
 from bakery.drive.engine import Engine, EngineInfo
 from bakery.drive.find import EngineAddress
@@ -86,7 +86,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(index, "releases", found.list_releases)
     monkeypatch.setattr(debs, "machine_suite", found.machine_suite)
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(int(99e9), 0, found.free))
-    monkeypatch.setattr(rootfs, "BINFMT", tmp_path / "binfmt")
+    monkeypatch.setattr(emulate, "BINFMT", tmp_path / "binfmt")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     return found
 
