@@ -39,7 +39,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
         device = device_promises(plan)
         for cell in (cell for cell in plan.cells if cell.built_by == cell.id):
             mine, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
-            missing += [f"{plan.recipe} {cell.id}: no wheel here is {what}" for what in absent]
+            missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
             left = [path for path in left if path not in mine]
             if not absent:
                 for path, promise in zip(mine, promises(plan, cell, device.get(cell.id), mine), strict=True):

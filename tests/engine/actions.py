@@ -219,7 +219,8 @@ def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
     def name(match: re.Match[str]) -> str:
         value: Any = context
         for part in match[0].split("."):
-            value = value[part]
+            # What is not there is empty, as GitHub has it.
+            value = value.get(part, "") if isinstance(value, dict) else ""
         key = f"value{len(names)}"
         names[key] = value
         return key
