@@ -95,7 +95,7 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         ),
         _run(
             "Bake, audit and test",
-            " ".join([f"timeout --signal=INT {ci.timeout - MARGIN}m python -m bakery full --progress plain", *allowed]),
+            " ".join([f"python -m bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *allowed]),
             {"BAKERY_CACHE": ci.cache, "BAKERY_ONLY": "${{ matrix.cells }}", **secrets},
         ),
         _uses(
