@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from elfs import shared_object
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
@@ -51,6 +52,36 @@ def test_what_a_machine_leaves_in_an_archive_goes(tmp_path: Path) -> None:
     report = audit_wheel(paths[0])
     assert not [finding for finding in report.findings if finding.check.startswith(("record", "archive"))]
     assert sorted(path.name for path in (tmp_path / "x").iterdir()) == [paths[0].name]
+
+
+def test_the_numbers_of_nvccs_processes_go(tmp_path: Path) -> None:
+    paths = []
+    for name, number in (("x", b"0000286a"), ("y", b"000028f6")):
+        (tmp_path / name).mkdir()
+        told = b"\0tmpxft_" + number + b"_00000000-6_kernels.cudafe1.cpp\0"
+        # One name lies where the program's pieces of 1 MiB meet.
+        content = shared_object(
+            sections={".strtab": told, ".data": bytes(3), ".more": bytes((1 << 20) - 900) + told * 40}
+        )
+        text = b"# tmpxft_0000286a_ in a text stays\n"
+        paths.append(write_wheel(tmp_path / name, files={EXTENSION: content, "demo/a.py": text}))
+    assert {(item.file, item.part) for item in differences(*paths)} >= {(EXTENSION, "section .strtab")}
+    assert steady(tmp_path / "x", tmp_path / "y").returncode == 0
+    assert differences(*paths) == ()
+    with zipfile.ZipFile(paths[0]) as archive:
+        content = archive.read(EXTENSION)
+        assert content.count(b"tmpxft_00000000_00000000-6_kernels") == 41
+        assert b"286a" not in content
+        assert archive.read("demo/a.py") == text
+    assert not [finding for finding in audit_wheel(paths[0]).findings if finding.check.startswith("record")]
+
+
+def test_what_was_wrong_stays_wrong(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, edit_record=lambda text: text.replace("sha256=", "sha256=A", 1))
+    before = [item.message for item in audit_wheel(wheel).findings if item.check.startswith("record")]
+    assert steady(tmp_path).returncode == 0
+    assert before
+    assert [item.message for item in audit_wheel(wheel).findings if item.check.startswith("record")] == before
 
 
 def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
