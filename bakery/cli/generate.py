@@ -19,7 +19,7 @@ def generate(
     ] = False,
     to: Annotated[Path | None, typer.Option("--to", help="Write below this folder.", metavar="DIR")] = None,
 ) -> None:
-    """Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile; they work without bakery.
+    """Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery; with [ci] a workflow, too.
 
     [dim]bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """

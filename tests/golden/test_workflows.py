@@ -139,3 +139,31 @@ def test_a_workspace_gives_its_recipes_a_workflow(tmp_path: Path) -> None:
     assert plans["ujson"].ci is not None
     assert plans["ujson"].ci.pages
     assert plans["ujson"].workflow in generate(plans["ujson"])
+
+
+SECRETS = """\
+name = "told"
+[secrets.hf-token]
+env = "HF_TOKEN"
+steps = ["compile"]
+[secrets.license]
+command = ["pass", "show", "license"]
+steps = ["compile"]
+[ci]
+install = "wheel-bakery==1.0"
+"""
+
+
+def test_what_a_recipe_asks_for_stands_in_the_workflow(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text(SECRETS)
+    (item,) = load(None, tmp_path)
+    plan = resolve(item)
+    assert plan.ci is not None
+    text = generate(plan)[plan.workflow]
+    (step,) = (
+        step for step in YAML(typ="safe").load(text)["jobs"]["bake"]["steps"] if step["name"] == "Bake, audit and test"
+    )
+    assert step["env"]["HF_TOKEN"] == "${{ secrets.HF_TOKEN }}"
+    assert step["run"].endswith(" --allow secret.command=license")
+    (tmp_path / "told.yml").write_text(text)
+    assert tool("zizmor", "--offline", "--no-progress", str(tmp_path / "told.yml")).returncode == 0
