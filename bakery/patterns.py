@@ -51,6 +51,12 @@ def normalised(line: str) -> str:
     return ("!" if exception else "") + (text[1:] if len(text) > 1 and text.startswith("/") else text)
 
 
+def escaped(path: str) -> str:
+    """Return the pattern of an ignore file that means one path and no other."""
+    text = re.sub(r"([*?\[\]\\])", r"\\\1", path)
+    return "\\" + text if text.startswith(("#", "!")) else text
+
+
 def ignore_regex(pattern: str) -> str:
     """Return the regular expression of one normalised pattern, without ``!`` (moby/patternmatcher, compile).
 

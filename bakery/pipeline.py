@@ -377,7 +377,7 @@ class _Run:
             if self.options.again is not Again.FAILED or target.cell.id not in kept
         )
         outcomes = [told.outcome for told in runner.told.values() if told.outcome]
-        printed = tuple(dict.fromkeys(name for outcome in outcomes for name in outcome.printed))
+        printed = tuple(sorted({name for outcome in outcomes for name in outcome.printed}))
         return RunReport(
             recipe=self.plan.recipe,
             targets=mine,

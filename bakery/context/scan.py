@@ -53,9 +53,9 @@ def scan(root: Path, sent: Sent, ignored: Iterable[str]) -> Found:
         prefix += "/"
     if plain and ignore.is_ignored(state):
         return found
-    waiting = [(root / sent.folder, prefix, state)]
+    waiting = [(root / sent.folder, prefix, "", state)]
     while waiting:
-        folder, above, state = waiting.pop()
+        folder, above, top, state = waiting.pop()
         try:
             entries = list(os.scandir(folder))
         except OSError:
@@ -69,12 +69,12 @@ def scan(root: Path, sent: Sent, ignored: Iterable[str]) -> Found:
                 out = ignore.is_ignored(now)
             if entry.is_dir(follow_symlinks=False):
                 if not out or ignore.has_exceptions:
-                    waiting.append((Path(entry.path), path + "/", now))
+                    waiting.append((Path(entry.path), path + "/", top or entry.name, now))
             elif not out:
                 size = entry.stat(follow_symlinks=False).st_size
                 found.size += size
                 found.files += 1
-                found.folders[path[len(prefix) :].partition("/")[0]] += size
+                found.folders[top or entry.name] += size
                 what = looks.of(entry, size)
                 if what and not accept.ignores(path):
                     found.secrets[path] = what
@@ -90,11 +90,12 @@ class _Looks:
         self._suffixes = {row.name[2:]: row for row in rows if row.name[:2] == "*." and not _WILD & set(row.name[2:])}
         known = (*self._names.values(), *self._suffixes.values())
         self._others = [(re.compile(fnmatch.translate(row.name)), row) for row in rows if row not in known]
+        self._heads = tuple(row.name.partition("*")[0] for _, row in self._others)
 
     def of(self, entry: os.DirEntry[str], size: int) -> str:
         name = entry.name.lower()
         row = self._names.get(name) or self._suffixes.get(name.rpartition(".")[2])
-        if row is None:
+        if row is None and name.startswith(self._heads):
             row = next((row for pattern, row in self._others if pattern.match(name)), None)
         if row and not row.peek:
             return "" if any(fnmatch.fnmatchcase(name, item) for item in row.but) else row.what

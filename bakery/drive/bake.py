@@ -161,7 +161,7 @@ class Bakes:
         self._logs.write(baking.progress.close())
         seconds = time.monotonic() - baking.began
         outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
-        return replace(outcome, printed=tuple(baking.stream.told))
+        return replace(outcome, printed=tuple(sorted(baking.stream.told)))
 
 
 def _argv(request: BakeRequest) -> list[str]:

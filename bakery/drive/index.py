@@ -203,7 +203,7 @@ def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) 
     problems: list[str] = []
     for need in dict.fromkeys(needs):
         key = f"{index.address} {need.name}=={need.version}{' sdist' if need.sdist else ''}"
-        if now - seen.get(key, 0.0) < REMEMBER_S:
+        if _is_fresh(seen.get(key, 0.0), now):
             continue
         offered = releases(index, need.name, sdist=need.sdist, ca_bundle=ca_bundle)
         if Version(need.version) in offered:
@@ -213,6 +213,11 @@ def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) 
     if problems:
         raise UnavailableError("the package index does not have what the plan needs", details=problems)
     _remember(memory, seen)
+
+
+def _is_fresh(at: float, now: float) -> bool:
+    """Whether something seen at a time is worth remembering; a time to come is of a clock that has jumped since."""
+    return 0 <= now - at < REMEMBER_S
 
 
 def _missing(need: Need, offered: Sequence[Version]) -> list[str]:
@@ -254,7 +259,7 @@ def _recall(memory: Path) -> dict[str, float]:
 
 
 def _remember(memory: Path, seen: Mapping[str, float]) -> None:
-    fresh = {key: value for key, value in seen.items() if time.time() - value < REMEMBER_S}
+    fresh = {key: value for key, value in seen.items() if _is_fresh(value, time.time())}
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
         scratch = memory.with_suffix(f".{re.sub('[^0-9]', '', str(time.time()))}")

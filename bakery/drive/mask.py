@@ -65,7 +65,9 @@ def _forms(value: bytes) -> Iterator[bytes]:
 def _plain(value: bytes) -> Iterator[bytes]:
     text = value.decode(errors="surrogateescape")
     quoted = (urllib.parse.quote_from_bytes(value, safe=""), urllib.parse.quote_from_bytes(value))
-    spelled = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    spelled = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
+    # JSON inside of JSON, or inside of a program's text.
+    spelled += [json.dumps(item)[1:-1] for item in spelled]
     for form in (value, *(item.encode(errors="surrogateescape") for item in (*quoted, *spelled))):
         # A form of several lines never stands in one.
         if len(form.strip()) >= SHORTEST and not _LINE_END.search(form):

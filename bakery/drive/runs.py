@@ -92,8 +92,9 @@ def prune(runs: Path, keep: int = KEPT) -> None:
 
 
 def _age(path: Path) -> tuple[float, str]:
-    # Not the name alone: clocks jump.
-    return path.stat().st_mtime, path.name
+    # Not the name alone: clocks jump. What is of a time to come is older than anything that is made now.
+    changed = path.stat().st_mtime
+    return changed if changed <= time.time() + 1 else 0.0, path.name
 
 
 def _in_use(run: Path) -> bool:

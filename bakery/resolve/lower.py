@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from bakery.errors import PlanError
 from bakery.load import Loaded
 from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, size_mb, with_derived
-from bakery.patterns import normalised
+from bakery.patterns import escaped, normalised
 from bakery.plan import (
     Audit,
     Cache,
@@ -28,6 +28,7 @@ from bakery.plan import (
     Stage,
     Value,
     ignored_output,
+    leaves,
 )
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
@@ -198,8 +199,10 @@ def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
         dockerfile,
         f"{dockerfile}.dockerignore",
     )
+    # A file that is a secret is for the named steps alone, whatever else is said: no step copies it into an image.
+    confided = [escaped(item.file) for item in parts.secrets if item.file and not leaves(item.file)]
     said = _in_context(parts, parts.settings.texts("source.ignore"))
-    return (*IGNORED, *(pattern for pattern in (*own, *said) if pattern and pattern not in IGNORED))
+    return (*IGNORED, *(pattern for pattern in (*own, *said, *confided) if pattern and pattern not in IGNORED))
 
 
 def _in_context(parts: Parts, patterns: Sequence[str]) -> tuple[str, ...]:

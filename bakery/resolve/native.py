@@ -16,7 +16,7 @@ from bakery.resolve.parts import (
     literals,
     network_words,
     source_mount,
-    told,
+    telling,
 )
 from bakery.resolve.values import declarations, parse
 
@@ -46,9 +46,8 @@ def _tools(parts: Parts) -> Stage:
     steps: list[Step] = [install_packages(*packages)] if packages else []
     if wanted:
         install = Command((*literals("net", f"{VENV}/bin/python", "-m", *PIP), *wanted))
-        mounts = (*NETWORK, *told(parts, Phase.REQUIREMENTS))
         steps += [
-            Run((Script(f'"$(find-python)" -m venv {VENV}'), install), mounts),
+            telling(parts, Phase.REQUIREMENTS, Run((Script(f'"$(find-python)" -m venv {VENV}'), install), NETWORK)),
             Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         ]
     return declaring("native-tools", literal("toolkit"), tuple(steps), "Tools of the native step, of any Python.")
@@ -69,9 +68,10 @@ def _native(parts: Parts) -> Stage:
             command,
             check,
         ),
-        (source_mount(parts, writable=True), *((CCACHE,) if ccache else ()), *told(parts, Phase.NATIVE)),
+        (source_mount(parts, writable=True), *((CCACHE,) if ccache else ())),
         network=settings.flag("native.network"),
     )
+    run = telling(parts, Phase.NATIVE, run)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     declared = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
     arguments = (Arg("SOURCE_DATE_EPOCH"), *declared, *((Arg("TARGETARCH"),) if ccache else ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bakery.errors import PlanError
 from bakery.names import WHEEL_PYTHON, Phase, size_mb
@@ -75,10 +75,18 @@ def source_mount(parts: Parts, *, writable: bool) -> Mount:
     return Mount("bind", "/src", source="/src", from_="source", writable=writable)
 
 
-def told(parts: Parts, phase: Phase) -> tuple[Mount, ...]:
-    """Return the mounts of what a phase is told in confidence; without its value, BuildKit does not run the step."""
-    mine = (item for item in parts.secrets if phase in item.phases)
-    return tuple(Mount("secret", "", id=item.name, env=item.variable, required=True) for item in mine)
+def telling(parts: Parts, phase: Phase, run: Run) -> Run:
+    """Return a step that is also told its phase's secrets, and fails without one.
+
+    ``required`` alone is not enough: buildx makes an empty secret of an environment variable that is not set.
+    """
+    mine = [item for item in parts.secrets if phase in item.phases]
+    mounts = (Mount("secret", "", id=item.name, env=item.variable, required=True) for item in mine)
+    held = ((item.name, f'-n "${item.variable}"' if item.variable else f"-s /run/secrets/{item.name}") for item in mine)
+    checks = (
+        Script(f"{{ test {there} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, there in held
+    )
+    return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
 
 
 def network_words(run: Run) -> str:

@@ -46,7 +46,7 @@ from bakery.resolve.parts import (
     network_words,
     script,
     source_mount,
-    told,
+    telling,
     venv,
 )
 from bakery.resolve.roots import Lines, lines, root_stages
@@ -106,7 +106,7 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         fetch = Command(literals("net", f"{TOOLS}/bin/python", f"{TOOLS}/sdist.py", sdist, "/src"))
         steps = (
             script("sdist.py", f"{TOOLS}/sdist.py", "Fetches a source archive from the package index.", "0644"),
-            Run((fetch,), (*SECRETS, *told(parts, Phase.FETCH))),
+            telling(parts, Phase.FETCH, Run((fetch,), SECRETS)),
         )
         return (
             Stage("fetch", literal("base"), steps),
@@ -136,7 +136,7 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
     steps = (
         script("lock.py", f"{TOOLS}/lock.py", "Resolves requirements to packages with their hashes.", "0644"),
         venv(parts),
-        Run((resolve,), (listed, *NETWORK, *told(parts, Phase.REQUIREMENTS))),
+        telling(parts, Phase.REQUIREMENTS, Run((resolve,), (listed, *NETWORK))),
     )
     return declaring(
         "requirements", literal(made.packages.base), steps, "All that the build needs, resolved for this cell."
@@ -151,7 +151,7 @@ def _builder(parts: Parts, made: Lines) -> Stage:
         venv(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
         Copy(LOCK, LOCK, "requirements"),
-        Run((Command((*pip, *literals("--no-deps", "-r", LOCK))),), (*NETWORK, *told(parts, Phase.REQUIREMENTS))),
+        telling(parts, Phase.REQUIREMENTS, Run((Command((*pip, *literals("--no-deps", "-r", LOCK))),), NETWORK)),
     )
     base = made.packages.base if parts.native_python else "toolkit"
     return declaring("builder", literal(base), steps, "What this project's build needs, and nothing else.")
@@ -180,10 +180,9 @@ def _compile(parts: Parts) -> Stage:
         source_mount(parts, writable=True),
         *native,
         *((CCACHE,) if ccache else ()),
-        *told(parts, Phase.COMPILE),
     )
     commands = (Command(literals("umask", "022")), *taking, command)
-    run = Run(commands, mounts, network=settings.flag("builder.network"))
+    run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
     steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
     epoch = (Arg("SOURCE_DATE_EPOCH"),)
     body = declaring("compile", literal("builder"), steps, "")
@@ -237,10 +236,9 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     framework = [item for provider in _framework(settings) for item in provider.test]
     wanted = tuple(parse(item) for item in (*framework, *settings.texts("test.requirements")))
     pip = literals("net", f"{VENV}/bin/python", "-m", *PIP)
-    network = (*NETWORK, *told(parts, Phase.REQUIREMENTS))
     setup: tuple[Step, ...] = (
         venv(parts),
-        *((Run((Command((*pip, *wanted)),), network),) if wanted else ()),
+        *((telling(parts, Phase.REQUIREMENTS, Run((Command((*pip, *wanted)),), NETWORK)),) if wanted else ()),
     )
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
@@ -250,7 +248,7 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     install = Script(" ".join(["net", f"{VENV}/bin/python", "-m", *PIP, "/wheels/*.whl"]))
     checks: tuple[Step, ...] = (
         script("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
-        Run((install,), (wheel, *network)),
+        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, *NETWORK))),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )
@@ -283,14 +281,14 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     files = settings.texts("test.files")
     copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
     run = Command(literals("sh", "-c", command))
-    mounts = (*((source_mount(parts, writable=False),) if files else ()), *told(parts, Phase.TEST))
+    mounts = (source_mount(parts, writable=False),) if files else ()
     # The shell itself replaces ${NAME} here; all that it needs is the variable.
     declared = declarations((Run((Script(command),)),))
     return (
         *declared,
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         Workdir("/work"),
-        Run((*copies, run), mounts, network=settings.flag("test.network")),
+        telling(parts, Phase.TEST, Run((*copies, run), mounts, network=settings.flag("test.network"))),
     )
 
 

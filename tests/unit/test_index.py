@@ -156,12 +156,13 @@ def test_a_corrupt_memory_is_forgotten(web: Web, tmp_path: Path, text: str) -> N
     assert len(json.loads(memory.read_text())) == 1
 
 
-def test_an_old_memory_is_asked_again(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("later", [REMEMBER_S + 1, -60], ids=["old", "the-clock-went-back"])
+def test_an_old_memory_is_asked_again(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float) -> None:
     web.offer("demo", "demo-1.0.tar.gz")
     memory = tmp_path / "index.json"
     monkeypatch.setattr("time.time", lambda: 1e9)
     check([NEED], memory)
-    monkeypatch.setattr("time.time", lambda: 1e9 + REMEMBER_S + 1)
+    monkeypatch.setattr("time.time", lambda: 1e9 + later)
     check([NEED], memory)
     assert len(web.asked) == 2
 

@@ -22,6 +22,7 @@ from bakery.drive.secrets import LARGEST, revealed
 from bakery.errors import RecipeError, UsageError
 from bakery.load import load
 from bakery.names import Kind, Phase
+from bakery.patterns import Ignore
 from bakery.plan import Mount, Plan, Run, Secret
 from bakery.resolve.lower import resolve
 
@@ -88,6 +89,13 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
     with pytest.raises(RecipeError) as caught:
         planned(tmp_path, text)
     assert said in "\n".join(caught.value.details)
+
+
+def test_a_file_that_is_a_secret_is_not_sent_with_the_source(tmp_path: Path) -> None:
+    for file in ("a[1]*.key", "#x", "!x", "../outside", "sub/key"):
+        plan = planned(tmp_path, f"[secrets.key]\nfile = '{file}'\nsteps = ['compile']\n")
+        assert Ignore(plan.ignore).ignores(file) is not file.startswith("..")
+        assert not Ignore(plan.ignore).ignores("a1x.key")
 
 
 def test_a_git_source_is_fetched_with_buildkits_own_secret(tmp_path: Path) -> None:

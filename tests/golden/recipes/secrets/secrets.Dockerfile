@@ -727,6 +727,7 @@ EOF
 RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=secret,id=netrc,required=true \
+    { test -s /run/secrets/netrc || { echo 'bakery: no secret netrc' >&2; exit 1; }; } && \
     net /opt/bakery/bin/python /opt/bakery/sdist.py ujson==5.12.0 /src
 
 # The project's source.
@@ -743,6 +744,7 @@ ARG TARGETARCH
 RUN --mount=type=bind,from=source,source=/src,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
     --mount=type=secret,id=License,required=true \
+    { test -s /run/secrets/License || { echo 'bakery: no secret License' >&2; exit 1; }; } && \
     umask 022 && \
     mkdir -p /native && \
     cd /src && \
@@ -836,6 +838,7 @@ RUN --mount=type=bind,from=project,source=/requires.txt,target=/requires.txt \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     --mount=type=secret,id=netrc,required=true \
+    { test -s /run/secrets/netrc || { echo 'bakery: no secret netrc' >&2; exit 1; }; } && \
     net /opt/bakery/bin/python /opt/bakery/lock.py /requirements.lock /opt/venv/bin/python -r /requires.txt build
 
 # What this project's build needs, and nothing else.
@@ -849,6 +852,7 @@ RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     --mount=type=secret,id=netrc,required=true \
+    { test -s /run/secrets/netrc || { echo 'bakery: no secret netrc' >&2; exit 1; }; } && \
     net /opt/bakery/bin/python -m pip --python /opt/venv/bin/python install --no-deps -r /requirements.lock
 
 # Compiles with the network, as the recipe asks; what it writes in /src is dropped.
@@ -859,6 +863,7 @@ RUN --mount=type=bind,from=source,source=/src,target=/src,rw \
     --mount=type=bind,from=native,source=/native,target=/native \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
     --mount=type=secret,id=hf-token,env=HF_TOKEN,required=true \
+    { test -n "$HF_TOKEN" || { echo 'bakery: no secret hf-token' >&2; exit 1; }; } && \
     umask 022 && \
     mkdir -p /src/lib && \
     cp -a /native/. /src/lib && \
@@ -1153,6 +1158,7 @@ RUN --mount=type=bind,from=secrets-wheel,source=/,target=/wheels \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     --mount=type=secret,id=netrc,required=true \
+    { test -s /run/secrets/netrc || { echo 'bakery: no secret netrc' >&2; exit 1; }; } && \
     net /opt/venv/bin/python -m pip install /wheels/*.whl
 RUN --network=none \
     --mount=type=bind,from=secrets-wheel,source=/,target=/wheels \
@@ -1161,6 +1167,8 @@ ENV PATH="/opt/venv/bin:${PATH}"
 WORKDIR /work
 RUN --mount=type=secret,id=hf-token,env=HF_TOKEN,required=true \
     --mount=type=secret,id=License,required=true \
+    { test -n "$HF_TOKEN" || { echo 'bakery: no secret hf-token' >&2; exit 1; }; } && \
+    { test -s /run/secrets/License || { echo 'bakery: no secret License' >&2; exit 1; }; } && \
     sh -c 'pytest --pyargs ujson'
 
 # For a shell: the build tools and the project.
