@@ -156,10 +156,8 @@ def _fitting(recorded: Recorded, cwd: Path, again: Again, what: str) -> tuple[Lo
         plan = resolve(loaded, recorded.settings, {})
         found: list[str] = []
         if hashlib.sha256(generate(plan)[plan.dockerfile].encode()).hexdigest() != recorded.dockerfile:
-            found.append(
-                f"{what}: its recipe gives other build steps"
-                + (f"; they were planned by bakery {recorded.bakery}" if recorded.bakery != __version__ else "")
-            )
+            said = f"recorded by bakery {recorded.bakery}, this is {__version__}"
+            found.append(f"{what}: its recipe gives other build steps ({said})")
         if recorded.source:
             digest, notes = recorded.source
             sent = files(loaded.root / plan.context, [str(path) for path in notes.get("paths", ())], plan.ignore)
