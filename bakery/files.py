@@ -14,11 +14,12 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
 
     Raises:
-        OutputError: a file cannot be written; the one before it is as it was.
+        OutputError: a file cannot be written, or a link leads its folder out of ``root``; the one before it is as it
+            was.
     """
     changed = []
     for name, text in texts.items():
-        path = root / name
+        path = _inside(root, name)
         try:
             if path.is_file() and path.read_bytes() == text.encode():
                 continue
@@ -41,7 +42,7 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
     diff: list[str] = []
     for name, text in texts.items():
         try:
-            found = (root / name).read_bytes().decode("utf-8", "replace")
+            found = _inside(root, name).read_bytes().decode("utf-8", "replace")
         except FileNotFoundError:
             found = ""
         except OSError as error:
@@ -53,3 +54,11 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
         raise DriftError(
             "generated files differ from their recipes", hint="run `python -m bakery generate`", details=diff
         )
+
+
+def _inside(root: Path, name: str) -> Path:
+    """Return the path of a file below ``root``; what a checkout brings may be a link to anywhere."""
+    path = root / name
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise OutputError(f"{path} is a link that leads out of {root}", hint="remove the link")
+    return path

@@ -43,8 +43,10 @@ def _secrets(found: Found) -> list[str]:
 
 def _ignore_file(root: Path, plan: Plan) -> list[str]:
     """A Dockerfile's own ignore file beats the project's, and every Dockerfile of bakery has one."""
+    path = root / ".dockerignore"
     try:
-        lines = (root / ".dockerignore").read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        # A pipe would wait for its writer.
+        lines = [] if not path.is_file() else path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
     if plan.sent.chosen or not set(filter(None, map(normalised, lines))) - set(plan.ignore):

@@ -1,0 +1,41 @@
+"""Generated files stay in the project, whatever a checkout brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bakery.errors import DriftError, OutputError
+from bakery.files import compare, write
+
+NAME = "bake/one.hcl"
+
+
+def test_files_are_written_once_and_compared(tmp_path: Path) -> None:
+    assert write(tmp_path, {NAME: "a\n"}) == [NAME]
+    assert write(tmp_path, {NAME: "a\n"}) == []
+    compare(tmp_path, {NAME: "a\n"})
+    with pytest.raises(DriftError):
+        compare(tmp_path, {NAME: "b\n"})
+
+
+@pytest.mark.parametrize("link", ["bake", NAME])
+def test_a_link_that_leads_out_is_neither_written_nor_read(tmp_path: Path, link: str) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    (outside / "one.hcl").write_text("of somebody else\n")
+    (root / link).parent.mkdir(parents=True)
+    (root / link).symlink_to(outside if link == "bake" else outside / "one.hcl")
+    for call in (write, compare):
+        with pytest.raises(OutputError, match="leads out of"):
+            call(root, {NAME: "mine\n"})
+    assert (outside / "one.hcl").read_text() == "of somebody else\n"
+    assert [path.name for path in outside.iterdir()] == ["one.hcl"]
+
+
+def test_a_link_inside_the_project_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bake").symlink_to("elsewhere")
+    write(tmp_path, {NAME: "a\n"})
+    assert (tmp_path / "elsewhere" / "one.hcl").read_text() == "a\n"
