@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -161,6 +162,39 @@ def test_leaving_ends_all_that_run() -> None:
     for child in started:
         with pytest.raises(ProcessLookupError):
             os.kill(child.process.pid, 0)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from bakery.drive.process import Children, caught
+with caught() as signals, Children(signals) as children:
+    for _ in range(3):
+        child = children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=print)
+        print(child.process.pid, flush=True)
+    while True:
+        children.turn()
+"""
+
+
+def test_all_end_when_this_process_is_killed() -> None:
+    driver = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    started = [int(driver.stdout.readline()) for _ in range(3)]
+    driver.kill()
+    driver.communicate()
+    end = time.monotonic() + 20
+    while any(is_alive(number) for number in started):
+        assert time.monotonic() < end, "something runs on"
+        time.sleep(0.05)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that nobody waited for yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_one_may_be_ended_and_all_of_them() -> None:
