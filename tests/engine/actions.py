@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """How GitHub runs a step without a shell of its own (`bash` named or not)."""
 
-_NAME = re.compile(r"\b(?:github|matrix|needs|steps|env)(?:\.[A-Za-z0-9_-]+)+")
+_NAME = re.compile(r"\b(?:github|matrix|needs|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
 _EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
 
 
@@ -41,6 +41,7 @@ class Runner:
         folder: where jobs work and artefacts lie.
         github: values of the ``github`` context.
         site: what configure-pages says.
+        secrets: the repository's secrets.
     """
 
     project: Path
@@ -48,6 +49,7 @@ class Runner:
     environment: Mapping[str, str]
     github: dict[str, Any]
     site: str = ""
+    secrets: dict[str, str] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     needs: dict[str, Any] = field(default_factory=dict)
@@ -71,10 +73,20 @@ class Runner:
             for entry in job.get("strategy", {}).get("matrix", {}).get("include", [{}]):
                 self._job(name, job, entry, document.get("env", {}))
 
+    def place(self, job: str, entry: str = "") -> Path:
+        """Return the folder that a job works in, in this attempt."""
+        return self.folder / f"{job}-{entry}-{self.github['run_attempt']}"
+
     def _job(self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str]) -> None:
-        place = self.folder / f"{name}-{entry.get('job', '')}-{self.github['run_attempt']}"
+        place = self.place(name, entry.get("job", ""))
         place.mkdir(parents=True)
-        context: dict[str, Any] = {"github": self.github, "matrix": entry, "steps": {}, "needs": self.needs}
+        context: dict[str, Any] = {
+            "github": self.github,
+            "matrix": entry,
+            "steps": {},
+            "needs": self.needs,
+            "secrets": self.secrets,
+        }
         failed = False
         for step in job["steps"]:
             context["failed"] = failed

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from actions import Runner
@@ -76,7 +78,7 @@ def test_parts_are_merged_into_one_set_and_removed(release: Runner) -> None:
     records = (release.artifacts / "wheels-1" / ".provenance").glob("*.provenance.json")
     assert len(list(records)) == len(wheels)
     assert wheels == [
-        f"tiny-1.0{local}-{python}-{python}" for local in ("", "+own1") for python in ("cp311", "cp313")
+        f"tiny-1.0{local}-{python}-{python}" for local in ("+own1", "") for python in ("cp311", "cp313")
     ]  # fmt: skip
 
 
@@ -96,3 +98,41 @@ def test_a_set_that_is_not_whole_is_refused(release: Runner) -> None:
     assert "tiny cp313: a wheel is missing: local version +own1" in done.err
     done = bakery(project, "verify", "--only", "cp311", str(wheels), code=8)
     assert f"{last.name}: in no plan" in done.err
+
+
+GATE = """
+[secrets.gate]
+env = "GATE"
+steps = ["test"]
+variable = "GATE"
+"""
+
+
+def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
+    tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    # A secret's value defines no cell: what fails for it may pass in a rerun.
+    shut = "import os, sys; sys.exit(os.environ['GATE'] == 'shut' and sys.version_info >= (3, 12))"
+    recipe = RECIPE.replace('imports = ["tiny"]\n', f'imports = ["tiny"]\ncommand = "python -c \\"{shut}\\""\n')
+    recipe = recipe.replace('publish = "pypi"\npages = true\n', "max-jobs = 1\n") + GATE
+    project = extension(tmp_path / "project", recipe, SOURCE)
+    bakery(project, "generate")
+    workflow = (project / ".github/workflows/bakery-tiny.yml").read_text()
+    github = {"run_attempt": 1, "event_name": "pull_request", "ref": "refs/pull/1/merge", "workflow": "wheels"}
+    environment = {**os.environ, **engine_environment}
+    runner = Runner(project, tmp_path / "actions", environment, github, secrets={"GATE": "shut"})
+    runner.folder.mkdir()
+    runner.run(workflow)
+    assert runner.failed == {"bake", "wheels"}
+    assert [path.name for path in runner.artifacts.iterdir()] == ["state-cp311+1"]
+
+    runner.failed.clear()
+    runner.ran.clear()
+    github["run_attempt"] = 2
+    runner.secrets["GATE"] = "open"
+    runner.run(workflow)
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    (report,) = (runner.place("bake", "cp311+1") / ".bakery" / "runs").glob("*/report.json")
+    results = {target["name"]: target["result"] for target in json.loads(report.read_text())["targets"]}
+    assert results == {"wheel-cp311": "kept", "test-cp311": "kept", "wheel-cp313": "done", "test-cp313": "done"}
+    assert len(digests(runner.artifacts / "wheels-2")) == 4
