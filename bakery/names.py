@@ -27,10 +27,13 @@ PYTHON = re.compile(r"3\.(?:[6-9]|[1-9][0-9])t?\Z")
 SECRET = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}\Z")
 """A secret's name: also the id of its mount and the name of its file under /run/secrets."""
 
-_PLATFORM = "linux/(?:amd64|arm64)"
+_PLATFORM = "(?:linux|macos|windows)/(?:amd64|arm64)"
+
+SYSTEMS = ("linux", "macos", "windows")
+"""Operating systems: wheels for Linux are baked, the others are built by cibuildwheel on a machine of that system."""
 
 PLATFORM = re.compile(rf"{_PLATFORM}\Z")
-"""A platform in Docker's spelling; others are for the cibuildwheel back end."""
+"""A platform in Docker's spelling; macOS is ``macos``, which Docker has no images for."""
 
 PLATFORMS = f"{_PLATFORM}(?:,{_PLATFORM})*"
 """What a variable holds that a recipe's platforms refer to: one platform, or several with commas."""
@@ -103,8 +106,25 @@ GIT_SECRETS = ("GIT_AUTH_TOKEN", "GIT_AUTH_HEADER")
 BASE_SECRETS = {"ca-bundle": "CA_BUNDLE", "pip-conf": "PIP_CONF"}
 """Secrets that no recipe declares, and the variable of the bake file that holds the file of each."""
 
-MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
-"""Docker platform to the machine in wheel tags and ELF headers."""
+MACHINES = {
+    "linux/amd64": "x86_64",
+    "linux/arm64": "aarch64",
+    "macos/amd64": "x86_64",
+    "macos/arm64": "arm64",
+    "windows/amd64": "amd64",
+    "windows/arm64": "arm64",
+}
+"""Platform to the machine in wheel tags."""
+
+IDENTIFIERS = {
+    "linux/amd64": "manylinux_x86_64",
+    "linux/arm64": "manylinux_aarch64",
+    "macos/amd64": "macosx_x86_64",
+    "macos/arm64": "macosx_arm64",
+    "windows/amd64": "win_amd64",
+    "windows/arm64": "win_arm64",
+}
+"""Platform to what cibuildwheel calls it."""
 
 AXIS_VARIABLES = {
     "python": "PYTHON_VERSION",
@@ -198,5 +218,5 @@ def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
 
 
 def platform_tag(platform: str) -> str:
-    """Return how a platform is written in a cell id: ``linux/amd64`` → ``linux_x86_64``."""
-    return "linux_" + MACHINES[platform]
+    """Return how a platform is written in a cell id: ``linux/amd64`` → ``linux_x86_64``, others as cibuildwheel does."""
+    return f"linux_{MACHINES[platform]}" if platform.startswith("linux/") else IDENTIFIERS[platform]

@@ -414,6 +414,47 @@ class Ci:
 
 
 @dataclass(frozen=True, slots=True)
+class Cibuildwheel:
+    """What cibuildwheel is told of a recipe, beside what the audit and the cells say.
+
+    Attributes:
+        frontend: ``build`` or ``uv``.
+        package: the folder of the source in the project; empty where it is fetched.
+        sdist: NAME==VERSION of the source archive; empty for other sources.
+        git: address and reference of the repository; None for other sources.
+        image: the recipe's base image; empty for none.
+        system_packages: packages of the image's own manager, on Linux.
+        requirements: packages beside those that the project lists.
+        environment: system → variables of the build.
+        before_all: system → the command that prepares its machine; empty for none.
+        test_command: system → the command of the test; empty for none.
+        load: every shared object is loaded before the imports.
+        minimum_macos: the oldest macOS; empty for cibuildwheel's choice.
+        toolkit: the recipe's CUDA, ``none`` for none.
+        native: the recipe has a native step.
+    """
+
+    frontend: str = "build"
+    package: str = "."
+    sdist: str = ""
+    git: tuple[str, str] | None = None
+    image: Value = ()
+    system_packages: tuple[str, ...] = ()
+    requirements: tuple[Value, ...] = ()
+    config_settings: tuple[tuple[str, Value], ...] = ()
+    environment: Mapping[str, tuple[tuple[str, Value], ...]] = field(default_factory=dict)
+    before_all: Mapping[str, str] = field(default_factory=dict)
+    test_requirements: tuple[Value, ...] = ()
+    test_imports: tuple[str, ...] = ()
+    test_command: Mapping[str, Value] = field(default_factory=dict)
+    test_files: tuple[str, ...] = ()
+    load: bool = True
+    minimum_macos: str = ""
+    toolkit: str = "none"
+    native: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Override:
     """One override in bake's grammar, handed to buildx as it stands: ``pattern.key[+]=value``."""
 
@@ -449,6 +490,8 @@ class Plan:
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
         sent: what is sent of the project's folder.
+        elsewhere: the cells of macOS and Windows, which cibuildwheel builds; ``cells`` are those of Linux.
+        cibuildwheel: what it is told of the recipe.
         secrets: what steps are told in confidence.
         network: steps that run a project's own commands and that the recipe gives the network.
         wants: what the recipe asks of the machine that bakes it, in the words of ``--allow``; what lies in the
@@ -482,6 +525,8 @@ class Plan:
     secrets: tuple[Secret, ...] = ()
     network: tuple[Phase, ...] = ()
     wants: tuple[str, ...] = ()
+    elsewhere: tuple[Cell, ...] = ()
+    cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)
     overrides: tuple[Override, ...] = ()
     platform_variable: str = ""
     job_memory: int = 0
@@ -515,7 +560,7 @@ class Plan:
     def served(self) -> dict[str, list[Cell]]:
         """Return id of a cell that builds a wheel → the cells that the wheel is for, itself among them."""
         found: dict[str, list[Cell]] = {}
-        for cell in self.cells:
+        for cell in (*self.cells, *self.elsewhere):
             found.setdefault(cell.built_by, []).append(cell)
         return found
 
@@ -543,6 +588,13 @@ class Plan:
 
         chosen = tuple(target for target in self.targets() if target.kind in kinds and is_meant(target))
         if not chosen:
+            others = [cell for cell in self.elsewhere if _matches(only, Kind.WHEEL, [cell])]
+            if others:
+                systems = " and ".join(dict.fromkeys(cell.platform.partition("/")[0] for cell in others))
+                raise UsageError(
+                    f"recipe {self.recipe}: {', '.join(cell.id for cell in others[:8])}: not baked, but built on {systems}",
+                    hint="run the same command there: cibuildwheel builds them",
+                )
             some = ", ".join(cell.id for cell in self.cells[:8])
             raise UsageError(
                 f"recipe {self.recipe}: no cell matches {', '.join(only)}",

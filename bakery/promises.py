@@ -94,6 +94,15 @@ def _version(plan: Plan, local: str) -> str | None:
     return f"{Version(plan.audit.version).public}+{local}" if local else plan.audit.version
 
 
+def _plat(plan: Plan, cell: Cell) -> str | None:
+    """Return the platform tag that a cell's wheel must install under; None for any."""
+    if cell.platform.startswith("macos/"):
+        minimum = plan.cibuildwheel.minimum_macos.replace(".", "_")
+        return f"macosx_{minimum}_{MACHINES[cell.platform]}" if minimum else None
+    named = cell.platform.startswith("linux/") and plan.audit.plat != "auto" and plan.audit.repaired
+    return f"{plan.audit.plat}_{MACHINES[cell.platform]}" if named else None
+
+
 def _cxx_abi(torch: str, platform: str) -> CxxAbi:
     """Return libstdc++'s ABI of a release of torch; empty for none, and where it is not known."""
     release, _, variant = torch.partition("+")
@@ -116,7 +125,7 @@ def _promise(
     version: str | None,
 ) -> Promise:
     audit = plan.audit
-    served = (item.axes["python"] for item in plan.cells if item.built_by == cell.id)
+    served = (item.axes["python"] for item in (*plan.cells, *plan.elsewhere) if item.built_by == cell.id)
     return Promise(
         name=audit.name or None,
         version=version,
@@ -124,7 +133,7 @@ def _promise(
         pythons=tuple(dict.fromkeys((audit.abi3, *served))) if cell.abi3 else (),
         abi3=True if cell.abi3 else None,
         platform=cell.platform,
-        plat=f"{audit.plat}_{MACHINES[cell.platform]}" if audit.plat != "auto" and audit.repaired else None,
+        plat=_plat(plan, cell),
         excludes=audit.excludes,
         device_archs=device.archs if device else (),
         cuda=device.cuda if device else "",

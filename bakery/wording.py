@@ -27,6 +27,15 @@ _MACHINES = {
     "aarch64": "arm64",
     "arm64": "arm64",
 }
+_SYSTEMS = {
+    "linux": "linux",
+    "darwin": "macos",
+    "macos": "macos",
+    "macosx": "macos",
+    "osx": "macos",
+    "windows": "windows",
+    "win": "windows",
+}
 _WIDEST = 200
 _RENAME = "rename it to "
 _MISSING = "missing"
@@ -69,7 +78,7 @@ _ADVICE = (
     ("twice", "keep each value once"),
     ("at least one", "add a value, or remove the key"),
     ("Python version", "bakery builds for CPython 3.6 and later"),
-    ("linux/amd64 or linux/arm64", "bakery builds for these two; for macOS and Windows use cibuildwheel"),
+    ("a platform such as", "there are linux, macos and windows, each with amd64 and arm64"),
     ("lower-case letters", "name it after the project"),
     ("git URL", "write it as git clone takes it"),
     ("control characters", "remove the control characters"),
@@ -255,9 +264,15 @@ def _respelled(value: str, annotation: object) -> str | None:
 
 
 def _platform(value: str) -> str | None:
-    parts = [part for part in re.split(r"[/:,\s]|(?<=linux)[-_]", value.lower()) if part not in ("", "linux", "v8")]
-    machine = _MACHINES.get(parts[0]) if len(parts) == 1 else None
-    return f"linux/{machine}" if machine else nearest(value, names.MACHINES, 0.8)
+    parts = [
+        part
+        for part in re.split(r"[/:,\s]|(?<=linux)[-_]|(?<=macos)[-_]|(?<=macosx)[-_]|(?<=win)[-_]", value.lower())
+        if part
+    ]
+    system = next((_SYSTEMS[part] for part in parts if part in _SYSTEMS), "linux")
+    rest = [part for part in parts if part not in _SYSTEMS and part != "v8"]
+    machine = _MACHINES.get(rest[0]) if len(rest) == 1 else None
+    return f"{system}/{machine}" if machine else nearest(value, names.MACHINES, 0.8)
 
 
 def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Problem:

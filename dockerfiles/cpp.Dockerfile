@@ -733,9 +733,9 @@ FROM test-env AS cpp-test
 COPY --chmod=0644 <<'EOF' /opt/bakery/smoke.py
 """Prove that an installed wheel works: load every shared object, then import modules.
 
-Usage: smoke.py WHEELS [--driver FOLDER] [--load] [--import MODULE]...
+Usage: smoke.py WHEEL [--driver FOLDER] [--load] [--import MODULE]...
 
-Runs without network and without a GPU. Libraries that the wheel leaves to other wheels are found where
+WHEEL is the wheel, or a folder that holds no other. Runs without network and without a GPU. Libraries that the wheel leaves to other wheels are found where
 those put them; the GPU driver, which no container has, is stood in for by the toolkit's stub, which
 defines every symbol of the driver's interface.
 """
@@ -795,11 +795,13 @@ def main() -> None:
 
 
 def only_wheel(folder: str) -> str:
-    """Return the name of the only wheel in a folder.
+    """Return the name of the wheel, or of the only one in a folder.
 
     Raises:
         SystemExit: there is none, or more than one.
     """
+    if folder.endswith(".whl"):
+        return os.path.basename(folder)
     found = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
     if len(found) != 1:
         sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(found) or "none"))
@@ -817,7 +819,7 @@ def shared_objects(name: str) -> tuple[str, list[str]]:
     except importlib.metadata.PackageNotFoundError:
         sys.exit("smoke: " + name + " is not installed")
     files = [str(item) for item in distribution.files or []]
-    objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$", item)]
+    objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$|\.dylib$", item)]
     return str(distribution.locate_file("")), sorted(str(distribution.locate_file(item)) for item in objects)
 
 

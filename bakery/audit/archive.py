@@ -11,11 +11,15 @@ import stat
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from bakery.audit.binary import Binary, UnreadableBinary
 from bakery.audit.elf import SharedObject, UnreadableElf, read_elf
+from bakery.audit.macho import MAGICS, MachObject, read_macho
+from bakery.audit.pe import PeImage, read_pe
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
@@ -70,18 +74,33 @@ class Archive:
     Attributes:
         entries: all members in archive order, duplicates included.
         texts: content of the top-level dist-info files that the audit reads, by path.
-        objects: the ELF objects a loader would load.
-        unreadable_objects: ELF files that cannot be parsed: path to reason.
+        binaries: the machine code that a loader would load: ELF, Mach-O and PE files, in archive order.
+        unreadable_objects: those that cannot be parsed: path to reason.
         defect: why the file is no zip archive; empty if it is one.
         size: of the archive itself, in bytes.
     """
 
     entries: tuple[Entry, ...] = ()
     texts: dict[str, bytes] = field(default_factory=dict)
-    objects: tuple[SharedObject, ...] = ()
+    binaries: tuple[Binary, ...] = ()
     unreadable_objects: dict[str, str] = field(default_factory=dict)
     defect: str = ""
     size: int = 0
+
+    @property
+    def objects(self) -> tuple[SharedObject, ...]:
+        """The ELF objects."""
+        return tuple(found for found in self.binaries if isinstance(found, SharedObject))
+
+    @property
+    def mach_objects(self) -> tuple[MachObject, ...]:
+        """The Mach-O objects."""
+        return tuple(found for found in self.binaries if isinstance(found, MachObject))
+
+    @property
+    def images(self) -> tuple[PeImage, ...]:
+        """The PE images."""
+        return tuple(found for found in self.binaries if isinstance(found, PeImage))
 
     @property
     def unpacked_size(self) -> int:
@@ -143,7 +162,7 @@ def _read_members(zipped: zipfile.ZipFile, size: int) -> Archive:
     if sum(info.file_size for info in infos) > expansion_limit(size):
         return Archive(tuple(_entry(info) for info in infos), size=size)
     texts: dict[str, bytes] = {}
-    objects: list[SharedObject] = []
+    binaries: list[Binary] = []
     unreadable: dict[str, str] = {}
     entries: list[Entry] = []
     for info in infos:
@@ -157,13 +176,13 @@ def _read_members(zipped: zipfile.ZipFile, size: int) -> Archive:
                 copy.seek(0)
                 if _is_dist_info_file(info.orig_filename):
                     texts[info.orig_filename] = copy.read(TEXT_LIMIT)
-                elif kind == "elf" and (found := read_elf(info.orig_filename, info.file_size, copy)):
-                    objects.append(found)
-        except UnreadableElf as reason:
+                elif kind and (found := _READERS[kind](info.orig_filename, info.file_size, copy)):
+                    binaries.append(found)
+        except (UnreadableBinary, UnreadableElf) as reason:
             unreadable[info.orig_filename] = str(reason)
         except _ZIP_ERRORS as reason:
             entries.append(_entry(info, defect=str(reason) or type(reason).__name__))
-    return Archive(tuple(entries), texts, tuple(objects), unreadable, size=size)
+    return Archive(tuple(entries), texts, tuple(binaries), unreadable, size=size)
 
 
 def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str]:
@@ -172,7 +191,7 @@ def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> t
     with zipped.open(info) as member:
         chunk = head = member.read(_CHUNK)
         kind = _kind(head)
-        keep = kind == "elf" or _is_dist_info_file(info.orig_filename)
+        keep = bool(kind) or _is_dist_info_file(info.orig_filename)
         while chunk:
             digest.update(chunk)
             if keep:
@@ -184,13 +203,18 @@ def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> t
 def _kind(head: bytes) -> str:
     if head.startswith(b"\x7fELF"):
         return "elf"
-    if head.startswith((b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe")):
-        return "mach-o"
-    # Java classes share the magic of universal binaries, but not the small count of architectures.
-    if head.startswith(b"\xca\xfe\xba\xbe") and int.from_bytes(head[4:8], "big") < 40:
+    # Java's classes share the magic of universal binaries, but not the small count of machines.
+    if head.startswith(MAGICS) and (head[:2] != b"\xca\xfe" or int.from_bytes(head[4:8], "big") < 40):
         return "mach-o"
     start = int.from_bytes(head[60:64], "little")
     return "pe" if head.startswith(b"MZ") and head[start : start + 4] == b"PE\0\0" else ""
+
+
+_READERS: dict[str, Callable[[str, int, IO[bytes]], Binary | None]] = {
+    "elf": read_elf,
+    "mach-o": read_macho,
+    "pe": read_pe,
+}
 
 
 def _is_dist_info_file(path: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from bakery.audit.elf import SharedObject
+from bakery.audit.binary import Binary
 from bakery.audit.fatbin import sorted_archs
 from bakery.audit.report import WheelReport
 from bakery.audit.wheel import original_soname
@@ -64,7 +64,7 @@ def _changes(old: WheelReport, new: WheelReport) -> Iterator[Change]:
 
 def _objects(old: WheelReport, new: WheelReport) -> Iterator[Change]:
     """Compare the objects by path; grafted ones carry a hash in their name, which says nothing."""
-    before, after = ({original_soname(found.path): found for found in report.objects} for report in (old, new))
+    before, after = ({original_soname(found.path): found for found in report.binaries} for report in (old, new))
     for path in sorted(before.keys() | after.keys()):
         was, is_now = before.get(path), after.get(path)
         if was and is_now:
@@ -102,9 +102,9 @@ def _requirements(report: WheelReport) -> tuple[str, ...]:
     return (*python, *report.requires_dist)
 
 
-def _megabytes(found: SharedObject | None) -> str:
+def _megabytes(found: Binary | None) -> str:
     return f"{found.size / 1e6:,.2f} MB" if found else ""
 
 
-def _bytes(found: SharedObject | None) -> int:
+def _bytes(found: Binary | None) -> int:
     return found.size if found else 0

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.audit.binary import Binary
 from bakery.audit.elf import SharedObject
 from bakery.audit.finding import Finding, Severity
+from bakery.audit.macho import MachObject
+from bakery.audit.pe import PeImage
 from bakery.audit.wheel import Wheel
 
 JSON_VERSION = 1
@@ -31,9 +34,11 @@ class WheelReport:
         requires_python: METADATA's specifier; empty if there is none.
         requires_dist: METADATA's requirements.
         objects: every ELF shared object and program.
-        bundled: those among them that auditwheel grafted in.
-        external: sonames that the wheel expects from its surroundings.
-        other_binaries: Mach-O and PE files: path to kind; recorded, not checked.
+        mach_objects: every Mach-O module, library and program.
+        images: every PE module, library and program.
+        bundled: those among all of them that a repair grafted in.
+        external: libraries that the wheel expects from its surroundings.
+        other_binaries: Mach-O and PE files: path to kind, damaged ones too.
         platform_tag: the oldest tag that auditwheel says it fulfils; None where it was not asked.
         findings: worst first.
     """
@@ -50,11 +55,18 @@ class WheelReport:
     requires_python: str
     requires_dist: tuple[str, ...]
     objects: tuple[SharedObject, ...]
-    bundled: tuple[SharedObject, ...]
+    mach_objects: tuple[MachObject, ...]
+    images: tuple[PeImage, ...]
+    bundled: tuple[Binary, ...]
     external: tuple[str, ...]
     other_binaries: tuple[tuple[str, str], ...]
     platform_tag: str | None
     findings: tuple[Finding, ...]
+
+    @property
+    def binaries(self) -> tuple[Binary, ...]:
+        """Machine code of every format."""
+        return (*self.objects, *self.mach_objects, *self.images)
 
     @property
     def ok(self) -> bool:
@@ -84,6 +96,8 @@ class WheelReport:
                 "platform_tag": self.platform_tag,
             },
             "objects": [found.to_json() for found in self.objects],
+            "mach_objects": [found.to_json() for found in self.mach_objects],
+            "images": [found.to_json() for found in self.images],
             "bundled": [{"path": found.path, "soname": found.soname, "size": found.size} for found in self.bundled],
             "external": list(self.external),
             "other_binaries": [{"path": path, "kind": kind} for path, kind in self.other_binaries],
@@ -117,6 +131,8 @@ def make_report(wheel: Wheel, findings: Iterable[Finding]) -> WheelReport:
         requires_python=wheel.metadata.requires_python,
         requires_dist=wheel.metadata.requires_dist,
         objects=wheel.objects,
+        mach_objects=wheel.mach_objects,
+        images=wheel.images,
         bundled=wheel.bundled,
         external=wheel.external,
         other_binaries=tuple(

@@ -11,11 +11,15 @@ from packaging.tags import compatible_tags, cpython_tags
 Release = tuple[int, ...]
 """A version of a C or C++ library: (2, 28), (3, 4, 24)."""
 
-System = Literal["any", "linux", "manylinux", "musllinux", "other"]
+System = Literal["any", "linux", "manylinux", "musllinux", "macos", "windows", "other"]
 
 _LEGACY: dict[str, Release] = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 _LINUX_TAG = re.compile(r"(manylinux|musllinux)_(\d{1,3})_(\d{1,3})_(\w+)")
+_MACOS_TAG = re.compile(r"macosx_(\d{1,3})_(\d{1,3})_(\w+)")
+_WINDOWS = {"win32": "x86", "win_amd64": "amd64", "win_arm64": "arm64"}
+_FAT = {"universal2": ("x86_64", "arm64"), "intel": ("x86_64", "i386"), "universal": ("i386", "x86_64", "ppc")}
 _ARCHES = {
+    "macos/amd64": "x86_64",
     "linux/amd64": "x86_64",
     "linux/386": "i686",
     "linux/arm64": "aarch64",
@@ -69,6 +73,19 @@ KNOWN_EXTERNAL = (
     "libnvshmem*.so*",
     "libnvToolsExt.so*",
     *TORCH,
+    "nvcuda.dll",
+    "cudart64_*.dll",
+    "cublas*64_*.dll",
+    "cudnn*64_*.dll",
+    "cusolver*64_*.dll",
+    "cusparse64_*.dll",
+    "cufft*64_*.dll",
+    "curand64_*.dll",
+    "nvrtc64_*.dll",
+    "torch*.dll",
+    "c10*.dll",
+    "libtorch*.dylib",
+    "libc10*.dylib",
 )
 """Sonames that the driver, NVIDIA's wheels or torch bring; a wheel that grafts one in is broken or bloated."""
 
@@ -79,15 +96,27 @@ class PlatformTag:
 
     Attributes:
         text: the tag itself.
-        system: its family; ``other`` is everything that is not Linux.
+        system: its family; ``other`` is what is not known.
         libc: the oldest glibc or musl it claims to run on.
-        arch: the machine, for Linux tags.
+        arch: the machine; empty where it is not known.
+        macos: the oldest macOS it claims to run on.
     """
 
     text: str
     system: System
     libc: Release | None = None
     arch: str = ""
+    macos: Release | None = None
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The machines it claims to run on: several for a universal tag of macOS."""
+        return _FAT.get(self.arch, (self.arch,)) if self.system == "macos" else (self.arch,)
+
+    def is_for(self, platform: str) -> bool:
+        """Whether it is a tag of a recipe's platform, such as ``macos/arm64``."""
+        system = "linux" if self.is_linux else self.system
+        return system == platform.partition("/")[0] and arch_of(platform) in self.machines
 
     @property
     def is_linux(self) -> bool:
@@ -97,8 +126,6 @@ class PlatformTag:
 
 def parse_platform(text: str) -> PlatformTag:
     """Take a platform tag apart; never fails: an unknown one is ``other``."""
-    if text == "any":
-        return PlatformTag(text, "any")
     legacy, _, arch = text.partition("_")
     if legacy in _LEGACY:
         return PlatformTag(text, "manylinux", _LEGACY[legacy], arch)
@@ -107,11 +134,15 @@ def parse_platform(text: str) -> PlatformTag:
     if match := _LINUX_TAG.fullmatch(text):
         system: System = "manylinux" if match[1] == "manylinux" else "musllinux"
         return PlatformTag(text, system, (int(match[2]), int(match[3])), match[4])
-    return PlatformTag(text, "other")
+    if match := _MACOS_TAG.fullmatch(text):
+        return PlatformTag(text, "macos", None, match[3], (int(match[1]), int(match[2])))
+    if text in _WINDOWS:
+        return PlatformTag(text, "windows", None, _WINDOWS[text])
+    return PlatformTag(text, "any" if text == "any" else "other")
 
 
 def arch_of(platform: str) -> str:
-    """Return the machine of a bake platform: ``linux/arm64`` is ``aarch64``."""
+    """Return the machine of a recipe's platform: ``linux/arm64`` is ``aarch64``, ``windows/amd64`` is ``amd64``."""
     return _ARCHES.get(platform, platform.rpartition("/")[2])
 
 

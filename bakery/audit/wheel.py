@@ -12,8 +12,12 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from bakery.audit.archive import Archive, path_defect, read_archive
+from bakery.audit.binary import Binary
 from bakery.audit.elf import SharedObject
+from bakery.audit.macho import MachObject
 from bakery.audit.metadata import Metadata, read_metadata
+from bakery.audit.pe import PeImage
+from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
 from bakery.audit.tools import Answers, ask_tools
 from bakery.audit.verdict import Verdict, ask_auditwheel
@@ -21,7 +25,8 @@ from bakery.audit.verdict import Verdict, ask_auditwheel
 ABI3_SUFFIX = ".abi3."
 """What the file name of a module for the stable ABI has before its ``so``."""
 
-_GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?=\.so|\.)")
+_GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{24})?(?=\.)")
+"""What auditwheel and delvewheel add to a library's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +76,52 @@ class Wheel:
         return self.archive.objects
 
     @property
+    def mach_objects(self) -> tuple[MachObject, ...]:
+        """The Mach-O objects in the wheel."""
+        return self.archive.mach_objects
+
+    @property
+    def images(self) -> tuple[PeImage, ...]:
+        """The PE images in the wheel."""
+        return self.archive.images
+
+    @property
+    def native(self) -> tuple[Binary, ...]:
+        """The machine code that Python loads: all but programs of Windows, which any wheel may carry as data."""
+        return tuple(
+            found for found in self.archive.binaries if not isinstance(found, PeImage) or is_extension_or_dll(found)
+        )
+
+    @property
     def platforms(self) -> tuple[PlatformTag, ...]:
         """The platform tags of the file name."""
         return _platforms(self.filename)
 
     @property
-    def bundled(self) -> tuple[SharedObject, ...]:
-        """The libraries that auditwheel grafted into ``NAME.libs/``."""
-        return tuple(found for found in self.objects if is_grafted(found.path))
+    def bundled(self) -> tuple[Binary, ...]:
+        """The libraries that a repair grafted into ``NAME.libs/`` or ``.dylibs/``."""
+        return tuple(found for found in self.archive.binaries if is_grafted(found.path))
 
     @property
     def external(self) -> tuple[str, ...]:
-        """The sonames that something in the wheel needs and nothing in it provides."""
-        provided = {name for found in self.objects for name in (found.soname, found.file_name)}
-        return tuple(sorted({name for found in self.objects for name in found.needed} - provided))
+        """The libraries that something in the wheel needs and nothing in it provides; on macOS and Windows without
+        those of the system."""
+        provided = {name.lower() for found in self.archive.binaries for name in (found.soname, found.file_name) if name}
+        needed = {name for found in self.objects for name in found.needed}
+        more = {name for found in self.mach_objects for part in found.slices for name in part.needed}
+        more |= {name for found in self.images for name in (*found.imports, *found.delayed)}
+        needed |= {name for name in more if not is_system_library(name)}
+        return tuple(sorted(name for name in needed if name.rpartition("/")[2].lower() not in provided))
+
+
+def is_extension_or_dll(image: PeImage) -> bool:
+    """Whether Python or another library would load an image of Windows."""
+    return image.is_library and image.file_name.lower().endswith((".pyd", ".dll"))
 
 
 def is_grafted(path: str) -> bool:
     """Whether ``path`` lies in a folder of grafted libraries."""
-    return any(part.endswith(".libs") for part in PurePosixPath(path).parts[:-1])
+    return any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(path).parts[:-1])
 
 
 def original_soname(file_name: str) -> str:
@@ -147,7 +179,7 @@ def _is_safe(archive: Archive, metadata: Metadata) -> bool:
 def _stable_abi(filename: WheelName, archive: Archive) -> str:
     """Return the oldest Python that the modules for the stable ABI are for, by the tags; empty without such modules."""
     tagged = any(tag.abi == "abi3" for tag in filename.tags)
-    if not archive.objects or not (tagged or any(ABI3_SUFFIX in found.file_name for found in archive.objects)):
+    if not archive.binaries or not (tagged or any(ABI3_SUFFIX in found.file_name for found in archive.binaries)):
         return ""
     found = (re.fullmatch(r"(?:cp|py)(3)(\d+)", tag.interpreter) for tag in filename.tags)
     return min((f"{match[1]}.{match[2]}" for match in found if match), key=parse_release, default="3.2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -72,6 +73,16 @@ Resume = Annotated[
     typer.Option("--resume", help="Go on from the last run: what is finished and has not changed is not built again."),
 ]
 Failed = Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")]
+BACKENDS = ("auto", "bake", "cibuildwheel")
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        help="bake, cibuildwheel, or auto: bake on Linux, cibuildwheel on macOS and Windows, for their own cells.",
+        envvar="BAKERY_BACKEND",
+        metavar="NAME",
+    ),
+]
 Targets = Annotated[list[str] | None, typer.Argument(help=f"One or more of {', '.join(GROUPS)}.", metavar="TARGET…")]
 
 
@@ -125,12 +136,22 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         engine_up: EngineUp = False,
         shard: options.Shard = None,
         since: options.Since = None,
+        backend: Backend = "auto",
     ) -> None:
         from bakery.cli.narrow import narrow
         from bakery.cli.recipes import plans
 
         groups = (*first, *(targets or ())) or ("default",)
         _check_groups(groups)
+        if _is_elsewhere(backend):
+            from bakery.cli.wheelhouse import show, work
+
+            found = plans(recipe, set_, bake=False)
+            if print_:
+                show([plan for _, plan in found])
+            else:
+                work(found, groups, tuple(only or ()), output, progress, ca_bundle)
+            return
         if resume and failed:
             raise UsageError(
                 "--resume and --failed name different cells",
@@ -191,6 +212,7 @@ def run(
     with ThreadPoolExecutor(1) as pool:
         pool.submit(warm_up)
         address = find_or_start() if engine_up else find(os.environ)
+    _say_left_out(plans, chosen)
     oven = Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
     if chosen.keep_going is None:
         cells = {
@@ -237,6 +259,24 @@ def _summarize(reports: Sequence[RunReport]) -> None:
             file.write(markdown(reports) + "\n")
     except OSError as error:
         say(f"cannot write the step summary {place}: {error.strerror}")
+
+
+def _say_left_out(plans: list[tuple[Path, Plan]], chosen: Options) -> None:
+    for _, plan in plans:
+        if plan.elsewhere and not chosen.only:
+            systems = " and ".join(dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.elsewhere))
+            say(f"{plan.recipe}: {len(plan.elsewhere)} cells of {systems} are left out: run the same command there")
+
+
+def _is_elsewhere(backend: str) -> bool:
+    """Whether cibuildwheel does it.
+
+    Raises:
+        UsageError: there is no such back end.
+    """
+    if backend not in BACKENDS:
+        raise UsageError(f"no such back end: {backend}", hint=f"expected one of {', '.join(BACKENDS)}")
+    return backend == "cibuildwheel" or (backend == "auto" and sys.platform in ("darwin", "win32"))
 
 
 def _check_groups(groups: tuple[str, ...]) -> None:

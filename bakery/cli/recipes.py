@@ -95,8 +95,8 @@ def _judge(plan: Plan, *, bake: bool) -> None:
     findings = judge(plan, _memory() if bake and limits_jobs(plan) else 0)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
-        raise refusal(plan.recipe, errors, len(plan.cells))
-    for line in lines(findings, len(plan.cells)):
+        raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.elsewhere))
+    for line in lines(findings, len(plan.cells) + len(plan.elsewhere)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from bakery.drive.runs import locked_folder
+from bakery.drive.locks import locked_folder
 from bakery.errors import AuditError, OutputError
 
 LARGEST = 4 * 1024**3
@@ -209,7 +209,8 @@ def _copy(source: Path, folder: Path) -> Path:
         with os.fdopen(handle, "wb") as target, _opened(source) as origin:
             shutil.copyfileobj(origin, target, 1024 * 1024)
             target.flush()
-            os.fchmod(target.fileno(), 0o644)
+            if hasattr(os, "fchmod"):
+                os.fchmod(target.fileno(), 0o644)
             os.fsync(target.fileno())
             if path is None:
                 path = folder / f"{_TEMPORARY[0]}{secrets.token_hex(8)}{_TEMPORARY[1]}"
@@ -232,7 +233,7 @@ def _unnamed(folder: Path) -> tuple[int, Path | None]:
 
 def _opened(path: Path) -> BufferedReader:
     """Open a plain file, never through a link."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb")
 
 
 def _same(source: Path, final: Path) -> bool:
@@ -259,6 +260,8 @@ def _sweep(folder: Path) -> None:
 
 def _sync(folder: Path) -> None:
     """Make the new names last through a power cut."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bakery.drive.locks import locked_folder
 from bakery.drive.outcome import Result
-from bakery.drive.runs import inner_folder, locked_folder
+from bakery.drive.runs import inner_folder
 from bakery.errors import OutputError
 
 VERSION = 1

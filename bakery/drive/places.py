@@ -7,12 +7,13 @@ without a network: its containers reach nothing outside it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from bakery.drive.locks import lock
 
 ENGINE_DIR_VARIABLE = "BAKERY_ENGINE_DIR"
 
@@ -95,5 +96,5 @@ def locked(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle.fileno())
         yield

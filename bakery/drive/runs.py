@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bakery.errors import InterruptedBake, OutputError
+from bakery.drive.locks import lock, locked_folder
+from bakery.errors import OutputError
 
 KEPT = 5
 """Ended runs whose logs are kept."""
 
 _LOCK = ".lock"
-
-_PAUSE_S = 0.05
-"""Seconds between two looks at a lock that another holds."""
 
 
 @contextmanager
@@ -37,8 +34,8 @@ def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
         # The folder's own lock keeps another run from pruning the new one before it is locked.
         with locked_folder(runs):
             path = _fresh(path)
-            handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+            lock(handle)
             prune(runs, keep)
     except OSError as error:
         raise OutputError(f"cannot make {path}: {error}") from error
@@ -99,49 +96,16 @@ def _age(path: Path) -> tuple[float, str]:
 
 def _in_use(run: Path) -> bool:
     try:
-        handle = os.open(run / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(run / _LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle, wait=False)
     except BlockingIOError:
         return True
     finally:
         os.close(handle)
     return False
-
-
-@contextmanager
-def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
-    """Hold a folder's own lock: it leaves no file behind and is freed when its holder dies.
-
-    Args:
-        is_halted: asked now and then while another holder is waited for; True ends the wait. Without it only a signal
-            handler that raises does.
-
-    Raises:
-        InterruptedBake: the wait was ended.
-        OSError: the folder cannot be opened.
-    """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if is_halted is None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        while is_halted and not _locks(handle):
-            if is_halted():
-                raise InterruptedBake(f"interrupted while another run holds {folder}")
-            time.sleep(_PAUSE_S)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _locks(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def remove_tree(path: Path) -> None:

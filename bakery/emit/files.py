@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bakery.emit.bakefile import bakefile
+from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile, dockerignore
 from bakery.emit.workflow import workflow
 from bakery.plan import Plan
@@ -14,5 +15,6 @@ def generate(plan: Plan) -> dict[str, str]:
         plan.bakefile: bakefile(plan),
         plan.dockerfile: dockerfile(plan),
         f"{plan.dockerfile}.dockerignore": dockerignore(plan),
+        **(configurations(plan) if plan.elsewhere else {}),
     }
     return texts | ({plan.workflow: workflow(plan, plan.ci)} if plan.ci else {})

@@ -9,6 +9,7 @@ from bakery.models.output import Output
 from bakery.models.recipe import Recipe
 from bakery.models.secret import Secret
 from bakery.models.source import Source
+from bakery.models.system import Macos, Windows
 from bakery.models.test import Test
 from bakery.models.variable import Variable
 from bakery.models.wheel import Naming, Repair, Wheel
@@ -19,6 +20,7 @@ __all__ = [
     "Builder",
     "Cache",
     "Ci",
+    "Macos",
     "Matrix",
     "Naming",
     "Native",
@@ -31,5 +33,6 @@ __all__ = [
     "Test",
     "Variable",
     "Wheel",
+    "Windows",
     "Workspace",
 ]

@@ -16,6 +16,7 @@ from bakery.models.native import Native
 from bakery.models.output import Output
 from bakery.models.secret import Secret
 from bakery.models.source import Source
+from bakery.models.system import Macos, Windows
 from bakery.models.test import Test
 from bakery.models.text import Line, PlatformName, SecretName, VariableName, distinct
 from bakery.models.variable import Variable
@@ -34,7 +35,8 @@ class Recipe(Model):
     source: Source | None = None
     """Where the project's source comes from."""
     platforms: Platforms | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
-    """The platforms to build for, in Docker's spelling; ``["${BUILD_PLATFORM}"]`` takes them from a variable."""
+    """The platforms to build for, in Docker's spelling: those of Linux are baked, ``macos/arm64`` or ``windows/amd64``
+    are built by cibuildwheel on such a machine; ``["${BUILD_PLATFORM}"]`` takes them from a variable."""
     variables: dict[VariableName, Variable] | None = None
     """Values that ``--set NAME=VALUE`` changes."""
     matrix: Matrix | None = None
@@ -49,6 +51,10 @@ class Recipe(Model):
     """What is done with the wheel in a clean runtime base."""
     secrets: dict[SecretName, Secret] | None = None
     """What steps are told in confidence."""
+    macos: Macos | None = None
+    """What differs on macOS."""
+    windows: Windows | None = None
+    """What differs on Windows."""
     cache: Cache | None = None
     """Where the layer cache is kept between runs."""
     output: Output | None = None

@@ -93,7 +93,9 @@ SizeText = Annotated[str, _Matching(names.SIZE, "a size such as '3.5 GB' or '800
 SonameGlob = Annotated[str, _Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
 VariableName = Annotated[str, _Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
 PythonVersion = Annotated[str, _Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
-PlatformName = Annotated[str, _Matching(names.PLATFORM_OR_REFERENCE, "linux/amd64 or linux/arm64")]
+PlatformName = Annotated[
+    str, _Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
+]
 AxisName = Annotated[str, _Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
 SecretName = Annotated[str, _Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
 EnvironmentName = Annotated[str, _Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -29,6 +29,8 @@ def render(report: WheelReport) -> RenderableType:
     parts: list[RenderableType] = [_verdict(report), _facts(report)]
     if report.objects:
         parts.append(_objects(report.objects))
+    if rows := [*_mach_rows(report), *_image_rows(report)]:
+        parts.append(_others(rows))
     parts += [_finding(finding) for finding in report.findings]
     return Group(*parts)
 
@@ -120,6 +122,31 @@ def _objects(objects: tuple[SharedObject, ...]) -> Table:
         )
     if len(objects) > _MOST_OBJECTS:
         table.add_row(f"  and {len(objects) - _MOST_OBJECTS} more", "", "", "", "")
+    return table
+
+
+def _mach_rows(report: WheelReport) -> Iterator[tuple[str, str, str, int]]:
+    for found in report.mach_objects:
+        floors = dict.fromkeys(f"macOS {release_text(part.floor)}" for part in found.slices if part.floor)
+        yield found.path, " ".join(found.machines), ", ".join(floors), found.size
+
+
+def _image_rows(report: WheelReport) -> Iterator[tuple[str, str, str, int]]:
+    for found in report.images:
+        yield found.path, found.machine, f"Windows {release_text(found.floor)}", found.size
+
+
+def _others(rows: list[tuple[str, str, str, int]]) -> Table:
+    """Return the table of what macOS and Windows load: path, machine, oldest system, size."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("  object", overflow="fold")
+    table.add_column("machine", no_wrap=True)
+    for column in ("needs", "kB"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for path, machine, floor, size in rows[:_MOST_OBJECTS]:
+        table.add_row(Text("  " + plain(path)), machine, floor or "-", f"{size / 1e3:,.0f}")
+    if len(rows) > _MOST_OBJECTS:
+        table.add_row(f"  and {len(rows) - _MOST_OBJECTS} more", "", "", "")
     return table
 
 

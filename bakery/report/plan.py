@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bakery.names import Kind
 from bakery.plan import VERSION, Cell, Plan
 
 ROWS = 60
@@ -42,6 +44,7 @@ def print_left(console: Console, left: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
+    baked = set(map(id, plan.cells))
     return {
         "recipe": plan.recipe,
         "description": plan.description,
@@ -60,9 +63,14 @@ def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
         "cells": [
             {
                 "id": cell.id,
+                "backend": "bake" if id(cell) in baked else "cibuildwheel",
                 "axes": dict(cell.axes),
                 "args": dict(cell.args),
-                "targets": [f"{family.kind.value}-{cell.id}" for family in plan.families if cell.has(family.kind)],
+                "targets": [
+                    f"{family.kind.value}-{cell.id}"
+                    for family in plan.families
+                    if cell.has(family.kind) and (id(cell) in baked or family.kind is not Kind.DEV)
+                ],
                 "built_by": cell.built_by,
                 "images": sorted({image.ref for image in cell.images}),
                 "needs": [f"{need.name}=={need.version}" for need in cell.needs],
@@ -74,8 +82,12 @@ def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
 
 def _chosen(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
     if not only:
-        return plan.cells
-    return tuple({target.cell.id: target.cell for target in plan.select(tuple(plan.groups), only)}.values())
+        return (*plan.cells, *plan.elsewhere)
+    elsewhere = tuple(cell for cell in plan.elsewhere if any(fnmatch.fnmatchcase(cell.id, glob) for glob in only))
+    if elsewhere and not any(fnmatch.fnmatchcase(cell.id, glob) for cell in plan.cells for glob in only):
+        return elsewhere
+    baked = {target.cell.id: target.cell for target in plan.select(tuple(plan.groups), only)}
+    return (*baked.values(), *elsewhere)
 
 
 def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
@@ -97,7 +109,8 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
     for column in ("  cell", *columns, *shared, "needs"):
         table.add_column(column, style="cyan" if column == "  cell" else "")
     for cell in cells:
-        needs = ", ".join(dict.fromkeys([*(image.ref for image in cell.images), *_needs(cell)]))
+        own = [] if cell.images else ["cibuildwheel"]
+        needs = ", ".join(dict.fromkeys([*own, *(image.ref for image in cell.images), *_needs(cell)]))
         wheel = [cell.built_by] if shared else []
         table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), *wheel, needs)
     console.print(table)

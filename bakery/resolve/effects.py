@@ -57,7 +57,7 @@ def _platforms(override: Override) -> tuple[str, ...]:
     if wrong:
         raise UsageError(
             f"--set '{override}': unknown platform {', '.join(map(repr, wrong))}",
-            hint="expected linux/amd64, linux/arm64, or both with a comma",
+            hint="expected platforms such as linux/amd64, linux/arm64 or macos/arm64, with commas between them",
         )
     return values
 

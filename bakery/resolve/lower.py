@@ -36,6 +36,7 @@ from bakery.providers.toolkits.base import Toolkit
 from bakery.providers.toolkits.repository import Repository
 from bakery.resolve.ci import workflow_settings
 from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
+from bakery.resolve.elsewhere import check_some_baked, cibuildwheel, is_baked, split
 from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse
@@ -117,10 +118,11 @@ def resolve(
     ids = identifiers(points)
     check_patterns(rest, ids)
     axes = placed(points, ids, rest)
+    check_some_baked({cell["platform"] for cell in axes})
     request = Request(
         value_of(settings.text("builder.base.image")),
         settings.text("builder.base.digest"),
-        tuple(dict.fromkeys(cell["python"] for cell in axes)),
+        tuple(dict.fromkeys(cell["python"] for cell in axes if is_baked(cell["platform"]))),
     )
     own = _arguments(_cell_values(loaded, settings, rest), axes, ids)
     built = wheels(ids, axes, own, settings.text("wheel.abi3"))
@@ -129,7 +131,7 @@ def resolve(
     secrets = secrets_of(loaded)
     parts = Parts(loaded.recipe.name, settings, base, request, chosen, loaded.folder, shared, native, secrets)
     made = stages(parts)
-    cells = _cells(parts, ids, axes, own, built)
+    cells, elsewhere = split(_cells(parts, ids, axes, own, built))
     args: dict[str, Value] = {
         item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT
     }
@@ -158,13 +160,15 @@ def resolve(
             settings.text("cache.mode"),
         ),
         stages=made,
-        ignore=_ignored(parts, bakefile, dockerfile),
+        ignore=(*_ignored(parts, bakefile, dockerfile), *(("cibuildwheel",) if elsewhere else ())),
         audit=_audit(settings),
         output=settings.text("output.directory"),
         sent=_sent(parts),
         secrets=secrets,
         network=networked(settings),
         wants=wants(settings, secrets),
+        elsewhere=elsewhere,
+        cibuildwheel=cibuildwheel(parts),
         overrides=handed_on(rest, cells),
         platform_variable=_platform_variable(settings, cells),
         job_memory=job_memory(settings),
@@ -327,6 +331,8 @@ def _cells(
         pythons = (parts.native_python or wheel.python, wheel.python, cell["python"])
         known = with_derived({**values, **args}) if named else {}
         place = (*pythons, cell["platform"], *map(known.__getitem__, named))
+        if not is_baked(cell["platform"]):
+            images[place] = ()
         if place not in images:
             found = (parts.base.image(parts.request, python, cell["platform"], known) for python in pythons)
             images[place] = tuple(dict.fromkeys(found))

@@ -58,6 +58,9 @@ def matches(rule: Mapping[str, str], cell: Mapping[str, str]) -> bool:
 def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
     """Return each cell's id: the Python, then every other axis that varies.
 
+    Cells of Linux are named as if there were no others, so that a platform that is built elsewhere changes none of
+    their names; the others always name theirs.
+
     Raises:
         PlanError: two values of an axis read the same in an id, or an id is too long for a name.
     """
@@ -65,9 +68,12 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
     tags: dict[str, dict[str, str]] = {}
     for axis in axes:
         values = list(dict.fromkeys(cell[axis] for cell in cells))
-        if axis == "python" or len(values) > 1:
+        if axis == "platform":
+            baked = [value for value in values if value.startswith("linux/")]
+            tags[axis] = {value: "" if [value] == baked else platform_tag(value) for value in values}
+        elif axis == "python" or len(values) > 1:
             tags[axis] = _tags(axis, values)
-    names = ["-".join([tags[axis][cell[axis]] for axis in tags]) for cell in cells]
+    names = ["-".join(filter(None, (tags[axis][cell[axis]] for axis in tags))) for cell in cells]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise PlanError(
@@ -84,8 +90,6 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _tags(axis: str, values: Sequence[str]) -> dict[str, str]:
-    if axis == "platform":
-        return {value: platform_tag(value) for value in values}
     short = {value: axis_tag(axis, value) for value in values}
     if len(set(short.values())) == len(values):
         return short

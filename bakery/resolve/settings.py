@@ -24,7 +24,7 @@ PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
 _THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
-_PLATFORMS_EXPECTED = "linux/amd64, linux/arm64, or both with a comma"
+_PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, with commas between them"
 RELEASES = {
     "CUDA_VERSION": (_THREE_PARTS, "a CUDA release in three parts, such as 12.8.0"),
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),

@@ -43,7 +43,7 @@ def judge(plan: Plan, memory: int = 0) -> tuple[Finding, ...]:
             for text in rule.check(case):
                 cells.setdefault((rule.id, text), set()).update(case.cells)
     by_id = {rule.id: rule for rule in rules()}
-    order = [cell.id for cell in plan.cells] if cells else []
+    order = [cell.id for cell in (*plan.cells, *plan.elsewhere)] if cells else []
     found = [
         Finding(by_id[rule], text, tuple(cell for cell in order if cell in broken))
         for (rule, text), broken in cells.items()

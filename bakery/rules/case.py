@@ -7,7 +7,7 @@ requirements that its stages install, the compiler that the toolkit's stage name
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -17,7 +17,7 @@ from bakery.facts import suites
 from bakery.facts.rows import Suite
 from bakery.images import ImageName, parse
 from bakery.names import DERIVED, axis_variable, with_derived
-from bakery.plan import Arg, Cell, Command, Env, Plan, Ref, Run, Stage, Value
+from bakery.plan import Arg, Cell, Cibuildwheel, Command, Env, Plan, Ref, Run, Stage, Value
 from bakery.rules.image import manylinux
 
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
@@ -52,6 +52,10 @@ class Case:
         job_memory: bytes that one compiler needs; 0 where nobody said.
         jobs: the number of compilers at a time that the recipe fixes; 0 for none.
         memory: bytes of the machine that is to build it; 0 where none is meant.
+        told: what cibuildwheel is told of the recipe.
+        test_command: the command of the test on the cell's system; empty for none.
+        several_names: one build gives wheels of several names.
+        secrets: the names of the recipe's secrets.
     """
 
     cells: tuple[str, ...]
@@ -72,6 +76,10 @@ class Case:
     job_memory: int = 0
     jobs: int = 0
     memory: int = 0
+    told: Cibuildwheel = field(default_factory=Cibuildwheel)
+    test_command: str = ""
+    several_names: bool = False
+    secrets: tuple[str, ...] = ()
 
     @cached_property
     def cuda(self) -> str:
@@ -154,7 +162,7 @@ def cases(plan: Plan, memory: int = 0) -> Iterator[Case]:
     """
     reader = _Reader(plan, memory)
     found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in plan.cells:
+    for cell in (*plan.cells, *plan.elsewhere):
         found.setdefault(reader.key(cell), []).append(cell)
     for cells in found.values():
         yield reader.case(cells)
@@ -226,6 +234,12 @@ class _Reader:
             job_memory=job_memory,
             jobs=jobs,
             memory=self._memory,
+            told=self._plan.cibuildwheel,
+            test_command=_text(
+                self._plan.cibuildwheel.test_command.get(cell.platform.partition("/")[0], ()), arguments
+            ),
+            several_names=len(audit.namings) > 1,
+            secrets=tuple(item.name for item in self._plan.secrets),
         )
 
 

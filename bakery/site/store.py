@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.drive.collect import publish
-from bakery.drive.runs import locked_folder
+from bakery.drive.locks import locked_folder
 from bakery.errors import OutputError
 from bakery.files import write
 from bakery.site import pages

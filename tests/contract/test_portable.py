@@ -50,6 +50,7 @@ def portable(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("rules",),
         ("explain", "clang-arch"),
         ("wheel", "--print"),
+        ("wheel", "-r", "ujson", "--backend", "cibuildwheel", "--print"),
         ("--help",),
     ],
     ids=" ".join,
@@ -66,3 +67,36 @@ def test_audit_runs_without_unix(tmp_path: Path) -> None:
     done = portable("audit", str(archive), "--json")
     assert done.returncode == 8, done.stderr
     assert "archive-unreadable" in done.stdout
+
+
+def test_the_driver_of_cibuildwheel_is_imported_without_unix() -> None:
+    code = BLOCK + "import bakery.cli.wheelhouse, bakery.wheelhouse"
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True, timeout=60)
+
+
+def test_macos_drives_cibuildwheel_by_itself(tmp_path: Path) -> None:
+    """On a machine that says it is a Mac: cibuildwheel is started, and refuses to build for macOS on what it sees."""
+    (tmp_path / "bakery.toml").write_text('name = "demo"\nplatforms = ["linux/amd64", "macos/arm64"]\n')
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+    code = """
+import sys
+for name in ("python_on_whales", "hcl2", "auditwheel"):
+    sys.modules[name] = None
+import bakery.wheelhouse
+bakery.wheelhouse._SYSTEMS["linux"] = "macos"
+sys.argv = ["bakery", "wheel", "--backend", "cibuildwheel"]
+from bakery.cli.app import main; main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 7, done.stderr
+    assert "macos" in done.stderr
+    assert "cibuildwheel failed" in done.stderr
+    assert not list(tmp_path.glob("dist/*"))

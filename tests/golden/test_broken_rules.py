@@ -33,9 +33,9 @@ def rendered(plan: Plan) -> str:
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     text = []
     if errors:
-        error = refusal(plan.recipe, errors, len(plan.cells))
+        error = refusal(plan.recipe, errors, len(plan.cells) + len(plan.elsewhere))
         text = [f"{error.title} (exit {error.exit_code}): {error.message}", *error.details, f"→ {error.hint}"]
-    warnings = lines(findings[len(errors) :], len(plan.cells))
+    warnings = lines(findings[len(errors) :], len(plan.cells) + len(plan.elsewhere))
     text += ["warnings:", *warnings] if warnings else []
     return "\n".join(text) + "\n"
 

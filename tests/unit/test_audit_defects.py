@@ -12,8 +12,10 @@ from random import Random
 import pytest
 import test_audit_bar
 import test_audit_device
+import test_audit_systems
 import test_audit_undefined
 from elfs import shared_object
+from machos import thin
 from wheels import EXTENSION, TAG, write_wheel
 
 from bakery.audit.auditor import audit_wheel
@@ -107,12 +109,6 @@ GOOD: dict[str, tuple[Callable[[Path], Path], Promise]] = {
         ),
         Promise(platform="linux/amd64", plat="musllinux_1_2_x86_64"),
     ),
-    "macOS": (
-        lambda folder: write_wheel(
-            folder, "cp311-cp311-macosx_14_0_arm64", {"demo/_core.so": b"\xcf\xfa\xed\xfe" + bytes(60)}
-        ),
-        Promise(),
-    ),
 }
 
 
@@ -128,7 +124,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "wrong machine": ("elf-machine", lambda folder: with_object(folder, shared_object("aarch64"))),
     "mach-o in a Linux wheel": (
         "elf-foreign",
-        lambda folder: with_object(folder, b"\xcf\xfa\xed\xfe" + bytes(60)),
+        lambda folder: with_object(folder, thin()),
     ),
     "broken ELF": ("elf-unreadable", lambda folder: with_object(folder, b"\x7fELF" + bytes(100))),
     "hidden section headers": (
@@ -326,7 +322,7 @@ def test_a_planted_defect_is_an_error_with_its_id(name: str, tmp_path: Path) -> 
 
 def test_every_check_id_is_planted() -> None:
     elsewhere = {"auditwheel-policy", "external-library", "promised-abi3", "promised-pure", "device-arch-variant"}
-    for table in (test_audit_device.DEFECTS, test_audit_undefined.DEFECTS):
+    for table in (test_audit_device.DEFECTS, test_audit_undefined.DEFECTS, test_audit_systems.DEFECTS):
         elsewhere |= {check for check, *_ in table.values()}
     elsewhere |= {check for check, *_ in test_audit_bar.DEFECTS.values()}
     contents = {check for check in check_ids() if check.startswith("wheel-contents")}  # test_audit_tools.py

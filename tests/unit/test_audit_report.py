@@ -159,8 +159,9 @@ def test_auditwheel_is_never_shown_an_unsafe_archive(tmp_path: Path) -> None:
         ("manylinux2014_x86_64", "manylinux", (2, 17), "x86_64"),
         ("manylinux_2_28_x86_64", "manylinux", (2, 28), "x86_64"),
         ("musllinux_1_2_aarch64", "musllinux", (1, 2), "aarch64"),
-        ("macosx_11_0_universal2", "other", None, ""),
-        ("win_amd64", "other", None, ""),
+        ("macosx_11_0_universal2", "macos", None, "universal2"),
+        ("win_amd64", "windows", None, "amd64"),
+        ("ios_13_0_arm64_iphoneos", "other", None, ""),
     ],
 )
 def test_platform_tags(text: str, system: str, libc: tuple[int, int] | None, arch: str) -> None:

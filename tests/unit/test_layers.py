@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},
     "resolve": {*BASE, "images", "load", "models", "plan", "providers"},
-    "emit": {*BASE, "plan", "facts", "parcels"},
+    "emit": {*BASE, "plan", "facts", "parcels", "providers"},
     "context": {*BASE, "plan", "facts"},
     "rules": {*BASE, "images", "plan", "facts"},
     "files": {"errors"},
@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "reproduce": {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "models", "pipeline", "plan", "record", "resolve"),
     },
+    "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "promises", "report"},
     # The library: what the command does, without the command.
     "api": {*BASE, "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
     "__init__": {"api", "models"},
@@ -61,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
         *READING,
         *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
-        *("parcels", "since", "verify"),
+        *("parcels", "since", "verify", "wheelhouse"),
     },
     "__main__": {"cli"},
 }

@@ -20,7 +20,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         binding = bool(promise.abi3) or promise.public_index
         yield unanswered("abi3-violation", answer.failure, binding=binding)
     tagged = any(tag.abi == "abi3" for tag in wheel.filename.tags)
-    paths = {found.file_name: found.path for found in wheel.objects}
+    paths = {found.file_name: found.path for found in wheel.archive.binaries}
     for remark in answer.remarks:
         for name in remark.files:
             if tagged or ABI3_SUFFIX in name:

@@ -21,15 +21,17 @@ _SHARED = re.compile(r"\.so(\.\d+)*$")
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every object that the promised machine cannot load."""
+    kinds = {entry.path: entry.kind for entry in wheel.archive.entries}
     for path, reason in wheel.archive.unreadable_objects.items():
-        yield error("elf-unreadable", reason, file=path)
+        if kinds.get(path) == "elf":
+            yield error("elf-unreadable", reason, file=path)
     linux = [tag for tag in wheel.platforms if tag.is_linux]
     if linux:
         for entry in wheel.archive.entries:
             if entry.kind in ("mach-o", "pe") and _SHARED.search(entry.path):
                 yield error("elf-foreign", f"is a {entry.kind} file in a Linux wheel", file=entry.path)
     wanted = {tag.arch: tag.text for tag in linux}
-    if promise.platform is not None:
+    if promise.platform is not None and promise.platform.startswith("linux/"):
         wanted.setdefault(arch_of(promise.platform), promise.platform)
     for found in wheel.objects:
         for arch, source in wanted.items():

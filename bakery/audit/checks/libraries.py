@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from bakery.audit.elf import SharedObject
+from bakery.audit.binary import Binary
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.promise import Promise
 from bakery.audit.tags import KNOWN_EXTERNAL
@@ -22,7 +22,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     Grafted ones and those excluded by promise are errors. A known library in the project's own folder is
     only mentioned: it may be what the wheel is for, as in NVIDIA's and torch's.
     """
-    for found in wheel.objects:
+    for found in wheel.archive.binaries:
         excluded = _matches(found, promise.excludes)
         if excluded or _matches(found, KNOWN_EXTERNAL):
             wrong = excluded or is_grafted(found.path)
@@ -35,9 +35,10 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             )
 
 
-def _names(found: SharedObject) -> tuple[str, ...]:
+def _names(found: Binary) -> tuple[str, ...]:
     return tuple(original_soname(name) for name in (found.soname, found.file_name) if name)
 
 
-def _matches(found: SharedObject, globs: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, glob) for name in _names(found) for glob in globs)
+def _matches(found: Binary, globs: tuple[str, ...]) -> bool:
+    # Names of Windows differ in their case and mean the same.
+    return any(fnmatchcase(name, glob) or fnmatchcase(name.lower(), glob) for name in _names(found) for glob in globs)

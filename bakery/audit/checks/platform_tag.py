@@ -31,14 +31,14 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if not tags or any(tag.system == "any" for tag in tags):
         return
     listed = ", ".join(tag.text for tag in tags)
-    if promise.platform is not None:
-        arch = arch_of(promise.platform)
-        if not all(tag.is_linux and tag.arch == arch for tag in tags):
-            yield error(
-                "promised-platform",
-                f"is tagged {listed}, promised was {promise.platform} ({arch})",
-                hint="does the base image exist for this platform, or was another one's used?",
-            )
+    if promise.platform is not None and not all(tag.is_for(promise.platform) for tag in tags):
+        yield error(
+            "promised-platform",
+            f"is tagged {listed}, promised was {promise.platform} ({arch_of(promise.platform)})",
+            hint="does the base image exist for this platform, or was another one's used?"
+            if promise.platform.startswith("linux/")
+            else "was it built by another machine's Python than the cell's?",
+        )
     for wanted in _promised_tags(promise):
         if not any(_installs_under(tag, wanted) for tag in tags):
             yield error("promised-plat", f"is tagged {listed}, promised was {wanted.text} or older")
@@ -53,6 +53,8 @@ def _promised_tags(promise: Promise) -> Iterator[PlatformTag]:
 
 def _installs_under(tag: PlatformTag, wanted: PlatformTag) -> bool:
     """Whether a system that is just new enough for ``wanted`` takes a wheel tagged ``tag``."""
+    if tag.macos and wanted.macos:
+        return set(wanted.machines) <= set(tag.machines) and tag.macos <= wanted.macos
     if tag.libc is None or wanted.libc is None:
         return tag.text == wanted.text
     return tag.system == wanted.system and tag.arch == (wanted.arch or tag.arch) and tag.libc <= wanted.libc

@@ -19,7 +19,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield where the claim and the contents differ."""
     if wheel.archive.defect or wheel.filename.defect:
         return
-    native = wheel.objects[0].path if wheel.objects else None
+    native = next((found.path for found in wheel.native), None)
     portable = any(tag.system == "any" for tag in wheel.platforms)
     if promise.pure is False and not any(entry.kind for entry in wheel.archive.entries):
         yield error(

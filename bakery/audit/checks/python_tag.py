@@ -26,7 +26,7 @@ _FLOOR = (
     "wheel.abi3 of the recipe is the lowest Python that the wheel serves: raise it, or let the project build for the "
     "limited API of that one and admit it in requires-python"
 )
-_EXTENSION = re.compile(r"\.cpython-(\d+t?)-[^/]*\.so$")
+_EXTENSION = re.compile(r"\.(?:cpython-(?=[^/]*\.so$)|cp(?=[^/]*\.pyd$))(\d+t?)-[^/]*$")
 
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def _check_promised(wheel: Wheel, python: str, hint: str) -> Iterator[Finding]:
 
 
 def _check_extensions(wheel: Wheel) -> Iterator[Finding]:
-    """Compare the version in ``.cpython-312-….so`` with the ABI tags; other suffixes load anywhere."""
+    """Compare the version in ``.cpython-312-….so`` or ``.cp312-….pyd`` with the ABI tags; others load anywhere."""
     found = {match[1]: entry.path for entry in wheel.archive.entries if (match := _EXTENSION.search(entry.path))}
     wanted = {tag.abi.removeprefix("cp") for tag in wheel.filename.tags if tag.abi.startswith("cp")}
     if found and wanted and wanted.isdisjoint(found):
