@@ -106,7 +106,8 @@ def test_killed_bake_is_tried_again_and_a_killed_run_gone_on_with(tmp_path: Path
 
     child = start(folder, "wheel", "--resume")
     assert wait_for(lambda: bake_of(folder, "cp311-flavourslow") > 0, 60)
-    os.kill(bake_of(folder, "cp311-flavourslow"), signal.SIGKILL)
+    # docker and its plugin: either of them alone may still come to a good end.
+    os.killpg(os.getpgid(bake_of(folder, "cp311-flavourslow")), signal.SIGKILL)
     done = finish(child, folder, time.monotonic(), 200)
     assert done.code == 0, done.err
     assert results(done) == {"a": "kept", "slow": "done"}
