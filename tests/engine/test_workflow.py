@@ -95,7 +95,7 @@ def test_a_set_that_is_not_whole_is_refused(release: Runner) -> None:
     assert "4 wheels" in bakery(project, "verify", str(wheels)).out
     *some, last = sorted(wheels.glob("*.whl"))
     done = bakery(project, "verify", *map(str, some), code=8)
-    assert "tiny cp313: a wheel is missing: local version +own1" in done.err
+    assert "tiny cp313: a wheel is missing: no local version" in done.err
     done = bakery(project, "verify", "--only", "cp311", str(wheels), code=8)
     assert f"{last.name}: in no plan" in done.err
 
@@ -123,7 +123,7 @@ def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
     runner = Runner(project, tmp_path / "actions", environment, github, secrets={"GATE": "shut"})
     runner.folder.mkdir()
     runner.run(workflow)
-    assert runner.failed == {"bake", "wheels"}
+    assert {"bake", "wheels"} <= runner.failed
     assert [path.name for path in runner.artifacts.iterdir()] == ["state-cp311+1"]
 
     runner.failed.clear()
