@@ -135,3 +135,16 @@ target "dev" {
   cache-from  = cache_from("ujson-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("ujson-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "materials" {
+  name        = "materials-${cell.id}"
+  description = "What a cell is made of, for a lock; nothing is compiled"
+  inherits    = ["_common"]
+  matrix      = { cell = cells }
+  target      = "ujson-materials"
+  platforms   = [cell.platform]
+  args        = cell.args
+  output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
+  cache-from  = cache_from("ujson-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("ujson-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+}

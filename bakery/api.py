@@ -65,6 +65,7 @@ def bake(
     keep_going: bool | None = None,
     parallel: int = 0,
     resume: bool = False,
+    locked: bool = False,
 ) -> RunReport:
     """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
 
@@ -78,6 +79,7 @@ def bake(
         keep_going: a failed cell stops only what depends on it; None for that where there are several cells.
         parallel: cells that are baked at once; 0 for as many as the engine has cores.
         resume: leave out what the last run finished and what has not changed since.
+        locked: as the command's ``--locked``.
 
     Raises:
         BakeryError: any of its kinds; also `SomeFailed`'s exit code where some cells are done.
@@ -92,6 +94,7 @@ def bake(
         only=tuple(only),
         output=output,
         allow=tuple(allow),
+        locked=locked,
         keep_going=keep_going,
         parallel=parallel,
         again=Again.UNFINISHED if resume else Again.ALL,

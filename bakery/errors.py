@@ -115,6 +115,16 @@ class SomeFailed(BakeError):
     exit_code = 11
 
 
+class LockError(BakeryError):
+    """What a build would be made of is not what ``bakery.lock`` says, or there is no lock.
+
+    ``details`` says what differs.
+    """
+
+    exit_code = 12
+    title = "lock"
+
+
 class DifferentError(BakeryError):
     """A wheel that was built again is not the same bytes.
 
@@ -146,6 +156,7 @@ EXIT_CODES: dict[int, str] = {
         UnavailableError,
         OutputError,
         SomeFailed,
+        LockError,
         DifferentError,
         InterruptedBake,
     )

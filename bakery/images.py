@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+_OWN, _LIBRARY = "docker.io/", "library/"
+"""What Docker puts in front of names that have no registry, and of those that have no owner."""
+
 _MANYLINUX = re.compile(r"(?P<family>manylinux(?:_2_[0-9]+|1|2010|2014))(?:_(?P<rest>.+))?")
 _CUDA = re.compile(r"(?:(?P<machine>.+)_)?cuda(?P<major>[0-9]+)_(?P<minor>[0-9]+)")
 _DATED = re.compile(r"(20[0-9]{2})\.([0-9]{2})\.([0-9]{2})-[0-9]+")
@@ -49,6 +52,21 @@ class ImageName:
     def newest(self) -> bool:
         """Whether the name stands for the newest image there is."""
         return self.tag in ("", "latest") and not self.pinned
+
+
+def familiar(ref: str) -> str:
+    """Return an image's name the way people write it: without Docker's own registry and a digest, with a tag."""
+    name = ref.partition("@")[0].removeprefix(_OWN).removeprefix(_LIBRARY)
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
+def full(ref: str) -> str:
+    """Return an image's name as BuildKit writes it: with its registry and a tag, without a digest."""
+    name = familiar(ref)
+    first, slash, _ = name.partition("/")
+    if not slash:
+        return f"{_OWN}{_LIBRARY}{name}"
+    return name if "." in first or ":" in first or first == "localhost" else f"{_OWN}{name}"
 
 
 @cache

@@ -56,6 +56,7 @@ class Kind(StrEnum):
     DEV = "dev"
     WHEEL = "wheel"
     TEST = "test"
+    MATERIALS = "materials"
 
 
 class Phase(StrEnum):
@@ -97,6 +98,7 @@ PHASES: dict[Kind, frozenset[Phase]] = {
     Kind.DEV: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
     Kind.WHEEL: frozenset(Phase) - {Phase.TEST},
     Kind.TEST: frozenset(Phase),
+    Kind.MATERIALS: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
 }
 """What the targets of a kind run."""
 

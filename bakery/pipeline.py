@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from bakery import locker
 from bakery.drive import index
 from bakery.drive.argv import EXECUTION
 from bakery.drive.bake import BakeRequest
 from bakery.drive.bases import Bases
 from bakery.drive.collect import check_output, holds
+from bakery.drive.display import QuietDisplay
 from bakery.drive.engine import Engine
 from bakery.drive.entitle import Grants
 from bakery.drive.journal import Record, last_run, open_journal
@@ -33,8 +35,9 @@ from bakery.emit.files import generate
 from bakery.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
 from bakery.files import write
 from bakery.finish import Finisher
+from bakery.locker import Bench, Locked, Pins
 from bakery.names import Kind
-from bakery.plan import Plan, Secret, Target, ignored_output
+from bakery.plan import Cell, Plan, Secret, Target, ignored_output
 from bakery.recorder import Recorder
 from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.runner import Runner, Told
@@ -76,6 +79,7 @@ class Options:
         cell_timeout_s: seconds that one try of a cell may take, None for any.
         deadline: local clock when the time for all is over, None for never.
         again: which cells are left out because an earlier run has done with them.
+        locked: refuse everything that the recipe's lock does not hold.
     """
 
     groups: tuple[str, ...]
@@ -91,6 +95,7 @@ class Options:
     cell_timeout_s: float | None = None
     deadline: float | None = None
     again: Again = Again.ALL
+    locked: bool = False
 
 
 class Oven:
@@ -125,7 +130,10 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     targets = plan.select(options.groups, options.only)
     known = last_run(root, plan.recipe)
     chosen = works(targets)
-    named = keys(plan, root, chosen.values())
+    cells = list({target.cell.id: target.cell for target in targets}.values())
+    locked = locker.fitting(root, plan, cells, oven.say, strict=options.locked)
+    plan = locker.with_sources(plan, locked)
+    named = locker.keyed(keys(plan, root, chosen.values()), locked)
     kept = _kept(root, plan, options, chosen, known, named)
     fresh = {name: work for name, work in chosen.items() if name not in kept}
     wanted = [target for work in fresh.values() for target in work.targets]
@@ -142,10 +150,69 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
         private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
         revealed(plan.secrets, told, root, oven.environment) as secrets,
     ):
-        contexts = _stand_ins(wanted, oven.bases)
+        fresh_cells = list({target.cell.id: target.cell for target in wanted}.values())
+        bench = _bench(root, plan, fresh_cells, options, oven, secrets, own, QuietDisplay())
+        if locked:
+            locker.check_images(bench, locked, fresh_cells)
+        if options.locked and fresh_cells:
+            oven.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
+            locker.compare(bench, fresh_cells, locked)
+        pins = locker.pins(bench, wanted, locked, strict=options.locked)
         with run_folder(root) as state:
-            run = _Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, contexts)
+            run = _Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins)
             return run.go(listener, targets, kept)
+
+
+def lock_plan(
+    root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener, upgrade: Collection[str] = ()
+) -> Locked:
+    """Look up what the chosen cells of a plan are made of, keeping what its lock says as far as it fits.
+
+    Args:
+        upgrade: distributions and base images that are not kept.
+
+    Raises:
+        BakeryError: any of its kinds.
+    """
+    cells = [target.cell for target in plan.select((Kind.TEST.value,), options.only)]
+    needed = plan.told({Kind.MATERIALS})
+    _check_wants(root, plan, options, needed)
+    pip_conf = oven.index.pip_conf().encode()
+    with (
+        private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
+        revealed(plan.secrets, needed, root, oven.environment) as told,
+    ):
+        return locker.make(_bench(root, plan, cells, options, oven, told, own, listener), cells, upgrade)
+
+
+def _bench(
+    root: Path,
+    plan: Plan,
+    cells: Sequence[Cell],
+    options: Options,
+    oven: Oven,
+    told: Revealed,
+    own: Mapping[str, Path],
+    listener: Listener,
+) -> Bench:
+    """Return what a build of cells' materials is given; the engine has their bases, where bakery can make them."""
+    ca_bundle = oven.ca_bundle
+    return Bench(
+        root=root,
+        plan=plan,
+        environment=oven.environment,
+        names=oven.bases.ensure(image for cell in cells for image in cell.images),
+        variables={
+            "CA_BUNDLE": str(ca_bundle or ""),
+            "PIP_CONF": str(own.get("PIP_CONF", "")),
+            **told.variables,
+        },
+        listener=listener,
+        reads=(ca_bundle,) if ca_bundle else (),
+        mask=told.mask,
+        builder=options.builder,
+        no_cache=options.no_cache,
+    )
 
 
 def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
@@ -194,19 +261,6 @@ def _kept(
     return {name: known.get(name, unknown) for name in chosen if all(is_left_out(member) for member in members[name])}
 
 
-def _stand_ins(targets: Sequence[Target], bases: Bases) -> dict[str, tuple[str, ...]]:
-    """Make sure that the engine has every base; return target → the overrides that name stand-ins."""
-    names = bases.ensure(image for target in targets for image in target.cell.images)
-    return {
-        target.name: tuple(
-            f"{target.name}.contexts.{image.ref}=docker-image://{name}"
-            for image in target.cell.images
-            if (name := names.get((image.ref, image.platform), image.ref)) != image.ref
-        )
-        for target in targets
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """One run in its folder.
@@ -215,7 +269,7 @@ class _Run:
         works: the cells to bake.
         keys: cell → digest of what defines it.
         known: what the last run knew.
-        contexts: target → overrides of its own.
+        pins: what each target is held to.
     """
 
     root: Path
@@ -228,7 +282,7 @@ class _Run:
     known: Mapping[str, Record]
     pip_conf: Path | None
     secrets: Revealed
-    contexts: Mapping[str, Sequence[str]]
+    pins: Pins
 
     def go(self, listener: Listener, targets: Sequence[Target], kept: Mapping[str, Record]) -> RunReport:
         """Bake what is to be baked; report on all ``targets``."""
@@ -324,7 +378,7 @@ class _Run:
             root=self.root,
             bakefile=Path(own.bakefile),
             targets=tuple(target for work in self.works.values() for target in work.targets),
-            environment=self.oven.environment,
+            environment={**self.oven.environment, **self.pins.environment},
             variables={
                 **self.plan.values(),
                 "DEST": str(self.state / "stage"),
@@ -353,7 +407,7 @@ class _Run:
         return len(self.works) > 1 if self.options.keep_going is None else self.options.keep_going
 
     def _of(self, request: BakeRequest, work: Work) -> BakeRequest:
-        contexts = [override for target in work.targets for override in self.contexts[target.name]]
+        contexts = [override for target in work.targets for override in self.pins.overrides[target.name]]
         return replace(request, targets=work.targets, overrides=(*request.overrides, *contexts))
 
     def _output_ignored(self) -> tuple[str, ...]:

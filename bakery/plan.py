@@ -100,13 +100,31 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolves:
+    """What a step resolves to packages of the index.
+
+    Attributes:
+        place: what the set is called in a lock.
+        words: requirements and options of pip; after ``-r`` a file that only the build knows.
+    """
+
+    place: str
+    words: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """``RUN``: its commands one after the other, stopping at the first that fails."""
+    """``RUN``: its commands one after the other, stopping at the first that fails.
+
+    Attributes:
+        resolves: what it finds out about packages; None for other steps.
+    """
 
     commands: tuple[Command | Script, ...]
     mounts: tuple[Mount, ...] = ()
     network: bool = True
     comment: str = ""
+    resolves: Resolves | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +280,7 @@ class Family:
 
     Attributes:
         stage: the Dockerfile stage they build.
-        exports: ``wheels`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
+        exports: ``wheels`` and ``materials`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
     """
 
     kind: Kind
@@ -502,6 +520,7 @@ class Plan:
         origins: dotted path → (value, where it came from), for ``--explain``.
         workflow: the file of the workflow.
         ci: what the workflow does; None for a recipe without one.
+        lock: the lock's file, relative to the project.
     """
 
     recipe: str
@@ -534,6 +553,7 @@ class Plan:
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     workflow: str = ""
     ci: Ci | None = None
+    lock: str = "bakery.lock"
 
     @property
     def asks(self) -> tuple[str, ...]:

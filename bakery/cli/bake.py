@@ -83,6 +83,12 @@ Backend = Annotated[
         metavar="NAME",
     ),
 ]
+Locked = Annotated[
+    bool,
+    typer.Option(
+        "--locked", help="Refuse everything that the recipe's lock does not hold, and say what differs (`bakery lock`)."
+    ),
+]
 Targets = Annotated[list[str] | None, typer.Argument(help=f"One or more of {', '.join(GROUPS)}.", metavar="TARGET…")]
 
 
@@ -133,6 +139,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         progress: Progress = "auto",
         ca_bundle: options.CaBundle = None,
         allow: options.Allow = None,
+        locked: Locked = False,
         engine_up: EngineUp = False,
         shard: options.Shard = None,
         since: options.Since = None,
@@ -180,6 +187,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             pull=pull,
             builder=builder,
             allow=tuple(allow or ()),
+            locked=locked,
             keep_going=keep_going,
             parallel=max_parallel or 0,
             retries=retries,

@@ -149,6 +149,8 @@ def _output_template(family: Family) -> str:
     match family.exports:
         case "wheels":
             return '{ type = "local", dest = "${DEST}/${cell.id}" }'
+        case "materials":
+            return '{ type = "local", dest = "${DEST}/materials/${cell.id}" }'
         case "image":
             return '{ type = "docker" }'
         case _:
@@ -217,6 +219,8 @@ def _output(plan: Plan, target: Target, dest: str) -> Json:
     match plan.family(target.kind).exports:
         case "wheels":
             return {"type": "local", "dest": f"{dest}/{target.cell.id}"}
+        case "materials":
+            return {"type": "local", "dest": f"{dest}/materials/{target.cell.id}"}
         case "image":
             return {"type": "docker"}
         case _:

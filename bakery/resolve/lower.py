@@ -10,7 +10,7 @@ from typing import TypeAlias
 from packaging.utils import canonicalize_name
 
 from bakery.errors import PlanError
-from bakery.load import Loaded
+from bakery.load import PYPROJECT, Loaded
 from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, size_mb, with_derived
 from bakery.patterns import escaped, normalised
 from bakery.plan import (
@@ -53,6 +53,7 @@ from bakery.resolve.written import check_written
 IGNORED = (
     ".git",
     "**/.bakery",
+    "**/bakery.lock",
     "**/bakery.toml",
     "**/__pycache__",
     "**/.*_cache",
@@ -82,12 +83,14 @@ _DESCRIPTIONS = {
     Kind.WHEEL: "The repaired wheel",
     Kind.TEST: "The wheel alone in a clean base: loaded, imported, tried",
     Kind.DEV: "The build tools and the project, for a shell",
+    Kind.MATERIALS: "What a cell is made of, for a lock; nothing is compiled",
 }
-_EXPORTS = {Kind.WHEEL: "wheels", Kind.TEST: "nothing", Kind.DEV: "image"}
+_EXPORTS = {Kind.WHEEL: "wheels", Kind.TEST: "nothing", Kind.DEV: "image", Kind.MATERIALS: "materials"}
 IsMeant: TypeAlias = Callable[[str, Mapping[str, str]], bool]
 """Whether values are for a cell, by its id and its axes."""
 
-_STAGES = {Kind.WHEEL: "wheel", Kind.TEST: "test", Kind.DEV: "builder"}
+
+_STAGES = {Kind.WHEEL: "wheel", Kind.TEST: "test", Kind.DEV: "builder", Kind.MATERIALS: "materials"}
 
 
 def resolve(
@@ -150,7 +153,7 @@ def resolve(
         cells=cells,
         families=tuple(
             Family(kind, f"{recipe.name}-{_STAGES[kind]}", _EXPORTS[kind], _DESCRIPTIONS[kind])
-            for kind in (Kind.WHEEL, Kind.TEST, Kind.DEV)
+            for kind in (Kind.WHEEL, Kind.TEST, Kind.DEV, Kind.MATERIALS)
         ),
         groups=GROUPS,
         cache=Cache(
@@ -160,7 +163,7 @@ def resolve(
             settings.text("cache.mode"),
         ),
         stages=made,
-        ignore=(*_ignored(parts, bakefile, dockerfile), *(("cibuildwheel",) if elsewhere else ())),
+        ignore=(*_ignored(parts, bakefile, dockerfile, _lock_file(loaded)), *(("cibuildwheel",) if elsewhere else ())),
         audit=_audit(settings),
         output=settings.text("output.directory"),
         sent=_sent(parts),
@@ -176,6 +179,7 @@ def resolve(
         origins=settings.origins,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
         ci=workflow_settings(settings) if recipe.ci else None,
+        lock=_lock_file(loaded),
     )
     check_written(plan, settings)
     return plan
@@ -193,7 +197,7 @@ def _global_args(made: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.partition("%")[0] for name in refs))
 
 
-def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
+def _ignored(parts: Parts, bakefile: str, dockerfile: str, lock: str) -> tuple[str, ...]:
     """Return what never enters the build context, with what setuptools and bakery leave in this project."""
     inside = folder(parts) if parts.settings.text("source.path") else "."
     own = (
@@ -202,6 +206,7 @@ def _ignored(parts: Parts, bakefile: str, dockerfile: str) -> tuple[str, ...]:
         bakefile,
         dockerfile,
         f"{dockerfile}.dockerignore",
+        "" if lock.endswith("bakery.lock") else lock,
     )
     # A file that is a secret is for the named steps alone, whatever else is said: no step copies it into an image.
     confided = [escaped(item.file) for item in parts.secrets if item.file and not leaves(item.file)]
@@ -399,6 +404,15 @@ def _audit(settings: Settings) -> Audit:
         requires=requires(settings),
         abi3=settings.text("wheel.abi3"),
     )
+
+
+def _lock_file(loaded: Loaded) -> str:
+    """Return where the lock lies: beside the recipe's file; for one that is not the project's own, in its root."""
+    file = loaded.file
+    if file is None or not file.resolve().is_relative_to(loaded.root.resolve()):
+        return f"{loaded.recipe.name}.lock"
+    name = "bakery.lock" if file.name == PYPROJECT else f"{file.stem}.lock"
+    return file.resolve().relative_to(loaded.root.resolve()).with_name(name).as_posix()
 
 
 def _source_file(loaded: Loaded) -> str:

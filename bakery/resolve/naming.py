@@ -36,14 +36,20 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
 
 def requires(settings: Settings) -> tuple[Value, ...]:
     """Return what the wheel's metadata requires: the recipe's own, and the framework's where it does not say."""
+    return tuple(map(parse, required_texts(settings)))
+
+
+def required_texts(settings: Settings) -> tuple[str, ...]:
+    """Return what `requires` says, as a recipe writes it."""
     own = settings.texts("wheel.requires")
-    said = {_distribution(item) for item in own}
+    said = {distribution(item) for item in own}
     name = settings.text("builder.framework")
-    framework = (frameworks()[name].runtime,) if name and _distribution(name) not in said else ()
-    return tuple(parse(item) for item in (*framework, *own))
+    framework = (frameworks()[name].runtime,) if name and distribution(name) not in said else ()
+    return (*framework, *own)
 
 
-def _distribution(requirement: str) -> str:
+def distribution(requirement: str) -> str:
+    """Return the normalised name that a requirement begins with; empty where it begins with none."""
     match = _NAME.match(requirement)
     return canonicalize_name(match[0]) if match else ""
 

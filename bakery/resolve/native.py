@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bakery.names import Phase
 from bakery.plan import Arg, Command, Env, Mount, Ref, Run, Script, Stage, Step, literal
-from bakery.providers.network import NETWORK
+from bakery.providers import packages
 from bakery.resolve.parts import (
     CCACHE,
-    PIP,
     VENV,
     Parts,
     compilers,
@@ -23,12 +22,14 @@ from bakery.resolve.values import declarations, parse
 OUTPUT = "/native"
 """Where the command leaves what it made."""
 
+PYTHON = f"{VENV}/bin/python"
+_PACKAGES = "native-requirements"
 _NOTHING = "bakery: the native command put nothing into /native"
 
 
 def native_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages of the native step; none for a recipe without one."""
-    return (_tools(parts), _native(parts)) if parts.native_python else ()
+    return (*_requirements(parts), _tools(parts), _native(parts)) if parts.native_python else ()
 
 
 def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
@@ -40,14 +41,22 @@ def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
     return (mount,), (Command(literals("mkdir", "-p", into)), Command(literals("cp", "-a", f"{OUTPUT}/.", into)))
 
 
-def _tools(parts: Parts) -> Stage:
-    packages = parts.settings.texts("native.system-packages")
+def _requirements(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stage that resolves what the step's command calls; none where it calls no Python packages."""
     wanted = tuple(parse(item) for item in parts.settings.texts("native.requirements"))
-    steps: list[Step] = [install_packages(*packages)] if packages else []
-    if wanted:
-        install = Command((*literals("net", f"{VENV}/bin/python", "-m", *PIP), *wanted))
+    if not wanted:
+        return ()
+    step = telling(parts, Phase.REQUIREMENTS, packages.resolve("native", wanted))
+    return (declaring(_PACKAGES, literal("base"), (step,), ""),)
+
+
+def _tools(parts: Parts) -> Stage:
+    wanted = parts.settings.texts("native.system-packages")
+    steps: list[Step] = [install_packages(*wanted)] if wanted else []
+    if parts.settings.texts("native.requirements"):
+        made = Script(f'"$(find-python)" -m venv {VENV}')
         steps += [
-            telling(parts, Phase.REQUIREMENTS, Run((Script(f'"$(find-python)" -m venv {VENV}'), install), NETWORK)),
+            telling(parts, Phase.REQUIREMENTS, packages.install_step("native", _PACKAGES, made, python=PYTHON)),
             Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         ]
     return declaring("native-tools", literal("toolkit"), tuple(steps), "Tools of the native step, of any Python.")

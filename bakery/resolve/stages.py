@@ -18,6 +18,7 @@ from bakery.plan import (
     Mount,
     Naming,
     Ref,
+    Resolves,
     Run,
     Script,
     Stage,
@@ -26,15 +27,16 @@ from bakery.plan import (
     Workdir,
     literal,
 )
+from bakery.providers import packages
 from bakery.providers.frameworks.base import Framework
 from bakery.providers.network import NETWORK, SECRETS
+from bakery.providers.packages import TOOLS
 from bakery.providers.registry import frameworks
-from bakery.resolve.naming import namings, requires
+from bakery.resolve.materials import material_stages
+from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_stages, taken_in
 from bakery.resolve.parts import (
     CCACHE,
-    PIP,
-    TOOLS,
     VENV,
     Parts,
     added,
@@ -55,14 +57,22 @@ from bakery.resolve.toolkit import wanted_components
 from bakery.resolve.values import declarations, parse, renamed
 
 FIRST = "/wheels/first"
+PYTHON = f"{VENV}/bin/python"
 LOCK = "/requirements.lock"
+"""What the build has, with a hash for every package, for those who look into the builder."""
+
+SOURCE, TEST = "source", "test"
+"""Places of a lock: the source archive, and what the test needs."""
+
+_BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
+_PACKAGES, _TEST_PACKAGES = "requirements", "test-requirements"
 STUBS = "/usr/local/cuda/lib64/stubs"
 
 
 def stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
     made = lines(parts)
-    return (
+    found = (
         *root_stages(parts, made),
         *_toolkit(parts),
         *_source(parts),
@@ -82,6 +92,8 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         *_test(parts, made),
         _dev(parts),
     )
+    told = material_stages(parts, made, found)
+    return (packages.lock_stage((*found, *told)), *found, *told)
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
@@ -106,7 +118,11 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         fetch = Command(literals("net", f"{TOOLS}/bin/python", f"{TOOLS}/sdist.py", sdist, "/src"))
         steps = (
             script("sdist.py", f"{TOOLS}/sdist.py", "Fetches a source archive from the package index.", "0644"),
-            telling(parts, Phase.FETCH, Run((fetch,), SECRETS)),
+            telling(
+                parts,
+                Phase.FETCH,
+                Run((fetch,), (packages.lock_mount(SOURCE), *SECRETS), resolves=Resolves(SOURCE, literals(sdist))),
+            ),
         )
         return (
             Stage("fetch", literal("base"), steps),
@@ -116,13 +132,22 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
 
 
 def _project(parts: Parts) -> Stage:
-    listing = Script(f"{TOOLS}/bin/python {TOOLS}/requires.py /src > /requires.txt")
+    program = f"{TOOLS}/bin/python {TOOLS}/requires.py"
+    ours = " ".join(sorted({distribution(item) for item in required_texts(parts.settings)}))
+    listing = (
+        Script(f"{program} build /src > {_BUILD}"),
+        Script(f"{program} run /src {ours}".rstrip() + f" > {_RUN}"),
+    )
     return Stage(
         "project",
         literal("base"),
-        (Run((listing,), (source_mount(parts, writable=False),), network=False),),
-        "What the project needs to be built; the same list means the same builder.",
+        (Run(listing, (source_mount(parts, writable=False),), network=False),),
+        "What the project needs to be built, and to run; the same list means the same builder.",
     )
+
+
+def _listed(file: str) -> Mount:
+    return Mount("bind", file, source=file, from_="project")
 
 
 def _requirements(parts: Parts, made: Lines) -> Stage:
@@ -130,28 +155,22 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
     frontend = {"build": "build", "uv": "uv"}[settings.text("wheel.frontend")]
     framework = [item for provider in _framework(settings) for item in provider.build]
     wanted = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
-    lock = literals("net", f"{TOOLS}/bin/python", f"{TOOLS}/lock.py", LOCK, f"{VENV}/bin/python")
-    resolve = Command((*lock, *literals("-r", "/requires.txt", frontend), *wanted))
-    listed = Mount("bind", "/requires.txt", source="/requires.txt", from_="project")
+    words = (*literals("-r", _BUILD, frontend), *wanted)
     steps = (
-        script("lock.py", f"{TOOLS}/lock.py", "Resolves requirements to packages with their hashes.", "0644"),
         venv(parts),
-        telling(parts, Phase.REQUIREMENTS, Run((resolve,), (listed, *NETWORK))),
+        telling(parts, Phase.REQUIREMENTS, packages.resolve("build", words, python=PYTHON, mounts=(_listed(_BUILD),))),
     )
-    return declaring(
-        "requirements", literal(made.packages.base), steps, "All that the build needs, resolved for this cell."
-    )
+    return declaring(_PACKAGES, literal(made.packages.base), steps, "All that the build needs, resolved for this cell.")
 
 
 def _builder(parts: Parts, made: Lines) -> Stage:
-    packages = parts.settings.texts("builder.system-packages")
-    pip = literals("net", f"{TOOLS}/bin/python", "-m", "pip", "--python", f"{VENV}/bin/python", "install")
+    system = parts.settings.texts("builder.system-packages")
     steps: tuple[Step, ...] = (
-        *((install_packages(*packages),) if packages else ()),
+        *((install_packages(*system),) if system else ()),
         venv(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
-        Copy(LOCK, LOCK, "requirements"),
-        telling(parts, Phase.REQUIREMENTS, Run((Command((*pip, *literals("--no-deps", "-r", LOCK))),), NETWORK)),
+        Copy(f"{packages.RESOLVED}/build.txt", LOCK, _PACKAGES),
+        telling(parts, Phase.REQUIREMENTS, packages.install_step("build", _PACKAGES, python=PYTHON)),
     )
     base = made.packages.base if parts.native_python else "toolkit"
     return declaring("builder", literal(base), steps, "What this project's build needs, and nothing else.")
@@ -234,26 +253,26 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
         "A clean base: nothing of the builder is in it.",
     )
     framework = [item for provider in _framework(settings) for item in provider.test]
-    wanted = tuple(parse(item) for item in (*framework, *settings.texts("test.requirements")))
-    pip = literals("net", f"{VENV}/bin/python", "-m", *PIP)
-    setup: tuple[Step, ...] = (
-        venv(parts),
-        *((telling(parts, Phase.REQUIREMENTS, Run((Command((*pip, *wanted)),), NETWORK)),) if wanted else ()),
-    )
+    wanted = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
+    words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
+    resolving = packages.resolve(TEST, words, by=PYTHON, mounts=(_listed(_RUN),))
+    asked = (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving))
+    setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, packages.install_step(TEST, _TEST_PACKAGES, by=PYTHON)))
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
     wheel = Mount(
         "bind", "/wheels", source=FIRST if several else "/", from_="repair" if several else f"{parts.recipe}-wheel"
     )
-    install = Script(" ".join(["net", f"{VENV}/bin/python", "-m", *PIP, "/wheels/*.whl"]))
+    install = Script(f"net {PYTHON} {packages.PROGRAM} wheel {PYTHON} /wheels/*.whl")
     checks: tuple[Step, ...] = (
         script("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
-        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, *NETWORK))),
+        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, packages.lock_mount(TEST), *NETWORK))),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
+        declaring(_TEST_PACKAGES, literal("runtime"), asked, "All that the test needs."),
         declaring("test-env", literal("runtime"), setup, ""),
         declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
     )

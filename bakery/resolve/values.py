@@ -99,8 +99,9 @@ def renamed(stage: Stage, old: str, new: str) -> Stage:
                 return Arg(new if name == old else name, of(default))
             case Env(values):
                 return Env(pairs(values))
-            case Run(commands):
-                return replace(item, commands=tuple(map(command, commands)))
+            case Run(commands, resolves=resolves):
+                wanted = resolves and replace(resolves, words=tuple(map(of, resolves.words)))
+                return replace(item, commands=tuple(map(command, commands)), resolves=wanted)
             case _:
                 return item
 

@@ -190,7 +190,11 @@ class _Reader:
         installs = tuple(command.words for stage in plan.stages for command in _commands(stage))
         self._picks_host = any(("host-compiler",) in words for words in installs)
         self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
-        wanting = [stages[name] for name in ("native-tools", "requirements", "builder") if name in stages]
+        wanting = [
+            stages[name]
+            for name in ("native-tools", "native-requirements", "requirements", "builder")
+            if name in stages
+        ]
         self._words = tuple(word for stage in wanting for command in _commands(stage) for word in command.words)
         namings = plan.audit.namings
         self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))

@@ -30,7 +30,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 
 def test_all_are_known() -> None:
-    assert {"find-python", "install-packages", "net", "pip-target", "with-ccache"} <= {path.name for path in SHELL}
+    assert {"find-python", "install-packages", "net", "with-ccache"} <= {path.name for path in SHELL}
 
 
 @pytest.mark.parametrize("path", SHELL, ids=lambda path: path.name)

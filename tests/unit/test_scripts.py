@@ -18,7 +18,7 @@ from types import TracebackType
 
 import pytest
 
-from bakery.providers.scripts import finish, lock, requires, sdist, smoke
+from bakery.providers.scripts import finish, materials, packages, requires, sdist, smoke
 
 PROGRAMS = sorted(Path(requires.__file__).parent.glob("*.py"))
 
@@ -77,12 +77,12 @@ def test_a_pyproject_that_cannot_be_used(tmp_path: Path, text: str, said: str) -
 
 
 def test_requirements_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sys_argv = ["requires.py", str(tmp_path)]
+    sys_argv = ["requires.py", "build", str(tmp_path)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", sys_argv)
         requires.main()
         patch.setattr(sys, "argv", sys_argv[:1])
-        with pytest.raises(SystemExit, match=r"usage: requires\.py FOLDER"):
+        with pytest.raises(SystemExit, match=r"Usage: requires\.py build FOLDER"):
             requires.main()
     assert capsys.readouterr().out == "setuptools\nwheel\n"
 
@@ -365,7 +365,7 @@ def test_usage_of_sdist(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> No
         sdist.main()
 
 
-# --- lock
+# --- packages
 
 
 def package(name: str, digest: str = "", **more: object) -> dict[str, object]:
@@ -374,10 +374,12 @@ def package(name: str, digest: str = "", **more: object) -> dict[str, object]:
     return {"metadata": {"name": name, "version": "1.0"}, "is_direct": direct, "download_info": {**download, **more}}
 
 
-def test_a_lock_names_every_package_with_its_hash() -> None:
+def test_every_package_has_its_file_and_its_hash() -> None:
     report = {"install": [package("ninja", "bb"), package("Cython", "aa"), package("own", "cc", direct=True)]}
-    assert lock.lines(report) == [
-        "Cython==1.0 --hash=sha256:aa",
+    found = packages.packages(report)
+    assert found[0] == {"name": "cython", "version": "1.0", "file": "Cython.whl", "sha256": "aa"}
+    assert [packages.line(item) for item in found] == [
+        "cython==1.0 --hash=sha256:aa",
         "ninja==1.0 --hash=sha256:bb",
         "own @ https://host/own.whl --hash=sha256:cc",
     ]
@@ -387,7 +389,8 @@ def test_a_package_of_a_repository_is_held_by_its_commit() -> None:
     report = {
         "install": [package("a", "aa"), package("b", vcs_info={"vcs": "git", "commit_id": "c0ffee"}, direct=True)]
     }
-    assert lock.lines(report) == ["a==1.0", "b @ git+https://host/b.whl@c0ffee"]
+    lines = [packages.line(item) for item in packages.packages(report)]
+    assert lines == ["a==1.0 --hash=sha256:aa", "b @ git+https://host/b.whl@c0ffee"]
 
 
 @pytest.mark.parametrize(
@@ -404,36 +407,192 @@ def test_a_package_in_a_folder_of_its_source_stays_in_it(download: dict[str, obj
     metadata = {"name": "b", "version": "1.0"}
     info = {**download, "subdirectory": "python/b"}
     item = {"metadata": metadata, "is_direct": True, "download_info": info}
-    assert lock.lines({"install": [item]}) == [expected]
+    assert [packages.line(made) for made in packages.packages({"install": [item]})] == [expected]
 
 
-def test_pip_resolves_for_another_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip's own report, of a wheel that lies in a folder."""
-    folder = tmp_path / "links"
-    folder.mkdir()
-    with zipfile.ZipFile(folder / "demo-1.0-py3-none-any.whl", "w") as archive:
-        for name, text in {
-            "METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
-            "WHEEL": "Wheel-Version: 1.0\n",
-            "RECORD": "",
-        }.items():
-            archive.writestr(f"demo-1.0.dist-info/{name}", text)
-    digest = hashlib.sha256((folder / "demo-1.0-py3-none-any.whl").read_bytes()).hexdigest()
-    target = tmp_path / "requirements.lock"
-    monkeypatch.setattr(
-        sys, "argv", ["lock.py", str(target), sys.executable, "--no-index", "--find-links", str(folder), "demo>=1"]
-    )
-    lock.main()
-    assert target.read_text() == f"demo==1.0 --hash=sha256:{digest}\n"
+class Folders:
+    """The folders that packages.py reads and writes, and a folder of wheels to resolve from."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lock, self.resolved, self.links = (folder / name for name in ("lock", "resolved", "links"))
+        self.links.mkdir()
+        self.lock.mkdir()
+        self.monkeypatch = monkeypatch
+        monkeypatch.setattr(packages, "LOCK", str(self.lock))
+        monkeypatch.setattr(packages, "RESOLVED", str(self.resolved))
+
+    def wheel(self, name: str, version: str, *requires: str) -> str:
+        """Write a wheel; return its SHA-256."""
+        path = self.links / f"{name}-{version}-py3-none-any.whl"
+        needs = "".join(f"Requires-Dist: {item}\n" for item in requires)
+        with zipfile.ZipFile(path, "w") as archive:
+            for file, text in {
+                "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
+                "WHEEL": "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+                "RECORD": "",
+            }.items():
+                archive.writestr(f"{name}-{version}.dist-info/{file}", text)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def resolve(self, *words: str) -> list[str]:
+        """Resolve for this interpreter; return the lines for pip."""
+        more = ["--no-index", "--find-links", str(self.links), *words]
+        self.monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "build", sys.executable, *more])
+        packages.main()
+        return (self.resolved / "build.txt").read_text().splitlines()
+
+    def told(self) -> dict[str, object]:
+        """Return what resolving told."""
+        told: dict[str, object] = json.loads((self.resolved / "build.json").read_text())
+        return told
 
 
-def test_requirements_that_nothing_satisfies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["lock.py", str(tmp_path / "lock"), sys.executable, "--no-index", "demo"]
-    monkeypatch.setattr(sys, "argv", words)
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    return Folders(tmp_path, monkeypatch)
+
+
+def test_pip_resolves_for_an_interpreter(folders: Folders) -> None:
+    """pip's own report, of wheels that lie in a folder."""
+    demo, other = folders.wheel("demo", "1.0", "other"), folders.wheel("other", "2.0")
+    assert folders.resolve("demo>=1") == [f"demo==1.0 --hash=sha256:{demo}", f"other==2.0 --hash=sha256:{other}"]
+    assert "demo>=1" in json.dumps(folders.told()["requirements"])
+
+
+def test_what_is_preferred_is_kept_as_far_as_it_fits(folders: Folders) -> None:
+    for version in ("1.0", "2.0"):
+        folders.wheel("demo", version)
+        folders.wheel("other", version)
+    own = ["--no-index", "--find-links", str(folders.links)]
+    kept = [{"name": name, "version": "1.0", "sha256": "", "file": ""} for name in ("demo", "other")]
+    preferred = {"requirements": ["demo", "other", *own], "packages": kept}
+    (folders.lock / "preferred.json").write_text(json.dumps(preferred))
+
+    def versions(*words: str) -> list[str]:
+        return [line.partition(" ")[0] for line in folders.resolve(*words)]
+
+    assert versions("demo", "other") == ["demo==1.0", "other==1.0"]
+    # A requirement that changed gives way, the other stays.
+    assert versions("demo>=2", "other") == ["demo==2.0", "other==1.0"]
+    # What the index does not have any more is asked for anew.
+    (folders.links / "other-1.0-py3-none-any.whl").unlink()
+    assert versions("demo", "other") == ["demo==2.0", "other==2.0"]
+
+
+def test_a_lock_is_taken_as_it_is(folders: Folders) -> None:
+    own = ["--no-index", "--find-links", str(folders.links)]
+    item = {"name": "demo", "version": "7", "file": "demo-7-py3-none-any.whl", "sha256": "aa"}
+    (folders.lock / "locked.json").write_text(json.dumps({"requirements": ["demo", *own], "packages": [item]}))
+    assert folders.resolve("demo") == ["demo==7 --hash=sha256:aa"], "no index has it"
+    assert folders.told()["packages"] == [item]
+
+
+def test_other_requirements_than_those_that_are_locked(folders: Folders) -> None:
+    own = ["--no-index", "--find-links", str(folders.links)]
+    locked = {"requirements": ["demo", "gone>=1", *own], "packages": []}
+    (folders.lock / "locked.json").write_text(json.dumps(locked))
     with pytest.raises(SystemExit) as caught:
-        lock.main()
+        folders.resolve("demo", "new<2")
+    assert str(caught.value.code).splitlines() == [
+        "bakery: bakery.lock is out of date for build:",
+        "bakery:   + new<2 is asked for, and was not when it was locked",
+        "bakery:   - gone>=1 was locked, and is not asked for",
+        "bakery: run `bakery lock`, which keeps what still fits",
+    ]
+
+
+def test_source_archives_are_no_part_of_a_strict_lock(folders: Folders) -> None:
+    own = ["--no-index", "--find-links", str(folders.links)]
+    item = {"name": "demo", "version": "7", "file": "demo-7.tar.gz", "sha256": "aa"}
+    locked = {"requirements": ["demo", *own], "packages": [item], "strict": True}
+    (folders.lock / "locked.json").write_text(json.dumps(locked))
+    with pytest.raises(SystemExit, match=r"--locked takes no source archives.*demo-7\.tar\.gz"):
+        folders.resolve("demo")
+
+
+def test_another_file_than_the_locked_one_is_not_installed(
+    folders: Folders, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """pip's own check: the file in the index is not the one that the lock names."""
+    folders.wheel("demo", "1.0")
+    folders.resolved.mkdir()
+    (folders.resolved / "build.txt").write_text(f"demo==1.0 --hash=sha256:{'0' * 64}\n")
+    target = [f"--target={tmp_path / 'out'}", "--no-index", "--find-links", str(folders.links)]
+    with pytest.raises(SystemExit):
+        packages.install("build", sys.executable, target)
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_exactly_what_was_resolved_is_installed(folders: Folders, tmp_path: Path) -> None:
+    folders.wheel("demo", "1.0", "other")
+    folders.wheel("other", "1.0")
+    folders.resolve("demo")
+    folders.wheel("other", "2.0")
+    out = tmp_path / "out"
+    packages.install(
+        "build", sys.executable, [f"--target={out}", "--no-index", "--find-links", str(folders.links), "--quiet"]
+    )
+    assert sorted(path.name for path in out.glob("*.dist-info")) == ["demo-1.0.dist-info", "other-1.0.dist-info"]
+
+
+def test_requirements_that_nothing_satisfies(folders: Folders) -> None:
+    with pytest.raises(SystemExit) as caught:
+        folders.resolve("demo")
     assert caught.value.code == 1
-    assert not (tmp_path / "lock").exists()
+    assert not folders.resolved.exists()
+
+
+def test_no_requirements_ask_no_index(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "test", sys.executable])
+    packages.main()
+    assert json.loads((folders.resolved / "test.json").read_text()) == {"requirements": [], "packages": []}
+
+
+def test_lines_of_a_file_stand_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "requires.txt"
+    file.write_text('a>=1\n\nb; python_version > "3"\n')
+    assert packages.words_of(["-r", str(file), "c"]) == ["a>=1", 'b; python_version > "3"', "c"]
+
+
+# --- materials
+
+
+STATUS = """\
+Package: gcc-12
+Status: install ok installed
+Architecture: amd64
+Version: 12.2.0-14
+
+Package: old
+Status: deinstall ok config-files
+Version: 1
+
+Package: tzdata
+Status: install ok installed
+Description: a
+ Version: 9
+Version: 2024a-0
+"""
+
+
+def test_packages_that_dpkg_has(tmp_path: Path) -> None:
+    (tmp_path / "var/lib/dpkg").mkdir(parents=True)
+    (tmp_path / "var/lib/dpkg/status").write_text(STATUS)
+    assert materials.packages(str(tmp_path)) == {"gcc-12": "12.2.0-14", "tzdata": "2024a-0"}
+
+
+def test_what_an_image_has_beside_the_one_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    have = {"/": {"a": "1", "b": "2", "c": "3"}, "/mnt": {"a": "1", "b": "1"}}
+    monkeypatch.setattr(materials, "packages", have.__getitem__)
+    monkeypatch.setattr(materials, "PROGRAMS", ("sh-that-is-not-there", "python3"))
+    monkeypatch.setattr(materials, "FOLDER", str(tmp_path))
+    materials.image("builder", "/mnt")
+    told = json.loads((tmp_path / "builder.json").read_text())
+    assert told["packages"] == {"b": "2", "c": "3"}
+    assert list(told["tools"]) == ["python3"]
+    assert told["tools"]["python3"].startswith("Python 3.")
 
 
 # --- finish

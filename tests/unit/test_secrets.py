@@ -48,7 +48,7 @@ TELL = '[secrets.key]\nenv = "KEY"\nsteps = ["{}"]\n'
     ("step", "more", "stages"),
     [
         ("fetch", 'source = "sdist:ujson==5.12.0"', {"fetch"}),
-        ("requirements", "", {"requirements", "builder", "one-test"}),
+        ("requirements", "", {"requirements", "builder", "test-requirements", "test-env", "one-test"}),
         ("compile", "", {"compile"}),
         ("native", '[native]\ncommand = "make"\ninto = "lib"', {"native"}),
         ("test", '[test]\ncommand = "pytest"', {"one-test"}),
@@ -112,6 +112,7 @@ def test_targets_ask_for_what_their_steps_are_told(tmp_path: Path) -> None:
         Kind.DEV: ["requirements"],
         Kind.WHEEL: ["requirements", "compile"],
         Kind.TEST: ["requirements", "compile", "test"],
+        Kind.MATERIALS: ["requirements"],
     }
 
 

@@ -22,7 +22,7 @@ CUDA = [clang.PROVIDER, debian.PROVIDER, wheels.PROVIDER]
 PYTHON = ("cuda_tree.py", "fatbinary.py", "glibc_headers.py", "libcuda_stub.py")
 SHELL = (
     *("clang-for-cuda", "clang-tools", "debian-nvcc", "find-python", "host-compiler", "install-packages", "net"),
-    *("nvcc-clang", "other-suite", "pip-target"),
+    *("nvcc-clang", "other-suite"),
 )
 
 HEADER = """
@@ -80,7 +80,10 @@ def test_each_major_has_one_toolkit_where_only_nvcc_will_do():
 
 def test_a_toolkit_for_some_majors_has_no_stages_of_others():
     names = [stage.name for stage in debian.PROVIDER.of_choice(nvcc=False).stage()]
-    assert names == ["cuda-programs", "cuda-debian", "cuda-11"]
+    assert names == [
+        "cuda-programs",
+        *("cuda-debian-requirements", "cuda-debian", "cuda-11-requirements", "cuda-11"),
+    ]
 
 
 def test_releases_of_a_fixed_choice_are_checked_before_anything_is_built():
@@ -161,7 +164,7 @@ def test_none_adds_nothing():
 
 def test_shared_stages_are_equal():
     assert clang.PROVIDER.stage()[0] == wheels.PROVIDER.stage()[0]
-    assert len(dict.fromkeys((*clang.PROVIDER.stage(), *wheels.PROVIDER.stage()))) == 3
+    assert len(dict.fromkeys((*clang.PROVIDER.stage(), *wheels.PROVIDER.stage()))) == 5
     assert debian.PROVIDER.stage()[0] == wheels.PROVIDER.stage()[0]
 
 
@@ -217,7 +220,7 @@ def test_no_host_is_named_in_any_program():
 
 def test_programs_are_executable_in_the_image():
     shared = _programs(wheels.PROVIDER.stage()[0])
-    assert set(shared) == {"/usr/local/bin/pip-target", "/usr/local/bin/cuda_tree.py", "/usr/local/bin/libcuda_stub.py"}
+    assert set(shared) == {"/usr/local/bin/cuda_tree.py", "/usr/local/bin/libcuda_stub.py"}
     assert {file.mode for file in shared.values()} == {"0755"}
 
 

@@ -1,4 +1,7 @@
-"""Print what the project in the folder of the first argument needs to be built, one requirement a line.
+"""Print what a project needs, one requirement a line.
+
+Usage: requires.py build FOLDER            what it needs to be built
+       requires.py run FOLDER [NAME...]    what it needs to run, as far as pyproject.toml says; without some names
 
 Only pyproject.toml is read, so the step that installs them is not repeated when the source changes.
 """
@@ -6,6 +9,7 @@ Only pyproject.toml is read, so the step that installs them is not repeated when
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 DEFAULT = ["setuptools", "wheel"]
@@ -26,6 +30,22 @@ def requirements(folder: str) -> list[str]:
     if not isinstance(requires, list) or not all(isinstance(item, str) for item in requires):
         sys.exit("requires: [build-system] of " + path + " has no list named requires")
     return requires
+
+
+def dependencies(folder: str, without: list[str]) -> list[str]:
+    """Return the dependencies of the project in a folder; none where only its build can tell them."""
+    path = os.path.join(folder, "pyproject.toml")
+    table = read(path).get("project") if os.path.isfile(path) else None
+    listed = table.get("dependencies", []) if isinstance(table, dict) else []
+    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+        sys.exit("requires: dependencies in [project] of " + path + " is no list of requirements")
+    return [item for item in listed if name(item) not in without]
+
+
+def name(requirement: str) -> str:
+    """Return the normalised name that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
 
 
 def read(path: str) -> dict[str, object]:
@@ -49,9 +69,10 @@ def read(path: str) -> dict[str, object]:
 
 def main() -> None:
     """Print the requirements."""
-    if len(sys.argv) != 2:
-        sys.exit("usage: requires.py FOLDER")
-    print("\n".join(requirements(sys.argv[1])))
+    words = sys.argv[1:]
+    if len(words) < 2 or words[0] not in ("build", "run"):
+        sys.exit((__doc__ or "").split("\n\n")[1])
+    print("\n".join(requirements(words[1]) if words[0] == "build" else dependencies(words[1], words[2:])))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Fetch the source archive NAME==VERSION from the configured package index and unpack it.
 
 Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file, environment, default);
-the archive's hash is the one the index gives; members that would leave the folder are refused.
+the archive's hash is the one the index gives, or that of a lock (/lock, as in packages.py); members that would leave
+the folder are refused. /requirements/source.json tells what was fetched.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from typing import IO, NamedTuple
 
 SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 """Archives that are understood, the best first."""
+
+LOCK = "/lock/locked.json"
+TOLD = "/requirements/source.json"
 
 DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
@@ -136,18 +140,27 @@ def rank(filename: str, name: str, version: str) -> int | None:
     return None
 
 
+def offered(index: str, name: str) -> list[Entry]:
+    """Return what the index has of a project.
+
+    Raises:
+        SystemExit: it cannot be reached, or answers with an error.
+    """
+    try:
+        return listing(index, name)
+    except urllib.error.HTTPError as error:
+        sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
+
+
 def find(index: str, name: str, version: str) -> Entry:
     """Return the source archive of a version.
 
     Raises:
         SystemExit: the index has none, or cannot be reached.
     """
-    try:
-        entries = listing(index, name)
-    except urllib.error.HTTPError as error:
-        sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
-    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
-        sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
+    entries = offered(index, name)
     ranked = [(rank(entry.filename, name, version), number) for number, entry in enumerate(entries)]
     usable = [(place, number) for place, number in ranked if place is not None]
     if not usable:
@@ -179,6 +192,26 @@ def digest(path: str, algorithm: str) -> str:
         for block in iter(lambda: stream.read(1 << 20), b""):
             value.update(block)
     return value.hexdigest()
+
+
+def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
+    """Return the archive that is locked and its hash; None without a lock.
+
+    Raises:
+        SystemExit: another one was locked, or the index does not have it any more, or cannot be reached.
+    """
+    if not os.path.exists(LOCK):
+        return None
+    with open(LOCK, encoding="utf-8") as stream:
+        told = json.load(stream)
+    package = told["packages"][0]
+    if told["requirements"] != [wanted]:
+        said = "bakery: bakery.lock holds the source of " + " ".join(told["requirements"]) + ", and " + wanted
+        sys.exit(said + " is asked for\nbakery: run `bakery lock`")
+    found = [entry for entry in offered(index, name) if entry.filename == package["file"]]
+    if not found:
+        sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")
+    return found[0], package["sha256"]
 
 
 def unpack(archive: str, folder: str) -> None:
@@ -236,10 +269,13 @@ def main() -> None:
         sys.exit("usage: sdist.py NAME==VERSION FOLDER")
     name, version = sys.argv[1].split("==")
     index = pip_config("index-url") or default_index()
-    entry = find(index, name, version)
+    pinned = locked(index, name, sys.argv[1])
+    entry = pinned[0] if pinned else find(index, name, version)
     with tempfile.TemporaryDirectory() as scratch:
         archive = os.path.join(scratch, entry.filename)
         sha256 = fetch(entry, index, archive)
+        if pinned and pinned[1] != sha256:
+            sys.exit("sdist: " + entry.filename + " is locked as sha256 " + pinned[1] + ", and the index has " + sha256)
         unpacked = os.path.join(scratch, "unpacked")
         unpack(archive, unpacked)
         entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
@@ -248,6 +284,10 @@ def main() -> None:
             shutil.copytree(root, sys.argv[2], symlinks=True)
         except OSError as error:
             sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
+    package = {"name": canonical(name), "version": version, "file": entry.filename, "sha256": sha256}
+    os.makedirs(os.path.dirname(TOLD), exist_ok=True)
+    with open(TOLD, "w", encoding="utf-8") as stream:
+        json.dump({"requirements": [sys.argv[1]], "packages": [package]}, stream, indent=1)
     print("unpacked " + entry.filename + " sha256:" + sha256)
 
 

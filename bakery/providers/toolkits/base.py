@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bakery.facts import cuda_releases, suites
-from bakery.plan import Command, Env, File, Ref, Run, Script, Stage, Step, Value, literal
-from bakery.providers import components, scripts
+from bakery.plan import Arg, Command, Env, File, Ref, Run, Script, Stage, Step, Value, literal
+from bakery.providers import components, packages, scripts
 from bakery.providers.network import NETWORK, SECRETS
 
 INDEX_NAME = components.METAPACKAGE
@@ -38,6 +38,7 @@ _WHEELS = "/tmp/cuda-wheels"
 COMMON = "cuda-programs"
 """The stage that all toolkits of wheels start from."""
 _OF_MAJOR = re.compile(r"cuda-([0-9]+)")
+_REQUIREMENTS_OF_MAJOR = re.compile(r"cuda-([0-9]+)-requirements")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,12 @@ class Toolkit:
         made = []
         for stage in self.stages():
             match = _OF_MAJOR.fullmatch(stage.name)
-            if match is None:
+            asked = _REQUIREMENTS_OF_MAJOR.fullmatch(stage.name)
+            if match is None and asked is None:
                 made.append(stage)
-            elif int(match[1]) in self.majors:
+            elif asked and int(asked[1]) in self.majors:
+                made.append(replace(stage, steps=(*stage.steps, *_component_requirements(wanted, int(asked[1])))))
+            elif match and int(match[1]) in self.majors:
                 made.append(replace(stage, steps=(*stage.steps, *_component_steps(wanted, int(match[1])))))
         return tuple(made)
 
@@ -106,7 +110,7 @@ def common_stage() -> Stage:
         name=COMMON,
         base=literal("base"),
         comment="What makes a CUDA tree of NVIDIA's wheels.",
-        steps=tuple(program(name) for name in ("pip-target", "cuda_tree.py", "libcuda_stub.py")),
+        steps=tuple(program(name) for name in ("cuda_tree.py", "libcuda_stub.py")),
     )
 
 
@@ -120,23 +124,48 @@ def command(*words: str) -> Command:
     return Command(tuple(map(literal, words)))
 
 
-def install_tree(*extras: str, without: Sequence[str] = ()) -> tuple[Command | Script, ...]:
-    """Return the commands that install components of the CUDA release into `HOME`.
+def requirements_stage(name: str, steps: Sequence[Step], base: str = "base") -> Stage:
+    """Return the stage that finds out which wheels the stage ``name`` installs."""
+    return Stage(f"{name}-requirements", literal(base), (Arg(VERSION.name), *steps))
+
+
+def resolve_tree(place: str, *extras: str) -> Run:
+    """Return the step that resolves components of the CUDA release, by the metapackage's names, to wheels."""
+    return _resolved(place, (components.of_release(extras),))
+
+
+def _resolved(place: str, requirements: Sequence[Value]) -> Run:
+    return packages.resolve(place, (literal("--only-binary=:all:"), *requirements))
+
+
+def install_tree(place: str, without: Sequence[str] = ()) -> tuple[Command | Script, ...]:
+    """Return the commands that install the wheels of a place into `HOME`.
 
     Args:
-        extras: the metapackage's names of the components.
         without: globs of files that are left out.
     """
-    return _installed((components.of_release(extras),), without)
-
-
-def _installed(requirements: Sequence[Value], without: Sequence[str]) -> tuple[Command | Script, ...]:
     left_out = [word for pattern in without for word in ("--without", f"'{pattern}'")]
     return (
-        Command((literal("net"), literal("pip-target"), literal(_WHEELS), *requirements)),
+        install_wheels(place, _WHEELS),
         run_python("cuda_tree.py", _WHEELS, HOME, "${CUDA_VERSION}", *left_out),
         command("rm", "-r", _WHEELS),
     )
+
+
+def install_wheels(place: str, folder: str) -> Command:
+    """Return the command that unpacks the wheels of a place into a folder."""
+    return packages.install(place, "--no-compile", "--progress-bar=off", f"--target={folder}")
+
+
+def _component_place(major: int) -> str:
+    return f"cuda-{major}-components"
+
+
+def _component_requirements(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
+    """Return the step that resolves the components a recipe names; none where the major lacks one."""
+    if not wanted or components.lacking(wanted, major):
+        return ()
+    return (_resolved(_component_place(major), components.requirements(wanted, major)),)
 
 
 def _component_steps(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
@@ -147,8 +176,9 @@ def _component_steps(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
     if missing:
         # No cell of the recipe is of this major, but a file can be built with any release.
         return (Run((Script(f"echo 'bakery: {missing}' >&2; exit 1"),), network=False),)
-    install = (*_installed(components.requirements(wanted, major), ()), LOADER)
-    return (Run(install, NETWORK, comment=f"Components: {', '.join(wanted)}."),)
+    install = (*install_tree(_component_place(major)), LOADER)
+    mounts = (*packages.resolved(f"cuda-{major}-requirements", _component_place(major)), *NETWORK)
+    return (Run(install, mounts, comment=f"Components: {', '.join(wanted)}."),)
 
 
 def host_programs() -> tuple[File, ...]:

@@ -7,11 +7,14 @@ Clang is a front end of its own; ptxas, which makes the machine code, is the rel
 from __future__ import annotations
 
 from bakery.plan import Arg, Env, File, Run, Stage, literal
-from bakery.providers import scripts
+from bakery.providers import packages, scripts
 from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.toolkits import base
 
 MAJOR = 12
+
+_NAME = f"cuda-{MAJOR}"
+_PROGRAMS = f"{_NAME}-programs"
 
 CLANG = "19"
 """The newest clang of Debian bookworm. It knows GPUs up to sm_90a; the release's headers and ptxas may be newer."""
@@ -26,17 +29,19 @@ _TOOLCHAIN = f"{base.HOME}/clang-cuda.cmake"
 
 
 def _stages() -> tuple[Stage, ...]:
+    programs = packages.resolve(_PROGRAMS, tuple(map(literal, ("--only-binary=:all:", "--no-deps", BINARIES))))
+    wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs))
     compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=SECRETS)
     install = Run(
         (
-            *base.install_tree("nvcc", "cudart", "cccl", "curand", without=("libcurand*",)),
-            base.command("net", "pip-target", _BINARIES, "--no-deps", BINARIES),
+            *base.install_tree(_NAME, without=("libcurand*",)),
+            base.install_wheels(_PROGRAMS, _BINARIES),
             base.command("clang-tools", base.HOME, _BINARIES),
             base.command("rm", "-r", _BINARIES),
             base.run_python("libcuda_stub.py", base.HOME, f"{base.HOME}/bin/clang++"),
             base.LOADER,
         ),
-        mounts=NETWORK,
+        mounts=(*packages.resolved(wanted.name, _NAME, _PROGRAMS), *NETWORK),
     )
     steps = (
         base.program("clang-for-cuda"),
@@ -49,7 +54,7 @@ def _stages() -> tuple[Stage, ...]:
         install,
         Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
     )
-    return (base.common_stage(), base.cuda_stage(MAJOR, _COMMENT, steps))
+    return (base.common_stage(), wanted, base.cuda_stage(MAJOR, _COMMENT, steps))
 
 
 PROVIDER = base.Toolkit(

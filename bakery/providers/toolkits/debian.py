@@ -8,6 +8,7 @@ libraries) is in the wheels, too.
 from __future__ import annotations
 
 from bakery.plan import Arg, Command, Run, Stage, Step, literal
+from bakery.providers import packages
 from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.toolkits import base
 
@@ -21,7 +22,9 @@ _TREE = "cuda-debian"
 
 def _stages() -> tuple[Stage, ...]:
     rows = [f"{release}:{suite}" for release, suite in RELEASES.items()]
-    wheels = Run(base.install_tree("nvcc", "cudart", "cccl", "curand", without=("libcurand*",)), mounts=NETWORK)
+    wanted = base.requirements_stage(_TREE, (base.resolve_tree(_TREE, "nvcc", "cudart", "cccl", "curand"),))
+    mounts = (*packages.resolved(wanted.name, _TREE), *NETWORK)
+    wheels = Run(base.install_tree(_TREE, without=("libcurand*",)), mounts=mounts)
     compiler = Run(
         (
             Command((*map(literal, ("net", "debian-nvcc", base.HOME)), (base.VERSION,), *map(literal, rows))),
@@ -39,10 +42,11 @@ def _stages() -> tuple[Stage, ...]:
         base.host_compiler(),
     )
     tree = Stage(_TREE, literal(base.COMMON), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
+    asked = (base.requirements_stage(f"cuda-{major}", (), wanted.name) for major in MAJORS)
     own = (
         Stage(f"cuda-{major}", literal(_TREE), (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
     )
-    return (base.common_stage(), tree, *own)
+    return (base.common_stage(), wanted, tree, *asked, *own)
 
 
 PROVIDER = base.Toolkit(

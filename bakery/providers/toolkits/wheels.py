@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from bakery.plan import Arg, Run, Stage, Step
+from bakery.providers import packages
 from bakery.providers.network import NETWORK
 from bakery.providers.toolkits import base
 
 MAJOR = 13
 
+_NAME = f"cuda-{MAJOR}"
+
 
 def _stages() -> tuple[Stage, ...]:
+    wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "crt", "nvvm"),))
     install = Run(
         (
-            *base.install_tree("nvcc", "cudart", "cccl", "crt", "nvvm"),
+            *base.install_tree(_NAME),
             base.run_python("libcuda_stub.py", base.HOME, "cc"),
             base.LOADER,
         ),
-        mounts=NETWORK,
+        mounts=(*packages.resolved(wanted.name, _NAME), *NETWORK),
     )
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),
@@ -25,7 +29,7 @@ def _stages() -> tuple[Stage, ...]:
         base.host_compiler(),
         base.nvcc_environment(),
     )
-    return (base.common_stage(), base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
+    return (base.common_stage(), wanted, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
 
 
 PROVIDER = base.Toolkit(

@@ -137,3 +137,16 @@ target "dev" {
   cache-from  = cache_from("abi3-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("abi3-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "materials" {
+  name        = "materials-${cell.id}"
+  description = "What a cell is made of, for a lock; nothing is compiled"
+  inherits    = ["_common"]
+  matrix      = { cell = cells }
+  target      = "abi3-materials"
+  platforms   = [cell.platform]
+  args        = cell.args
+  output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
+  cache-from  = cache_from("abi3-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("abi3-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+}

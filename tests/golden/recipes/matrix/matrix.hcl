@@ -147,3 +147,16 @@ target "dev" {
   cache-from  = cache_from("matrix-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("matrix-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "materials" {
+  name        = "materials-${cell.id}"
+  description = "What a cell is made of, for a lock; nothing is compiled"
+  inherits    = ["_common"]
+  matrix      = { cell = cells }
+  target      = "matrix-materials"
+  platforms   = [cell.platform]
+  args        = cell.args
+  output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
+  cache-from  = cache_from("matrix-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("matrix-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+}

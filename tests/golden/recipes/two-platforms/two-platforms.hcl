@@ -136,3 +136,16 @@ target "dev" {
   cache-from  = cache_from("two-platforms-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
   cache-to    = cache_to("two-platforms-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "materials" {
+  name        = "materials-${cell.id}"
+  description = "What a cell is made of, for a lock; nothing is compiled"
+  inherits    = ["_common"]
+  matrix      = { cell = cells }
+  target      = "two-platforms-materials"
+  platforms   = [cell.platform]
+  args        = cell.args
+  output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
+  cache-from  = cache_from("two-platforms-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("two-platforms-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+}

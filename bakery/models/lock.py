@@ -1,0 +1,106 @@
+"""The lock: what the cells of a recipe are made of, as ``bakery.lock`` holds it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, StrictInt, field_validator
+
+from bakery.models.base import Model
+from bakery.models.text import Line
+
+VERSION = 1
+"""Version of the file's form; raised when an older bakery could not read it."""
+
+_HEX = frozenset("0123456789abcdef")
+
+
+def _is_sha256(text: str) -> bool:
+    return len(text) == 64 and set(text) <= _HEX
+
+
+class LockedFile(Model):
+    """A file of the package index, or what a requirement names by its address."""
+
+    name: Line
+    """The distribution, its name normalised."""
+    version: Line
+    """Its version."""
+    sha256: str = ""
+    """The file's SHA-256; empty for a repository, which its commit holds."""
+    origin: Line | None = None
+    """The address that a requirement names; none for what comes from the index."""
+
+    @field_validator("sha256")
+    @classmethod
+    def _digest(cls, value: str) -> str:
+        if value and not _is_sha256(value):
+            raise ValueError("expected 64 hexadecimal digits")
+        return value
+
+
+class LockedPackages(Model):
+    """Packages of the index that one step installs."""
+
+    place: Line
+    """Where they are installed: ``tools``, ``build``, ``test``, ``cuda-13``, …"""
+    cells: tuple[Line, ...]
+    """The cells that have exactly these."""
+    requirements: tuple[Line, ...]
+    """What was asked for: requirements and options of pip."""
+    files: tuple[Line, ...]
+    """What it came to; each is a key of ``files``."""
+
+
+class LockedSystem(Model):
+    """Packages of the base's own manager, and programs, that an image has beside those of the image below it."""
+
+    image: Line
+    """The stage: ``builder``, ``native-tools``, ``test-env``."""
+    cells: tuple[Line, ...]
+    """The cells that have exactly these."""
+    packages: dict[Line, Line]
+    """Package → version."""
+    tools: dict[Line, Line]
+    """Program → what it says of its version."""
+
+
+class Lock(Model):
+    """What the cells of a recipe are made of."""
+
+    version: StrictInt
+    """Version of the file's form."""
+    recipe: Line
+    """The recipe's name."""
+    images: dict[Line, dict[Literal["linux/amd64", "linux/arm64"], Line]] = Field(default_factory=dict)
+    """Base image → platform → digest."""
+    sources: dict[Line, Line] = Field(default_factory=dict)
+    """Git address with its ref → commit."""
+    suites: dict[Line, Line] = Field(default_factory=dict)
+    """Debian suite → date of its Release file when it was locked."""
+    files: dict[Line, LockedFile] = Field(default_factory=dict)
+    """Name of a file, or address of a repository → what it is."""
+    packages: tuple[LockedPackages, ...] = ()
+    """Packages of the index, each set once for all cells that share it."""
+    system: tuple[LockedSystem, ...] = ()
+    """Packages of the base, each set once for all cells that share it."""
+
+    @field_validator("version")
+    @classmethod
+    def _known(cls, value: int) -> int:
+        if value != VERSION:
+            raise ValueError(f"expected {VERSION}: this lock was made by another bakery")
+        return value
+
+    @field_validator("images")
+    @classmethod
+    def _digests(cls, value: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        wrong = [
+            digest
+            for platforms in value.values()
+            for digest in platforms.values()
+            if not (digest.startswith("sha256:") and _is_sha256(digest[7:]))
+        ]
+        if wrong:
+            raise ValueError("expected sha256: and 64 hexadecimal digits")
+        return value

