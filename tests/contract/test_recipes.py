@@ -15,6 +15,7 @@ from bakery.emit.dockerfile import dockerfile
 from bakery.load import load, shipped
 from bakery.plan import Plan
 from bakery.resolve.lower import resolve
+from bakery.resolve.settings import EPOCH
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = [*shipped(), *(str(file.parent.relative_to(ROOT)) for file in sorted(ROOT.glob("examples/*/bakery.toml")))]
@@ -149,6 +150,10 @@ def test_validation_refuses(buildx: Buildx, name: str, variables: dict[str, str]
     assert message in " ".join(done.stderr.split())
 
 
+UNDATED = ("--set", f"SOURCE_DATE_EPOCH={EPOCH}")
+"""As in a file that is committed; a bake takes the time of the source's last commit."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
@@ -161,7 +166,7 @@ def test_validation_refuses(buildx: Buildx, name: str, variables: dict[str, str]
     ids=" ".join,
 )
 def test_the_command_prints_what_buildx_prints(buildx: Buildx, arguments: list[str], names: list[str]) -> None:
-    command = [sys.executable, "-m", "bakery", *arguments, "-r", "examples/cuda", "--print"]
+    command = [sys.executable, "-m", "bakery", *arguments, "-r", "examples/cuda", "--print", *UNDATED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     sets = [text for text in arguments if "=" in text]
@@ -169,7 +174,7 @@ def test_the_command_prints_what_buildx_prints(buildx: Buildx, arguments: list[s
 
 
 def test_chosen_cells_of_a_shared_wheel(buildx: Buildx) -> None:
-    command = [sys.executable, "-m", "bakery", "full", "--only", "cp313", "-r", SHARED[0], "--print"]
+    command = [sys.executable, "-m", "bakery", "full", "--only", "cp313", "-r", SHARED[0], "--print", *UNDATED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == buildx.print(bakefile(plan_of(SHARED[0])), ["wheel-cp311", "test-cp313"])
