@@ -29,8 +29,8 @@ def planned(recipe: Recipe, sets: list[str]) -> Plan:
     try:
         return resolve(from_python(recipe, Path.cwd()), sets)
     except PlanError as error:
-        # Values of an axis may read the same in an id, and those of a cell may not fit; all others have a plan.
-        if "same id" in error.message or "cannot have" in error.message:
+        # Values may read the same in ids, and those of a cell may not fit, or make no name of them; all others have a plan.
+        if any(words in error.message for words in ("same id", "cannot have", "is not valid once its variables")):
             reject()
         raise
 

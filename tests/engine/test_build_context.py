@@ -17,9 +17,12 @@ EXTENSION = "_core.cpython-311-x86_64-linux-gnu.so"
 
 
 def repeated(done: Done) -> int:
-    """Return how many steps a bake of one wheel repeated; the export is one, every time."""
+    """Return how many steps a bake of one wheel repeated beside two.
+
+    The export is one, every time, and the first folder of stage ``lock``: BuildKit makes what stands on nothing anew.
+    """
     (target,) = done.results().values()
-    return int(str(target["steps"])) - int(str(target["cached"])) - 1
+    return int(str(target["steps"])) - int(str(target["cached"])) - 2
 
 
 def test_what_was_built_on_this_machine_is_not_shipped(tmp_path: Path) -> None:
