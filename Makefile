@@ -29,7 +29,7 @@ engine: setup ## Make sure that a Docker engine with buildx runs; install a priv
 wheel: setup ## Bake the wheels of the recipes in pyproject.toml into dist/
 	@$(BAKERY) wheel --engine-up $(ARGS)
 
-check: setup ## Format, lint, types, drift of generated files, unit tests: under a minute
+check: setup ## Format, lint, types, drift of generated files, unit tests: about a minute
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
