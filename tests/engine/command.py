@@ -57,6 +57,16 @@ class Done:
         """Return the log of a target of the last run."""
         return (self.runs[-1] / "logs" / f"{target}.log").read_text()
 
+    def ran(self, run: int = -1) -> list[str]:
+        """Return the commands that a run really ran, by all its logs.
+
+        Copies are left out: BuildKit does some of them again (what stands on nothing, what two bakes need at once).
+        """
+        logs = "".join(path.read_text() for path in sorted((self.runs[run] / "logs").glob("*.log")))
+        # A step's title, what it printed, and how it ended.
+        found = re.findall(r"(?ms)^# (\[[^\n]+\] RUN [^\n]*)\n(.*?)(?=^# \[|^# exporting|\Z)", logs)
+        return [title for title, rest in found if not rest.startswith("# CACHED")]
+
 
 def start(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start ``python -m bakery`` in a folder, in a session of its own."""
