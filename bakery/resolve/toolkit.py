@@ -31,8 +31,8 @@ def check_release(toolkit: Toolkit, cuda: str) -> None:
         near = [release for release in toolkit.releases if release.partition(".")[0] == major]
         raise PlanError(
             f"toolkit {toolkit.name!r} has no CUDA {cuda}, only {' and '.join(toolkit.releases)}",
-            hint=f'set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang" has other releases of '
-            'CUDA 12, and an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
+            hint=f'set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang", for '
+            'what needs no nvcc, has others of CUDA 12, and an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
         )
 
 

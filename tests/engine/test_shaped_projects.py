@@ -102,8 +102,11 @@ def test_sageattention_takes_no_architecture_that_it_has_no_kernels_for(tmp_path
     folder = checkout("sage", tmp_path / "sage")
     done = bakery(folder, "plan", "-r", "sageattention", "--set", "TORCH_CUDA_ARCH_LIST=7.5;8.0", code=4)
     assert "TORCH_CUDA_ARCH_LIST" in done.err
-    done = bakery(folder, "wheel", "-r", "sageattention", "--set", "CUDA_VERSION=12.6.3", code=4)
+    older = ("--set", "CUDA_VERSION=12.4.1", "--set", "TORCH_VERSION=2.10.0")
+    done = bakery(folder, "wheel", "-r", "sageattention", *older, "--set", "TORCH_CUDA_ARCH_LIST=8.0;12.0", code=4)
     assert "sm_120" in done.err
+    # What this CUDA knows is the default with it.
+    assert "8.0;8.6;8.9;9.0" in bakery(folder, "plan", "-r", "sageattention", *older, "--explain").out
 
 
 def test_jobs_that_need_more_memory_than_the_machine_has_are_refused(tmp_path: Path) -> None:
