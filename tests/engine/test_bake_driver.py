@@ -99,7 +99,6 @@ def test_second_run_is_all_cached(make: MakeRequest) -> None:
     outcome = bake(make())
     for target in outcome.targets.values():
         assert target.cached == target.steps > 0
-    assert outcome.seconds < 10
 
 
 def test_no_cache_runs_everything(make: MakeRequest) -> None:

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,23 +59,15 @@ def docker(environ: dict[str, str], *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_start_again_returns_the_running_one_at_once(engine: RunningEngine) -> None:
-    began = time.monotonic()
+def test_start_again_returns_the_running_one(engine: RunningEngine) -> None:
     assert bootstrap.start(bootstrap.install(quiet), quiet) == engine
     assert bootstrap.status() == engine
-    assert time.monotonic() - began < 0.5
 
 
-def test_find_is_fast(engine: RunningEngine) -> None:
-    environ = os.environ | bootstrap.environment(engine)
-    took = []
-    for _ in range(3):
-        began = time.monotonic()
-        address = find.find(environ)
-        took.append(time.monotonic() - began)
+def test_find_finds_it(engine: RunningEngine) -> None:
+    address = find.find(os.environ | bootstrap.environment(engine))
     assert address.source == "private"
     assert address.host == engine.host
-    assert min(took) < 0.3
 
 
 def test_engine_has_what_bakery_needs(engine: RunningEngine) -> None:
@@ -86,12 +77,12 @@ def test_engine_has_what_bakery_needs(engine: RunningEngine) -> None:
     docker(environ, "compose", "version")
 
 
-def test_second_ensure_is_instant(engine: RunningEngine) -> None:
+def test_second_ensure_does_nothing(engine: RunningEngine) -> None:
     environ = bootstrap.environment(engine)
     first = rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
-    began = time.monotonic()
-    assert rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet) == first
-    assert time.monotonic() - began < 1
+    said: list[str] = []
+    assert rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", said.append) == first
+    assert said == []
 
 
 def test_container_installs_from_the_mirror(engine: RunningEngine) -> None:
@@ -134,10 +125,8 @@ def test_failed_start_shows_the_log(second: dict[str, str], tmp_path: Path) -> N
 def test_second_engine_loads_the_kept_base_and_survives_a_kill(engine: RunningEngine, second: dict[str, str]) -> None:
     started = bootstrap.start(bootstrap.install(quiet, second), quiet, second)
     environ = bootstrap.environment(started, second)
-    began = time.monotonic()
     image = rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
     assert image.stand_in
-    assert time.monotonic() - began < 30
     os.kill(started.pid, signal.SIGKILL)
     restarted = bootstrap.start(started.prefix, quiet, second)
     assert restarted.pid != started.pid
