@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 from command import ROOT, bakery, digests, shell
 
+from bakery.resolve.settings import EPOCH
+
 pytestmark = pytest.mark.engine
+
+UNDATED = ("--set", f"SOURCE_DATE_EPOCH={EPOCH}")
+"""As in the files; bakery itself takes the time of the source's last commit."""
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mapping[str, str]) -> Mapping[str, str]:
     """Give name → digest of the wheels that bakery makes of cpp and ujson; the engine then has their bases."""
     folder = tmp_path_factory.mktemp("own")
-    bakery(ROOT, "wheel", "-r", "cpp", "-r", "ujson", "--output", str(folder))
+    bakery(ROOT, "wheel", "-r", "cpp", "-r", "ujson", *UNDATED, "--output", str(folder))
     return digests(folder)
 
 
@@ -104,6 +109,7 @@ def test_version_of_cuda_is_baked(
         cwd=ROOT,
         timeout_s=3600,
     )
-    done = bakery(ROOT, "wheel", "-r", "cuda", "--set", "CUDA_VERSION=12.8.0", "--output", str(tmp_path / "own"))
+    words = ("--set", "CUDA_VERSION=12.8.0", *UNDATED, "--output", str(tmp_path / "own"))
+    done = bakery(ROOT, "wheel", "-r", "cuda", *words)
     assert len(done.wheels) == 2
     assert digests(tmp_path / "raw") == digests(tmp_path / "own")
