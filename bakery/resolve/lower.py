@@ -53,6 +53,7 @@ from bakery.resolve.written import check_written
 IGNORED = (
     ".git",
     "**/.bakery",
+    "**/.provenance",
     "**/bakery.lock",
     "**/bakery.toml",
     "**/__pycache__",
