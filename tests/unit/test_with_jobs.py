@@ -54,6 +54,10 @@ def test_a_fixed_number_is_split_between_extensions(jobs: str, expected: list[st
         ({"EXT_PARALLEL": "4"}, ["8", "4", "2", "1"]),
         ({"EXT_PARALLEL": "16"}, ["8", "16", "1", "1"]),
         ({"CMAKE_BUILD_PARALLEL_LEVEL": "5", "NVCC_THREADS": "2"}, ["5", "2", "4", "2"]),
+        ({"MAX_JOBS": "0"}, ["8", "4", "0", "1"]),
+        ({"MAX_JOBS": "08"}, ["8", "4", "08", "1"]),
+        ({"MAX_JOBS": "four"}, ["8", "4", "four", "1"]),
+        ({"EXT_PARALLEL": "0"}, ["8", "0", "8", "1"]),
     ],
 )
 def test_what_the_environment_sets_stays_and_the_rest_follows(environment: dict[str, str], expected: list[str]) -> None:

@@ -760,9 +760,14 @@ if [ "$jobs" = auto ]; then
     if [ "$jobs" -lt 1 ]; then jobs=1; fi
 fi
 
+# A number of jobs; 1 for what is none: the project will have its own opinion of that.
+number() {  # TEXT
+    case $1 in 0* | *[!0-9]*) echo 1 ;; *) echo "$1" ;; esac
+}
+
 if [ -z "${EXT_PARALLEL-}" ]; then
     EXT_PARALLEL=1
-    if [ -n "${MAX_JOBS-}" ]; then EXT_PARALLEL=$((jobs / MAX_JOBS))
+    if [ -n "${MAX_JOBS-}" ]; then EXT_PARALLEL=$((jobs / $(number "$MAX_JOBS")))
     elif [ "$jobs" -ge 16 ]; then EXT_PARALLEL=4
     elif [ "$jobs" -ge 8 ]; then EXT_PARALLEL=2
     fi
@@ -770,7 +775,7 @@ if [ -z "${EXT_PARALLEL-}" ]; then
     if [ "$EXT_PARALLEL" -gt 4 ]; then EXT_PARALLEL=4; fi
 fi
 if [ -z "${MAX_JOBS-}" ]; then
-    MAX_JOBS=$((jobs / EXT_PARALLEL))
+    MAX_JOBS=$((jobs / $(number "$EXT_PARALLEL")))
     if [ "$MAX_JOBS" -lt 1 ]; then MAX_JOBS=1; fi
 fi
 CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$jobs}
