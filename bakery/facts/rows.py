@@ -119,12 +119,14 @@ class Component(Row):
         majors: the CUDA majors that this row is for.
         extras: the extras of ``cuda-toolkit`` that it is, or that it needs.
         package: its own distribution, where it is released apart from CUDA.
+        since: the first release of CUDA that has it, as ``12.8``; empty where all releases of its majors do.
     """
 
     name: str
     majors: tuple[int, ...]
     extras: tuple[str, ...] = ()
     package: str = ""
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

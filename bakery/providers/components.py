@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from packaging.version import Version
+
 from bakery import facts
 from bakery.facts.rows import Component
 from bakery.plan import Ref, Value, literal
@@ -46,13 +48,20 @@ def requirements(wanted: Sequence[str], major: int) -> tuple[Value, ...]:
     return (*((of_release(extras),) if extras else ()), *own)
 
 
-def lacking(wanted: Sequence[str], major: int) -> str:
-    """Return what is to be said of the components that do not exist for a CUDA major; empty if all do."""
+def lacking(wanted: Sequence[str], major: int, release: str = "") -> str:
+    """Return what is to be said of the components that do not exist for a CUDA release; empty if all do.
+
+    Args:
+        release: the whole release; empty where only its major is known.
+    """
     said = []
     for component in map(name, wanted):
-        if _row(component, major) is None:
+        row = _row(component, major)
+        if row is None:
             majors = [str(item) for row in facts.components() if row.name == component for item in row.majors]
             said.append(f"there is no component {component} for CUDA {major}, only for {', '.join(majors)}")
+        elif release and row.since and Version(release) < Version(row.since):
+            said.append(f"there is no component {component} for CUDA {release}, only from {row.since} on")
     return "; ".join(said)
 
 

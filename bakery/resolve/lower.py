@@ -359,7 +359,7 @@ def _needs(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> tuple[
     # A toolkit without majors takes whatever release its image or repository has.
     major = _cuda_major(settings, chosen, cuda) if any(toolkit.majors for toolkit in chosen) else 0
     if not any(isinstance(toolkit, Repository) for toolkit in chosen):
-        check_components(settings.texts("builder.components"), settings.text("builder.toolkit"), major)
+        check_components(settings.texts("builder.components"), settings.text("builder.toolkit"), major, cuda)
     for toolkit in chosen:
         if major in toolkit.majors:
             check_release(toolkit, cuda)

@@ -36,8 +36,8 @@ def check_release(toolkit: Toolkit, cuda: str) -> None:
         )
 
 
-def check_components(wanted: Sequence[str], toolkit: str, major: int) -> None:
-    """Check that the components of a recipe exist for a CUDA major; 0 for a toolkit that installs none.
+def check_components(wanted: Sequence[str], toolkit: str, major: int, release: str) -> None:
+    """Check that the components of a recipe exist for a CUDA release; its major is 0 for a toolkit that installs none.
 
     Raises:
         PlanError: one does not, or the toolkit has none to choose from.
@@ -47,6 +47,6 @@ def check_components(wanted: Sequence[str], toolkit: str, major: int) -> None:
             f"toolkit {toolkit!r} adds no components: what is there is what its image or its packages bring",
             hint='remove builder.components, or take toolkit "cuda", which adds them from NVIDIA\'s wheels',
         )
-    said = components.lacking(wanted, major)
+    said = components.lacking(wanted, major, release)
     if said:
         raise PlanError(said, hint="leave it out of builder.components, or take another CUDA release")

@@ -143,9 +143,12 @@ def test_a_component_that_a_major_lacks_is_told_in_the_plan_and_in_the_image():
     said = "there is no component nvjitlink for CUDA 11, only for 12, 13"
     assert components.lacking(["cublas", "nvjitlink"], 11) == said
     with pytest.raises(PlanError, match=said):
-        check_components(["nvjitlink"], "debian", 11)
+        check_components(["nvjitlink"], "debian", 11, "11.8.0")
     with pytest.raises(PlanError, match="toolkit 'image' adds no components"):
-        check_components(["cublas"], "image", 0)
+        check_components(["cublas"], "image", 0, "13.0.3")
+    check_components(["cufile"], "clang", 12, "12.6.3")
+    with pytest.raises(PlanError, match=r"there is no component cufile for CUDA 12\.4\.1, only from 12\.6\.3 on"):
+        check_components(["cufile"], "clang", 12, "12.4.1")
     *_, last = debian.PROVIDER.of_choice(nvcc=False).stage(["nvjitlink"])
     (run,) = [step for step in last.steps if isinstance(step, Run)]
     assert run.commands == (Script(f"echo 'bakery: {said}' >&2; exit 1"),)
