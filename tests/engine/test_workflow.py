@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import uuid
 from collections.abc import Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -112,7 +113,9 @@ def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
     tmp_path: Path, engine_environment: Mapping[str, str]
 ) -> None:
     # A secret's value defines no cell: what fails for it may pass in a rerun.
-    shut = "import os, sys; sys.exit(os.environ['GATE'] == 'shut' and sys.version_info >= (3, 12))"
+    # Nor is it part of a step's key: what passed in an earlier session must not be found in the cache.
+    unique = f"import os, sys; session = '{uuid.uuid4()}'; "
+    shut = unique + "sys.exit(os.environ['GATE'] == 'shut' and sys.version_info >= (3, 12))"
     recipe = RECIPE.replace('imports = ["tiny"]\n', f'imports = ["tiny"]\ncommand = "python -c \\"{shut}\\""\n')
     recipe = recipe.replace('publish = "pypi"\npages = true\n', "max-jobs = 1\n") + GATE
     project = extension(tmp_path / "project", recipe, SOURCE)
