@@ -135,6 +135,13 @@ class DifferentError(BakeryError):
     title = "differs"
 
 
+class ModuleError(BakeryError):
+    """An MLIR module, or the job that names it, is not what it should be."""
+
+    exit_code = 14
+    title = "module"
+
+
 class InterruptedBake(BakeryError):
     """Ctrl-C or SIGTERM; the build was ended. Wheels that were finished by then are in the output folder."""
 
@@ -158,6 +165,7 @@ EXIT_CODES: dict[int, str] = {
         SomeFailed,
         LockError,
         DifferentError,
+        ModuleError,
         InterruptedBake,
     )
 }

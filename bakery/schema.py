@@ -1,4 +1,4 @@
-"""The JSON schema of a recipe file, for editors; the models are its only source."""
+"""The JSON schemas of recipes, jobs and records of modules, for editors; the models are their only source."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ import json
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from bakery.models import Recipe, Workspace
+from bakery.models import Job, ModuleRecord, Recipe, Workspace
 
 PATH = "schema/recipe.schema.json"
-"""Where the repository keeps the schema."""
+"""Where the repository keeps the schema of recipes."""
+
+JOB_PATH = "schema/job.schema.json"
+MODULE_PATH = "schema/module.schema.json"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _FileSchema(GenerateJsonSchema):
+class _RecordSchema(GenerateJsonSchema):
+    """What bakery itself writes."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+
+class _FileSchema(_RecordSchema):
     """What files may hold: TOML has no null, so ``| None`` and ``= None`` only mean that a key may be left out."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
@@ -31,9 +41,6 @@ class _FileSchema(GenerateJsonSchema):
         # Without this, a key that does not fit the pattern may hold anything.
         return {**table, "additionalProperties": False} if "patternProperties" in table else table
 
-    def field_title_should_be_set(self, schema: object) -> bool:
-        return False
-
 
 def recipe_schema() -> dict[str, object]:
     """Return the JSON schema (draft 2020-12) of bakery.toml and of ``[tool.bakery]``."""
@@ -48,6 +55,37 @@ def recipe_schema() -> dict[str, object]:
     return {"$schema": _DIALECT, **about, **schema, "properties": properties, "anyOf": either, "$defs": tables}
 
 
-def schema_text() -> str:
-    """Return the schema as the repository keeps it."""
-    return json.dumps(recipe_schema(), indent=2, ensure_ascii=False) + "\n"
+def job_schema() -> dict[str, object]:
+    """Return the JSON schema of a job file."""
+    return _document(Job.model_json_schema(by_alias=True, schema_generator=_FileSchema))
+
+
+def module_schema() -> dict[str, object]:
+    """Return the JSON schema of a compiled module's record, which does have null."""
+    return _document(ModuleRecord.model_json_schema(by_alias=True, schema_generator=_RecordSchema))
+
+
+def schema_texts() -> dict[str, str]:
+    """Return path → schema, as the repository keeps it."""
+    return {path: _text(make()) for path, make in _SCHEMAS.items()}
+
+
+def schema_text(name: str = "recipe") -> str:
+    """Return one schema as the repository keeps it.
+
+    Args:
+        name: ``recipe``, ``job`` or ``module``.
+    """
+    return schema_texts()[f"schema/{name}.schema.json"]
+
+
+def _document(schema: JsonSchemaValue) -> dict[str, object]:
+    tables = schema.pop("$defs", {})
+    return {"$schema": _DIALECT, **schema, "$defs": {key: tables[key] for key in sorted(tables)}}
+
+
+def _text(schema: dict[str, object]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+_SCHEMAS = {PATH: recipe_schema, JOB_PATH: job_schema, MODULE_PATH: module_schema}

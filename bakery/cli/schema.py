@@ -1,20 +1,31 @@
-"""``bakery schema``: the recipe's JSON schema, for editors."""
+"""``bakery schema``: the JSON schemas, for editors."""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
 from bakery.cli.console import out
 
 
-def schema() -> None:
-    """Print the JSON schema of a recipe, for editors and other tools.
+class Document(StrEnum):
+    """What has a schema."""
 
-    [dim]bakery schema > recipe.schema.json[/dim]
+    RECIPE = "recipe"
+    JOB = "job"
+    MODULE = "module"
+
+
+def schema(what: Annotated[Document, typer.Argument(help="What it is of.")] = Document.RECIPE) -> None:
+    """Print the JSON schema of a recipe, a job or a module's record, for editors and other tools.
+
+    [dim]bakery schema job > job.schema.json[/dim]
     """
     from bakery.schema import schema_text
 
-    out.print(schema_text().rstrip("\n"), markup=False, soft_wrap=True)
+    out.print(schema_text(what).rstrip("\n"), markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

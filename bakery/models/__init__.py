@@ -3,7 +3,9 @@
 from bakery.models.builder import Base, Builder
 from bakery.models.cache import Cache
 from bakery.models.ci import Ci
+from bakery.models.job import Benchmark, Check, Input, Job, Tolerance
 from bakery.models.matrix import Matrix, Override
+from bakery.models.module import ModuleRecord
 from bakery.models.native import Native
 from bakery.models.output import Output
 from bakery.models.recipe import Recipe
@@ -17,11 +19,16 @@ from bakery.models.workspace import Workspace
 
 __all__ = [
     "Base",
+    "Benchmark",
     "Builder",
     "Cache",
+    "Check",
     "Ci",
+    "Input",
+    "Job",
     "Macos",
     "Matrix",
+    "ModuleRecord",
     "Naming",
     "Native",
     "Output",
@@ -31,6 +38,7 @@ __all__ = [
     "Secret",
     "Source",
     "Test",
+    "Tolerance",
     "Variable",
     "Wheel",
     "Windows",

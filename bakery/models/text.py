@@ -52,7 +52,7 @@ def _requirement(value: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Matching:
+class Matching:
     """A text that a pattern describes, in the validator as well as in the JSON schema."""
 
     pattern: re.Pattern[str]
@@ -84,18 +84,18 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
-SystemPackage = Annotated[str, _Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
-ModuleName = Annotated[str, _Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
+SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
+ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
 ComponentText = Annotated[
-    str, AfterValidator(_requirement), _Matching(_COMPONENT, "a component such as 'cublas', or 'cudnn==9.*'")
+    str, AfterValidator(_requirement), Matching(_COMPONENT, "a component such as 'cublas', or 'cudnn==9.*'")
 ]
-SizeText = Annotated[str, _Matching(names.SIZE, "a size such as '3.5 GB' or '800 MB'")]
-SonameGlob = Annotated[str, _Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
-VariableName = Annotated[str, _Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
-PythonVersion = Annotated[str, _Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
+SizeText = Annotated[str, Matching(names.SIZE, "a size such as '3.5 GB' or '800 MB'")]
+SonameGlob = Annotated[str, Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
+VariableName = Annotated[str, Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
+PythonVersion = Annotated[str, Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
 PlatformName = Annotated[
-    str, _Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
+    str, Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
 ]
-AxisName = Annotated[str, _Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
-SecretName = Annotated[str, _Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
-EnvironmentName = Annotated[str, _Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]
+AxisName = Annotated[str, Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
+SecretName = Annotated[str, Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
+EnvironmentName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "since": {*BASE, "plan", "lineage", "checkout", "patterns"},
     "images": BASE,
     "models": BASE,
+    "mlir": BASE,
     # The loader names the providers that exist; it never asks them for stages.
     **{name: {*BASE, "models", "providers", *READING} for name in READING},
     "schema": {*BASE, "models"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -64,16 +65,18 @@ def validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema.recipe_schema())
 
 
-def test_schema_is_fresh(golden: Golden) -> None:
-    golden(ROOT / schema.PATH, schema.schema_text())
+@pytest.mark.parametrize("path", schema.schema_texts())
+def test_schemas_are_fresh(path: str, golden: Golden) -> None:
+    golden(ROOT / path, schema.schema_texts()[path])
 
 
 def test_reference_is_fresh(golden: Golden) -> None:
     golden(ROOT / reference.PATH, reference.reference_text())
 
 
-def test_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema.recipe_schema())
+@pytest.mark.parametrize("text", schema.schema_texts().values(), ids=schema.schema_texts())
+def test_schemas_are_schemas(text: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
 
 @pytest.mark.parametrize("text", VALID)

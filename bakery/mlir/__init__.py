@@ -1,0 +1,1 @@
+"""Reads MLIR far enough to know what a module offers; no compiler is needed."""

@@ -1,0 +1,91 @@
+"""What a module's functions take and give: types as MLIR writes them, and what they mean for arrays."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+ELEMENT_TYPES = {
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "ui8": "uint8",
+    "ui16": "uint16",
+    "ui32": "uint32",
+    "ui64": "uint64",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+}
+"""Element type → numpy's name of it; others (bf16, f8E4M3FN, i4, quantised ones) have none there."""
+
+_TENSOR = re.compile(r"tensor<((?:(?:\?|[0-9]+)x)*)([^,*][^,]*?)(?:\s*,.*)?>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type.
+
+    Attributes:
+        text: as MLIR writes it, in one line.
+    """
+
+    text: str
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """The dimensions of a ranked tensor, None for one that is known only at run time; None for another type."""
+        match = _TENSOR.fullmatch(self.text)
+        if match is None:
+            return None
+        return tuple(None if size == "?" else int(size) for size in match[1].split("x")[:-1])
+
+    @property
+    def element(self) -> str:
+        """The element type of a ranked tensor, in MLIR's words; the whole text of another type."""
+        match = _TENSOR.fullmatch(self.text)
+        return match[2].strip() if match else self.text
+
+    @property
+    def dtype(self) -> str:
+        """Numpy's name of the element type; empty where numpy has none."""
+        return ELEMENT_TYPES.get(self.element.removeprefix("s"), "") if self.shape is not None else ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that a module exports.
+
+    Attributes:
+        name: its symbol, without ``@``.
+        line: where it begins, from 1; 0 where the module's form does not tell.
+    """
+
+    name: str
+    arguments: tuple[Type, ...]
+    results: tuple[Type, ...]
+    line: int = 0
+
+    def __str__(self) -> str:
+        arguments, results = (", ".join(map(str, types)) for types in (self.arguments, self.results))
+        return f"@{self.name}({arguments}) -> {results if len(self.results) == 1 else f'({results})'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module, as far as it was read.
+
+    Attributes:
+        bytecode: it is MLIR's bytecode, whose functions only the compiler tells.
+        functions: what it exports, in order; none for bytecode.
+    """
+
+    bytecode: bool
+    functions: tuple[Function, ...] = ()
