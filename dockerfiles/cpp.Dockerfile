@@ -155,6 +155,9 @@ ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
 OLDEST_PIP = 23
 """Reports of pip 23.0 have a stable format; `--python` is as old as 22.3."""
 
+EXTRA = re.compile(r"(?P<name>\S+) \S+ does not provide the extra '(?P<extra>[^']*)'")
+"""pip's warning where a requirement has an extra that its distribution does not know."""
+
 Package = Dict[str, Any]
 
 
@@ -236,9 +239,15 @@ def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list
             with open(constraints, "w", encoding="utf-8") as stream:
                 stream.writelines(item["name"] + "==" + item["version"] + "\n" for item in constrained)
             # Only the last try has the last word.
-            quiet = subprocess.DEVNULL if constrained else None
             more = ["--report", report, "--constraint", constraints]
-            done = subprocess.run([*command, *more, *words], stderr=quiet, check=False)
+            done = subprocess.run([*command, *more, *words], stderr=subprocess.PIPE, check=False)
+            said = done.stderr.decode(errors="replace")
+            if done.returncode or not constrained:
+                sys.stderr.write(said if not constrained else "")
+            lacking = unknown_extras(said, words)
+            if lacking:
+                # pip goes on without what was asked for: the build would fail later, or be built without it.
+                sys.exit("\n".join("bakery: " + item + ", which is asked for" for item in lacking))
             if not done.returncode:
                 with open(report, encoding="utf-8") as stream:
                     return packages(json.load(stream))
@@ -279,6 +288,21 @@ def name_of(word: str) -> str:
     """Return the name of the distribution that a requirement begins with; empty for other words."""
     match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
     return canonical(match.group(1)) if match else ""
+
+
+def unknown_extras(said: str, words: list[str]) -> list[str]:
+    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
+
+    What a package of the index asks of another is between the two.
+    """
+    found = []
+    for match in EXTRA.finditer(said):
+        for word in words:
+            extras = re.search(r"\[([^]]*)\]", word)
+            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
+            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
+                found.append(match.group(0))
+    return found
 
 
 def line(package: Package) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pydantic import ConfigDict
@@ -119,6 +120,7 @@ class Component(Row):
         majors: the CUDA majors that this row is for.
         extras: the extras of ``cuda-toolkit`` that it is, or that it needs.
         package: its own distribution, where it is released apart from CUDA.
+        versions: release of CUDA, as ``12.6`` → the version of ``package`` from that release on, oldest first.
         since: the first release of CUDA that has it, as ``12.8``; empty where all releases of its majors do.
     """
 
@@ -126,6 +128,7 @@ class Component(Row):
     majors: tuple[int, ...]
     extras: tuple[str, ...] = ()
     package: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
     since: str = ""
 
 

@@ -79,7 +79,8 @@ class Builder(Model):
     ``repository`` installs from it."""
     components: tuple[ComponentText, ...] | None = Field(default=None, examples=[["cublas", "cusolver", "cudnn==9.*"]])
     """Libraries of CUDA that the project is compiled and linked with, from NVIDIA's wheels. Their versions are those of
-    the CUDA release; one that is released on its own (cudnn, nccl) may have a version here."""
+    the CUDA release; one that is released on its own (cudnn, nccl) has the version that torch pins for that CUDA, or the
+    one said here."""
     framework: str | None = Field(default=None, examples=["torch", "jax"])
     """What the extension is built for. Its release is a variable or an axis (TORCH_VERSION): the build sees exactly
     that one, so does the test, and the wheel's metadata requires what it can work with."""

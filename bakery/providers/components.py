@@ -1,7 +1,7 @@
 """Components of CUDA that recipes name: NVIDIA's libraries, from the wheels in the package index.
 
 Most are extras of the metapackage, so their versions are those of the CUDA release. cuDNN, NCCL and a few more are
-released on their own: a recipe may say which version, ``cudnn==9.*``.
+released on their own: theirs are those that torch pins for that CUDA, unless a recipe says another, ``cudnn==9.*``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from bakery import facts
 from bakery.facts.rows import Component
-from bakery.plan import Ref, Value, literal
+from bakery.plan import Ref, Script, Value, literal
 
 METAPACKAGE = "cuda-toolkit"
 """NVIDIA's metapackage: one version for each CUDA release, which pins the versions of all components."""
@@ -38,14 +38,48 @@ def of_release(extras: Iterable[str]) -> Value:
 
 
 def requirements(wanted: Sequence[str], major: int) -> tuple[Value, ...]:
-    """Return what pip is to install for components of a CUDA major.
+    """Return what pip is to install for components of a CUDA major, but for what `tied` says.
 
     What a component needs of the release is named, too: its own wheel asks for any version of it.
     """
     found = [(text, row) for text in wanted if (row := _row(name(text), major))]
     extras = dict.fromkeys(extra for _, row in found for extra in row.extras)
-    own = tuple(literal(row.package + text.removeprefix(row.name)) for text, row in found if row.package)
-    return (*((of_release(extras),) if extras else ()), *own)
+    own = ((text, row) for text, row in found if row.package and not _is_tied(text, row))
+    said = (row.package + (text.removeprefix(row.name) or f"=={_newest(row)}") for text, row in own)
+    return (*((of_release(extras),) if extras else ()), *map(literal, said))
+
+
+def tied(wanted: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
+    """Return the command that writes into ``file`` what else pip is to install: what has a version for each release.
+
+    The same Dockerfile serves all releases of a major, so that the shell chooses; a release that no row knows gets
+    the newest version. Nothing is returned where nothing is to be chosen.
+    """
+    rows = [row for text in wanted if (row := _row(name(text), major)) and _is_tied(text, row)]
+    if not rows:
+        return ()
+    minors = [row.version for row in facts.cuda_releases() if row.version.startswith(f"{major}.")]
+    pairs = [(release, "\\n".join(f"{row.package}=={_of(row, release)}" for row in rows)) for release in minors]
+    texts = list(dict.fromkeys(text for _, text in pairs))
+    lines = ['case "${CUDA_VERSION}." in']
+    for text in texts:
+        known = [f"{release}.*" for release, its in pairs if its == text]
+        lines.append(f"    {'*' if text == texts[-1] else '|'.join(known)}) printf '{text}\\n' ;;")
+    return (Script("\n".join([*lines, f"esac > {file}"])),)
+
+
+def _is_tied(text: str, row: Component) -> bool:
+    """Whether a component's version is to be chosen by the release: it has several, and the recipe says none."""
+    return len(row.versions) > 1 and text == row.name
+
+
+def _of(row: Component, release: str) -> str:
+    """Return a component's version for a CUDA release."""
+    return [its for since, its in row.versions.items() if Version(since) <= Version(release)][-1]
+
+
+def _newest(row: Component) -> str:
+    return [*row.versions.values()][-1]
 
 
 def lacking(wanted: Sequence[str], major: int, release: str = "") -> str:

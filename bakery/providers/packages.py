@@ -32,7 +32,7 @@ def lock_mount(place: str) -> Mount:
 def resolve(
     place: str,
     words: Sequence[Value],
-    *,
+    *before: Command | Script,
     by: str = f"{TOOLS}/bin/python",
     python: str = "",
     mounts: Iterable[Mount] = (),
@@ -42,13 +42,14 @@ def resolve(
     Args:
         place: what the set is called in a lock.
         words: the arguments of ``pip install``.
+        before: commands that come first.
         by: the interpreter whose pip is asked.
         python: the interpreter that the packages are for; ``by`` itself where it is empty.
         mounts: files that the words name, and what else the step is given.
     """
     fixed = ("net", by, PROGRAM, "resolve", place, python or by)
     command = Command((*map(literal, fixed), *words))
-    return Run((command,), (lock_mount(place), *NETWORK, *mounts), resolves=Resolves(place, tuple(words)))
+    return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=Resolves(place, tuple(words)))
 
 
 def install(place: str, *options: str, by: str = f"{TOOLS}/bin/python", python: str = "") -> Command:

@@ -459,6 +459,12 @@ def test_pip_resolves_for_an_interpreter(folders: Folders) -> None:
     assert "demo>=1" in json.dumps(folders.told()["requirements"])
 
 
+def test_an_extra_that_does_not_exist_ends_the_build(folders: Folders) -> None:
+    folders.wheel("demo", "1.0")
+    with pytest.raises(SystemExit, match=r"demo 1\.0 does not provide the extra 'fast', which is asked for"):
+        folders.resolve("demo[fast]")
+
+
 def test_what_is_preferred_is_kept_as_far_as_it_fits(folders: Folders) -> None:
     for version in ("1.0", "2.0"):
         folders.wheel("demo", version)
@@ -858,3 +864,10 @@ def test_no_wheel(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as caught:
         smoke_main(str(tmp_path))
     assert failure(caught) == f"smoke: expected one wheel in {tmp_path}, found none"
+
+
+def test_an_extra_that_does_not_exist_is_told_where_it_was_asked_for():
+    said = "WARNING: cuda-toolkit 12.4.1 does not provide the extra 'cufile'\nWARNING: x 1 does not provide the extra 'y'\n"
+    words = ["--only-binary=:all:", "cuda_toolkit[cublas,cufile]==12.4.1", "x[z]"]
+    assert packages.unknown_extras(said, words) == ["cuda-toolkit 12.4.1 does not provide the extra 'cufile'"]
+    assert packages.unknown_extras(said, ["cuda-toolkit[cublas]"]) == []

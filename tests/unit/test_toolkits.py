@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pkgutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -135,8 +136,38 @@ def test_components_of_their_own_are_named_by_major_and_may_have_a_version():
     assert components.requirements(["cudnn==9.*", "nccl"], 13) == (
         ("cuda-toolkit[cublas]==", Ref("CUDA_VERSION")),
         ("nvidia-cudnn-cu13==9.*",),
-        ("nvidia-nccl-cu13",),
+        ("nvidia-nccl-cu13==2.28.9",),
     )
+
+
+@pytest.mark.parametrize(
+    ("release", "versions"),
+    [
+        ("12.1.0", ["nvidia-cudnn-cu12==9.1.0.70", "nvidia-nccl-cu12==2.20.5"]),
+        ("12.4.1", ["nvidia-cudnn-cu12==9.1.0.70", "nvidia-nccl-cu12==2.21.5"]),
+        ("12.6.3", ["nvidia-cudnn-cu12==9.5.1.17", "nvidia-nccl-cu12==2.26.2"]),
+        ("12.8.0", ["nvidia-cudnn-cu12==9.10.2.21", "nvidia-nccl-cu12==2.27.5"]),
+        ("12.10.0", ["nvidia-cudnn-cu12==9.10.2.21", "nvidia-nccl-cu12==2.27.5"]),
+    ],
+)
+def test_components_of_their_own_are_tied_to_the_release(tmp_path: Path, release: str, versions: list[str]):
+    file = tmp_path / "tied.txt"
+    (script,) = components.tied(["cublas", "cudnn", "nccl"], 12, str(file))
+    subprocess.run(["sh", "-ec", script.text], env={"CUDA_VERSION": release}, check=True)
+    assert file.read_text().splitlines() == versions
+
+
+def test_a_version_that_a_recipe_says_comes_first():
+    assert components.tied(["cudnn==9.10.*"], 12, "file") == ()
+    assert ("nvidia-cudnn-cu12==9.10.*",) in components.requirements(["cudnn==9.10.*"], 12)
+    assert components.tied(["cudnn"], 13, "file") == ()
+
+
+def test_every_component_of_its_own_has_a_version_for_all_releases_of_its_majors():
+    for row in (row for row in components.facts.components() if row.package):
+        for major in row.majors:
+            first = next(item.version for item in cuda_releases() if item.version.startswith(f"{major}."))
+            assert next(iter(row.versions)) == first, row
 
 
 def test_a_component_that_a_major_lacks_is_told_in_the_plan_and_in_the_image():

@@ -134,8 +134,8 @@ def resolve_tree(place: str, *extras: str) -> Run:
     return _resolved(place, (components.of_release(extras),))
 
 
-def _resolved(place: str, requirements: Sequence[Value]) -> Run:
-    return packages.resolve(place, (literal("--only-binary=:all:"), *requirements))
+def _resolved(place: str, requirements: Sequence[Value], *before: Script) -> Run:
+    return packages.resolve(place, (literal("--only-binary=:all:"), *requirements), *before)
 
 
 def install_tree(place: str, without: Sequence[str] = ()) -> tuple[Command | Script, ...]:
@@ -165,7 +165,11 @@ def _component_requirements(wanted: Sequence[str], major: int) -> tuple[Step, ..
     """Return the step that resolves the components a recipe names; none where the major lacks one."""
     if not wanted or components.lacking(wanted, major):
         return ()
-    return (_resolved(_component_place(major), components.requirements(wanted, major)),)
+    place = _component_place(major)
+    file = f"/tmp/{place}.txt"
+    tied = components.tied(wanted, major, file)
+    listed = (literal("-r"), literal(file)) if tied else ()
+    return (_resolved(place, (*components.requirements(wanted, major), *listed), *tied),)
 
 
 def _component_steps(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
