@@ -142,6 +142,23 @@ class ModuleError(BakeryError):
     title = "module"
 
 
+class WrongResultError(BakeryError):
+    """A compiled module does not give what is expected of it.
+
+    ``details`` says which, where, and how far off.
+    """
+
+    exit_code = 15
+    title = "validation"
+
+
+class RegressionError(BakeryError):
+    """A compiled module is slower than its baseline by more than the threshold."""
+
+    exit_code = 16
+    title = "regression"
+
+
 class InterruptedBake(BakeryError):
     """Ctrl-C or SIGTERM; the build was ended. Wheels that were finished by then are in the output folder."""
 
@@ -166,6 +183,8 @@ EXIT_CODES: dict[int, str] = {
         LockError,
         DifferentError,
         ModuleError,
+        WrongResultError,
+        RegressionError,
         InterruptedBake,
     )
 }

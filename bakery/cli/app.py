@@ -12,7 +12,22 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli import audit, bake, doctor, engine, generate, gpus, index, lock, plan, reproduce, rules, schema, verify
+from bakery.cli import (
+    audit,
+    bake,
+    doctor,
+    engine,
+    generate,
+    gpus,
+    index,
+    lock,
+    modules,
+    plan,
+    reproduce,
+    rules,
+    schema,
+    verify,
+)
 from bakery.cli.console import failures, out
 from bakery.errors import EXIT_CODES, InterruptedBake
 
@@ -50,7 +65,7 @@ def _root(
         raise typer.Exit
 
 
-for module in (bake, lock, plan, generate, audit, verify, reproduce, index, gpus, rules, doctor, schema):
+for module in (bake, lock, plan, generate, audit, verify, modules, reproduce, index, gpus, rules, doctor, schema):
     module.register(app)
 app.add_typer(engine.app, name="engine")
 

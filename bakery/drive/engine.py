@@ -34,6 +34,7 @@ class EngineInfo:
         store: ``containerd`` for its image store, else the graph driver's name.
         memory: bytes.
         root: where it keeps its data, on its own machine.
+        runtimes: names of what can run its containers: ``runc``, ``nvidia``.
     """
 
     version: str
@@ -42,6 +43,7 @@ class EngineInfo:
     memory: int
     root: str
     architecture: str
+    runtimes: tuple[str, ...] = ()
 
 
 class Engine:
@@ -108,6 +110,7 @@ class Engine:
             memory=_number(document, "MemTotal"),
             root=_text(document, "DockerRootDir"),
             architecture=_text(document, "Architecture"),
+            runtimes=_names(document, "Runtimes"),
         )
 
     def bake_offers(self, flag: str) -> bool:
@@ -160,6 +163,11 @@ def _text(document: Mapping[str, Json], key: str) -> str:
 def _number(document: Mapping[str, Json], key: str) -> int:
     value = document.get(key)
     return value if isinstance(value, int) else 0
+
+
+def _names(document: Mapping[str, Json], key: str) -> tuple[str, ...]:
+    value = document.get(key)
+    return tuple(sorted(value)) if isinstance(value, dict) else ()
 
 
 def _errors(document: Mapping[str, Json]) -> list[str]:

@@ -116,7 +116,7 @@ class Benchmark(Model):
     cores: Annotated[str, Matching(_CORES, "cores as taskset lists them, such as '0-3'")] | None = None
     """The cores that it is held to."""
     baseline: Path | None = None
-    """A result of an earlier run that this one is compared with: a module's ``.json``."""
+    """The file that this run is compared with, as `bakery benchmark --save-baseline` writes it."""
     threshold: Bound | None = Field(default=None, examples=[0.1])
     """How much slower than the baseline is a regression: 0.1 is ten percent."""
 

@@ -14,6 +14,7 @@ VERSION = 1
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Count = Annotated[StrictInt, Field(ge=0)]
+Difference = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -66,14 +67,26 @@ class TargetRecord(Model):
 
 
 class ErrorRecord(Model):
-    """How far one dtype's results were from what was expected."""
+    """How far one result was from what was expected."""
 
+    result: Count
+    """Which of the function's results, from 0."""
     dtype: Line
-    """Numpy's name of the element type."""
-    absolute: Annotated[StrictFloat, Field(ge=0)]
-    """The largest absolute difference."""
-    relative: Annotated[StrictFloat, Field(ge=0)]
-    """The largest relative difference."""
+    """The name of its element type."""
+    absolute: Difference | None
+    """The largest absolute difference; null where one of the two is no number or infinite."""
+    relative: Difference | None
+    """The largest relative difference; null as before, or where zero was expected."""
+    at: tuple[Count, ...]
+    """Index of the element that is furthest beyond what is allowed."""
+    got: str
+    """The module's value there."""
+    expected: str
+    """The value that was expected there."""
+    beyond: Count
+    """Elements that are wrong."""
+    elements: Count
+    """All elements."""
 
 
 class CheckRecord(Model):
@@ -86,7 +99,7 @@ class CheckRecord(Model):
     reason: str = ""
     """Why it failed or was not run; empty where it passed."""
     errors: tuple[ErrorRecord, ...] = ()
-    """By dtype."""
+    """One for each result; nothing where they were not compared."""
 
 
 class ValidationRecord(Model):
@@ -94,6 +107,8 @@ class ValidationRecord(Model):
 
     status: Literal["passed", "failed", "not run"]
     """Of all checks together."""
+    reason: str = ""
+    """Why it failed or was not run, as a whole; empty where it passed, or where its checks say so."""
     inspected: tuple[Line, ...] = ()
     """What was checked of the module without running it: its target, its embedded code."""
     checks: tuple[CheckRecord, ...] = ()

@@ -30,6 +30,21 @@ ALLOWED: dict[str, set[str]] = {
     # The loader names the providers that exist; it never asks them for stages.
     **{name: {*BASE, "models", "providers", *READING} for name in READING},
     "schema": {*BASE, "models"},
+    "arrays": {*BASE, "mlir"},
+    # Compiled modules: what is on disk, what is asked of it, and the containers that it runs in.
+    "modules": {*BASE, "audit", "files", "mlir", "models"},
+    "kitchen": {*BASE, "models", "modules", "problems"},
+    "calls": {*BASE, "arrays", "mlir", "models", "modules", "problems"},
+    "room": {*BASE, "drive"},
+    "surface": {*BASE, "drive", "models", "modules"},
+    "references": {*BASE, "arrays", "calls", "drive", "plan", "providers", "room"},
+    "comparison": {*BASE, "arrays", "calls", "drive", "mlir", "models", "plan", "providers", "room"},
+    "trial": {*BASE, "calls", "drive", "modules", "plan", "providers", "room", "surface"},
+    "validate": {
+        *(*BASE, "arrays", "calls", "comparison", "drive", "models", "modules", "references", "surface", "trial"),
+    },
+    "benchmark": {*BASE, "arrays", "calls", "drive", "models", "modules", "room", "surface"},
+    "bundle": {*BASE, "drive", "modules", "plan", "providers"},
     "reference": {*BASE, "models", "plain", "resolve"},
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},
@@ -45,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
     "audit": BASE,
     "site": {*BASE, "drive", "files"},
     "record": {*BASE, "plan", "audit"},
-    "report": {*BASE, "plan", "audit", "facts", "rules", "parcels"},
+    "report": {*BASE, "plan", "audit", "facts", "models", "rules", "parcels"},
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
     "verify": {*BASE, "plan", "rules", "audit", "promises"},
     "recorder": {*BASE, "plan", "checkout", "drive", "emit", "record"},
@@ -66,6 +81,7 @@ ALLOWED: dict[str, set[str]] = {
         *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
         *("parcels", "since", "verify", "wheelhouse"),
+        *("benchmark", "bundle", "kitchen", "modules", "surface", "validate"),
     },
     "__main__": {"cli"},
 }

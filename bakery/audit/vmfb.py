@@ -1,0 +1,189 @@
+"""Opens an IREE module (``.vmfb``) and looks at what it holds: its functions, and its code for each kind of device.
+
+A module is a FlatBuffer (identifier ``IREE``, behind a length of four or eight bytes), as a rule the first member of a
+zip archive that stores the code beside it, named after its format: ``main_dispatch_0_cuda_nvptx_fb.fb`` (seen in what
+iree-compile 3.13.0 writes, 2026-11-21). All of it is data of anybody: read within bounds, never executed.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.errors import AuditError
+
+LARGEST = 1024**3
+"""Bytes of code that are read; the weights of a module are not."""
+
+MOST = 10_000
+"""Members that a module may have."""
+
+FORMATS = {
+    "embedded_elf_x86_64.so": "cpu",
+    "embedded_elf_arm_64.so": "cpu",
+    "cuda_nvptx_fb.fb": "cuda",
+    "vulkan_spirv_fb.fb": "vulkan",
+    "metal_msl_fb.fb": "metal",
+    "rocm_hsaco_fb.fb": "rocm",
+}
+"""End of a member's name → the kind of device that its code is for."""
+
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+"""e_machine of ELF."""
+
+_AMDGPU = 224
+_SPIRV = b"\x03\x02\x23\x07"
+_PTX = re.compile(rb"\.version [0-9]+\.[0-9]+\s+\.target (sm_[0-9]+[a-z]?)\b[^\0]*")
+_METAL = re.compile(rb"#include <metal_stdlib>[^\0]*")
+_KERNEL = re.compile(rb"\bkernel void (\w+)")
+_ROCM = re.compile(rb"amdhsa-unknown-(gfx[0-9a-f]+)")
+_DECLARATION = re.compile(rb"\b(?:a?sync) func @([\w$.-]+)\(([^\0]*?)\) -> \(([^\0]*?)\)(?=\0| attributes)")
+_PARAMETER = re.compile(r"(?:, |\A)%(?:input|output)\d+: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Code for a device.
+
+    Attributes:
+        name: the archive's name of it.
+        kind: the device: a value of `FORMATS`.
+        architecture: what it says that it is for: ``x86_64``, ``sm_80``, ``gfx942``; empty where its form does not tell.
+        texts: PTX, SPIR-V or Metal's source; the ELF file of others.
+    """
+
+    name: str
+    kind: str
+    architecture: str
+    texts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A function as the module itself declares it; types are MLIR's text."""
+
+    name: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vmfb:
+    """An IREE module."""
+
+    functions: tuple[Declaration, ...]
+    codes: tuple[Code, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of device that it has code for."""
+        return tuple(sorted({code.kind for code in self.codes}))
+
+
+def read_vmfb(path: Path) -> Vmfb:
+    """Open a module.
+
+    Raises:
+        AuditError: it is none, it is cut off, or it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(64)
+        if not start.startswith(b"PK\x03\x04"):
+            if path.stat().st_size > LARGEST:
+                raise AuditError(f"{path} is too large for a module in one piece")
+            return Vmfb(_functions(path, path.read_bytes()), ())
+        with zipfile.ZipFile(path) as archive:
+            return _opened(path, archive)
+    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise AuditError(f"{path} is no IREE module: {reason}", hint="it may be cut off: compile it again") from error
+
+
+def _opened(path: Path, archive: zipfile.ZipFile) -> Vmfb:
+    members = archive.infolist()
+    if not members or members[0].filename != "module.fb" or len(members) > MOST:
+        raise AuditError(f"{path} is no IREE module: its first member is not module.fb")
+    coded = [(member, kind) for member in members for end, kind in FORMATS.items() if member.filename.endswith(end)]
+    read = [members[0], *(member for member, _ in coded)]
+    if sum(member.file_size for member in read) > LARGEST:
+        raise AuditError(f"{path} has more than {LARGEST} bytes of code")
+    functions = _functions(path, archive.read(members[0]))
+    return Vmfb(functions, tuple(_code(member.filename, kind, archive.read(member)) for member, kind in coded))
+
+
+def _functions(path: Path, data: bytes) -> tuple[Declaration, ...]:
+    if b"IREE" not in (data[8:12], data[4:8], data[12:16]):
+        raise AuditError(f"{path} is no IREE module", hint="expected what iree-compile writes, a .vmfb file")
+    if int.from_bytes(data[:4], "little") > len(data):
+        raise AuditError(f"{path} is cut off", hint="compile it again")
+    found = {match[1]: match for match in _DECLARATION.finditer(data)}
+    return tuple(
+        Declaration(name.decode(), _types(match[2]), _types(match[3])) for name, match in sorted(found.items())
+    )
+
+
+def _types(text: bytes) -> tuple[str, ...]:
+    return tuple(_PARAMETER.split(text.decode("utf-8", "replace"))[1:])
+
+
+def _code(name: str, kind: str, data: bytes) -> Code:
+    architecture, texts = "", [data]
+    if kind == "cpu":
+        architecture = _MACHINES.get(_elf_machine(data), "")
+    elif kind == "cuda":
+        found = list(_PTX.finditer(data))
+        architecture = found[0][1].decode() if found else ""
+        texts = [match[0] for match in found]
+    elif kind == "rocm":
+        match = _ROCM.search(data)
+        at = data.find(b"\x7fELF")
+        architecture = match[1].decode() if match and at >= 0 and _elf_machine(data[at:]) == _AMDGPU else ""
+    elif kind == "metal":
+        texts = [match[0] for match in _METAL.finditer(data)]
+    elif kind == "vulkan":
+        texts = _spirv(data)
+    return Code(name, kind, architecture, tuple(texts))
+
+
+def _elf_machine(data: bytes) -> int:
+    if not data.startswith(b"\x7fELF") or len(data) < 20:
+        return 0
+    return int(struct.unpack_from("<H", data, 18)[0])
+
+
+def _spirv(data: bytes) -> list[bytes]:
+    """Return the SPIR-V modules of a FlatBuffer: vectors of words, behind the number of these."""
+    found = []
+    at = data.find(_SPIRV, 4)
+    while at >= 0:
+        words = int.from_bytes(data[at - 4 : at], "little")
+        if at % 4 == 0 and at + 4 * words <= len(data) and not spirv_problem(data[at : at + 4 * words]):
+            found.append(data[at : at + 4 * words])
+            at += 4 * words - 4
+        at = data.find(_SPIRV, at + 4)
+    return found
+
+
+def spirv_problem(data: bytes) -> str:
+    """Return why words are no SPIR-V (specification 1.6, section 2.3): header, and instructions that fill it exactly."""
+    if len(data) < 20 or len(data) % 4:
+        return "no header"
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    at, operations = 5, set()
+    while at < len(words):
+        count, operation = words[at] >> 16, words[at] & 0xFFFF
+        if count == 0 or at + count > len(words):
+            return f"an instruction that does not end, at word {at}"
+        operations.add(operation)
+        at += count
+    # OpMemoryModel, OpEntryPoint
+    return "" if {14, 15} <= operations else "no entry point"
+
+
+def metal_kernels(text: bytes) -> list[str]:
+    """Return the names of the kernels in Metal's source."""
+    return [match.decode() for match in _KERNEL.findall(text)]

@@ -1,0 +1,405 @@
+"""``bakery validate`` and ``bakery benchmark``: compiled modules, in containers that may do nothing but compute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import out, say
+from bakery.errors import UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from bakery.drive.sandbox import Sandbox
+    from bakery.kitchen import Asked
+    from bakery.models import Check
+    from bakery.surface import Images, Surface
+
+
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    """What containers are made of.
+
+    Attributes:
+        image: a person's own; None for bakery's.
+    """
+
+    image: str | None = None
+    ca_bundle: Path | None = None
+
+
+_Model = TypeVar("_Model", bound="BaseModel")
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        help="A job file (.json); or modules (.vmfb), and folders that hold some.", metavar="JOB|MODULE|DIR…"
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        help="An argument of the function, in order: a .npy or .npz file, a constant (64x64xf32=1), or a number.",
+        metavar="VALUE",
+    ),
+]
+Function = Annotated[
+    str | None,
+    typer.Option("--function", help="The function; not needed where the module exports one.", metavar="NAME"),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="The folder with a job's modules; the job's own without it.", metavar="DIR"),
+]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        "--image",
+        help="An image that the engine has, with iree-run-module, iree-benchmark-module and python3 with numpy. Without "
+        "it: bakery's own, which is made where it is missing.",
+        metavar="NAME",
+    ),
+]
+Cores = Annotated[
+    str | None, typer.Option("--cores", help="The cores that containers are held to: 0-3,6.", metavar="LIST")
+]
+
+
+def validate(
+    paths: Paths,
+    only: options.Only = None,
+    output: Results = None,
+    function: Function = None,
+    inputs: Inputs = None,
+    expected: Annotated[
+        list[str] | None,
+        typer.Option("--expected", help="A result of the function, in order, in the same forms.", metavar="VALUE"),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            help="A Python function over numpy arrays that gives the results. It runs in a container.",
+            metavar="FILE.py:NAME",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerance",
+            help="How close results must be: float32=1e-4,1e-5 (relative, absolute). May be given several times.",
+            metavar="DTYPE=R,A",
+        ),
+    ] = None,
+    cores: Cores = None,
+    max_parallel: Annotated[
+        int, typer.Option("--max-parallel", help="Modules at a time.", min=1, metavar="N", envvar="BAKERY_MAX_PARALLEL")
+    ] = 2,
+    strict: Annotated[bool, typer.Option("--strict", help="A module that was not run is a failure, too.")] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            help="Where nothing failed, write the modules with what they need, and a program that takes the one that "
+            "suits a machine and runs it.",
+            metavar="FILE.tar|DIR",
+        ),
+    ] = None,
+    json: options.AsJson = False,
+    image: Image = None,
+    ca_bundle: options.CaBundle = None,
+) -> None:
+    """Run compiled modules and compare what they give: with files, or with your own Python function.
+
+    A module for a machine that is not here is opened, its code is looked at, and it is *not run*, never *passed*.
+
+    [dim]bakery validate job.json[/dim]
+    """
+    checks = _checks(function, inputs, expected, reference, tolerance)
+    asked = _asked(paths, only, output, checks, None, given=bool(inputs or expected or reference or function))
+    run_validation(
+        asked, _root(paths), cores or "", max_parallel, strict=strict, json=json, kitchen=Kitchen(image, ca_bundle)
+    )
+    if bundle:
+        from bakery.bundle import bundle as write_bundle
+
+        write_bundle([item.module for item in asked], bundle)
+
+
+def run_validation(
+    asked: Sequence[Asked],
+    root: Path,
+    cores: str = "",
+    parallel: int = 2,
+    *,
+    strict: bool = False,
+    json: bool = False,
+    kitchen: Kitchen,
+) -> None:
+    """Validate modules, write their records, and show what was found.
+
+    Raises:
+        BakeryError: a module failed, or could not be run.
+    """
+    from bakery.modules import write_record
+    from bakery.report.modules import render_validation, validation_json
+    from bakery.validate import conclusion, read_subjects
+    from bakery.validate import validate as run
+
+    subjects = read_subjects((item.module, item.checks, item.folder) for item in asked)
+    with _opened(root, kitchen) as (box, surface):
+        verdicts = run(
+            subjects,
+            box,
+            surface,
+            parallel=parallel,
+            cores=cores,
+            told=lambda item: _say(item.module.title, item.record.status),
+        )
+    for verdict in verdicts:
+        write_record(verdict.module, validation=verdict.record)
+    found = [(verdict.module.title, verdict.record) for verdict in verdicts]
+    if json:
+        out.print(validation_json(found), markup=False, soft_wrap=True)
+    else:
+        out.print(render_validation(found))
+    if failed := conclusion(verdicts, strict=strict):
+        raise failed
+
+
+def benchmark(
+    paths: Paths,
+    only: options.Only = None,
+    output: Results = None,
+    function: Function = None,
+    inputs: Inputs = None,
+    repetitions: Annotated[
+        int | None, typer.Option("--repetitions", help="Calls that are measured.", min=1, max=100_000, metavar="N")
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option("--warmup", help="Calls before them that do not count.", min=0, max=100_000, metavar="N"),
+    ] = None,
+    cores: Cores = None,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="What --save-baseline of an earlier run wrote.", metavar="FILE")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", help="How much slower is a regression: 0.1 is ten percent.", min=0, metavar="X"),
+    ] = None,
+    save_baseline: Annotated[
+        Path | None, typer.Option("--save-baseline", help="Write the figures, for later runs.", metavar="FILE")
+    ] = None,
+    json: options.AsJson = False,
+    image: Image = None,
+    ca_bundle: options.CaBundle = None,
+) -> None:
+    """Measure compiled modules: percentiles of single calls, and calls in a second. Nothing is cached.
+
+    [dim]bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
+    """
+    changes: dict[str, object] = {
+        name: value
+        for name, value in (
+            ("function", function),
+            ("inputs", tuple(inputs) if inputs else None),
+            ("repetitions", repetitions),
+            ("warmup", warmup),
+            ("cores", cores),
+            ("threshold", threshold),
+        )
+        if value is not None
+    }
+    asked = _asked(paths, only, output, (), changes, given=bool(function or inputs))
+    run_benchmark(asked, _root(paths), baseline, save_baseline, json=json, kitchen=Kitchen(image, ca_bundle))
+
+
+def run_benchmark(
+    asked: Sequence[Asked],
+    root: Path,
+    baseline: Path | None = None,
+    save: Path | None = None,
+    *,
+    json: bool = False,
+    kitchen: Kitchen,
+) -> None:
+    """Measure modules, write their records, and show the figures.
+
+    Raises:
+        BakeryError: a module could not be measured, or became slower.
+    """
+    from bakery.benchmark import baseline_of, conclusion, measure, read_subjects
+    from bakery.files import write
+    from bakery.kitchen import read_baseline
+    from bakery.modules import write_record
+    from bakery.report.modules import benchmarks_json, render_benchmarks
+
+    named = [item for item in asked if item.benchmark is not None]
+    if not named:
+        raise UsageError("nothing is to be measured", hint="a job's module says so in its `benchmark`")
+    subjects = read_subjects((item.module, item.benchmark, item.folder) for item in named if item.benchmark)
+    files = [baseline] if baseline else _baselines(named)
+    before = {title: figure for file in files for title, figure in read_baseline(file).items()}
+    with _opened(root, kitchen) as (box, surface):
+        measured = measure(
+            subjects,
+            box,
+            surface,
+            before,
+            lambda item: _say(item.module.title, "measured" if item.record else f"not run: {item.reason}"),
+        )
+    for item in measured:
+        if item.record:
+            write_record(item.module, benchmark=item.record)
+    found = [(item.module.title, item.record, item.reason) for item in measured]
+    out.print(benchmarks_json(found) if json else render_benchmarks(found), markup=False, soft_wrap=True)
+    if save:
+        text = baseline_of(measured).model_dump_json(by_alias=True, indent=2) + "\n"
+        write(save.parent, {save.name: text})
+    if failed := conclusion(measured):
+        raise failed
+
+
+def _baselines(asked: Sequence[Asked]) -> list[Path]:
+    named = [item.folder / item.benchmark.baseline for item in asked if item.benchmark and item.benchmark.baseline]
+    return list(dict.fromkeys(named))
+
+
+def _say(title: str, text: str) -> None:
+    say(f"{title}: {text}")
+
+
+def _asked(
+    paths: Sequence[Path],
+    only: Sequence[str] | None,
+    output: Path | None,
+    checks: tuple[Check, ...],
+    changes: dict[str, object] | None,
+    *,
+    given: bool,
+) -> list[Asked]:
+    """Return what the arguments ask for.
+
+    Args:
+        changes: what is set for all benchmarks; None where none are asked for.
+        given: a call is described by options, which a job does itself.
+
+    Raises:
+        UsageError: the arguments exclude each other.
+    """
+    from dataclasses import replace
+
+    from bakery.kitchen import asked_by_hand, asked_by_job
+    from bakery.models import Benchmark
+
+    jobs = [path for path in paths if path.suffix == ".json"]
+    if jobs and len(paths) > 1:
+        raise UsageError("a job stands alone", hint="name one job, or modules and folders")
+    if not jobs:
+        if output:
+            raise UsageError("--output is for jobs", hint="name the folder itself")
+        return asked_by_hand(paths, only or (), checks, None if changes is None else _checked(Benchmark, changes))
+    if given:
+        raise UsageError("a job says itself what is called", hint="name the modules in place of the job")
+    asked = asked_by_job(jobs[0], output, only or ())
+    if changes is None:
+        return asked
+    return [
+        replace(item, benchmark=_checked(Benchmark, {**item.benchmark.model_dump(exclude_none=True), **changes}))
+        if item.benchmark
+        else item
+        for item in asked
+    ]
+
+
+def _checks(
+    function: str | None,
+    inputs: list[str] | None,
+    expected: list[str] | None,
+    reference: str | None,
+    tolerance: list[str] | None,
+) -> tuple[Check, ...]:
+    from bakery.models import Check
+
+    if expected is None and reference is None:
+        if inputs or tolerance or function:
+            raise UsageError("nothing is expected of the call", hint="add --expected or --reference")
+        return ()
+    bounds: dict[str, dict[str, float]] = {}
+    for text in tolerance or ():
+        name, _, numbers = text.partition("=")
+        try:
+            relative, _, absolute = numbers.partition(",")
+            bounds[name] = {"rtol": float(relative), "atol": float(absolute or 0)}
+        except ValueError as error:
+            raise UsageError(f"--tolerance {text}", hint="expected such as float32=1e-4,1e-5") from error
+    fields = {"function": function, "inputs": tuple(inputs or ()), "expected": expected and tuple(expected)}
+    return (_checked(Check, {**fields, "reference": reference, "tolerance": bounds or None}),)
+
+
+def _checked(model: type[_Model], fields: dict[str, object]) -> _Model:
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        raise UsageError("; ".join(told)) from error
+
+
+def _root(paths: Sequence[Path]) -> Path:
+    """Return the folder whose ``.bakery`` holds the run: that of the job."""
+    return paths[0].parent if paths[0].suffix == ".json" else Path()
+
+
+def _images(environment: Mapping[str, str], kitchen: Kitchen) -> Images:
+    """Return what finds or makes images.
+
+    Raises:
+        UnavailableError: none can be had.
+    """
+    from bakery.drive.rootfs import inspect
+    from bakery.surface import CPU_IMAGE
+
+    if kitchen.image is None:
+        raise UnavailableError("bakery has no image for modules yet", hint="name one by --image")
+    own = kitchen.image
+
+    def find(name: str, platform: str) -> str:
+        if name != CPU_IMAGE or inspect(environment, own, platform.partition("/")[2]) is None:
+            raise UnavailableError(f"{own} is no {name} image for {platform}")
+        return own
+
+    return find
+
+
+@contextmanager
+def _opened(root: Path, kitchen: Kitchen) -> Iterator[tuple[Sandbox, Surface]]:
+    """Give a sandbox of the engine's, and what modules can run on there."""
+    from bakery.drive.find import find
+    from bakery.drive.runs import run_folder
+    from bakery.drive.sandbox import sandbox
+    from bakery.surface import Surface
+
+    environment = {**os.environ, **find(os.environ).environment}
+    with run_folder(root) as folder:
+        stage = folder / "stage"
+        stage.mkdir()
+        with sandbox(environment, stage) as box:
+            yield box, Surface(environment, _images(environment, kitchen))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(validate)
+    app.command()(benchmark)

@@ -1,0 +1,106 @@
+"""What a person asks to be done with compiled modules: which of them, by which checks, and measured how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bakery.errors import ModuleError, UsageError
+from bakery.models.baseline import Baseline, Measured
+from bakery.models.job import Benchmark, Check, Input, Job
+from bakery.modules import Compiled, find_modules
+from bakery.problems import dotted
+
+OUTPUT = "out"
+"""The folder that receives results where a job names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A module, and what is asked of it.
+
+    Attributes:
+        folder: what paths of its checks are relative to.
+    """
+
+    module: Compiled
+    checks: tuple[Check, ...]
+    benchmark: Benchmark | None
+    folder: Path
+
+
+def read_job(path: Path) -> Job:
+    """Read a job file.
+
+    Raises:
+        ModuleError: it is none; all that is wrong is listed.
+    """
+    try:
+        return Job.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ModuleError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        details = [f"{path}: {dotted(item['loc'])}: {item['msg']}" for item in error.errors()]
+        raise ModuleError(
+            f"{len(details)} problems in {path}", hint="`bakery schema job` prints what a job may hold", details=details
+        ) from error
+
+
+def asked_by_job(path: Path, output: Path | None, only: Sequence[str]) -> list[Asked]:
+    """Return the compiled modules of a job, each with its checks and its benchmark.
+
+    Args:
+        output: the folder of results; the job's own where None.
+
+    Raises:
+        ModuleError: the job cannot be read, or one of its modules is not compiled.
+        UsageError: ``only`` selects none.
+    """
+    job, folder = read_job(path), path.parent
+    inputs = {name_of(item): item for item in job.modules}
+    results = output or folder / (job.output or OUTPUT)
+    if not results.is_dir():
+        raise ModuleError(f"{results} does not exist", hint=f"first `bakery compile {path}`")
+    modules = find_modules([results], only)
+    missing = [] if only else sorted(set(inputs) - {module.name for module in modules})
+    if missing:
+        raise ModuleError(
+            f"not compiled: {', '.join(missing)}", hint=f"first `bakery compile {path}`, or choose others by --only"
+        )
+    return [
+        Asked(module, inputs[module.name].checks or (), inputs[module.name].benchmark, folder)
+        for module in modules
+        if module.name in inputs
+    ]
+
+
+def asked_by_hand(
+    paths: Sequence[Path], only: Sequence[str], checks: tuple[Check, ...], benchmark: Benchmark | None
+) -> list[Asked]:
+    """Return modules by their files and folders, all with the same checks and benchmark; paths are of this folder."""
+    return [Asked(module, checks, benchmark, Path()) for module in find_modules(paths, only)]
+
+
+def name_of(item: Input) -> str:
+    """Return what the results of a job's module are called."""
+    return item.name or Path(item.input).stem
+
+
+def read_baseline(path: Path) -> dict[str, Measured]:
+    """Return module's title → an earlier figure.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    try:
+        found = Baseline.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes it") from error
+    except ValidationError as error:
+        raise UsageError(
+            f"{path} is no baseline: {error.errors()[0]['msg']}", hint="--save-baseline writes it"
+        ) from error
+    return {item.module: item for item in found.benchmarks}

@@ -1,0 +1,243 @@
+"""Load the module that suits this machine best, and run it.
+
+Usage: python run.py                                        what is here, and what this machine would take
+       python run.py NAME [--function F] [--input VALUE]... [--output FILE.npy]... [--target TARGET]
+
+A VALUE is a .npy file, a number, or a constant such as 64x64xf32=1. Needed: `pip install -r requirements.txt`. In Python:
+
+    from run import load
+    result = load("NAME").main(a, b).to_host()
+
+A module for CUDA is taken where the driver is there and the GPU is new enough, then AMD's, then Metal's, then the one for
+the CPU that uses most of its instructions. Modules for Vulkan and for CPUs by name are taken only if `--target` asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import glob
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+Module = Dict[str, Any]
+
+LEVELS = (
+    {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
+    {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
+    {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+)
+"""What x86-64-v2, -v3 and -v4 add (x86-64 psABI, table 3.1), in the words of /proc/cpuinfo."""
+
+_COMPUTE_CAPABILITY = (75, 76)
+"""CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of cuda.h."""
+
+
+def cpu_level() -> int:
+    """Return the level of an x86-64 CPU, from 1; 0 for another machine."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return 0
+    try:
+        with open("/proc/cpuinfo") as file:
+            flags = set(re.findall(r"^flags\s*:(.*)$", file.read(), re.M)[0].split())
+    except (OSError, IndexError):
+        return 1
+    level = 1
+    for needed in LEVELS:
+        if not needed <= flags:
+            break
+        level += 1
+    return level
+
+
+def cuda_capability() -> int:
+    """Return the compute capability of the first GPU as ten times its number (8.6 → 86); 0 where no driver finds one."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return 0
+    device, values = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return 0
+    for index, attribute in enumerate(_COMPUTE_CAPABILITY):
+        if driver.cuDeviceGetAttribute(ctypes.byref(values[index]), attribute, device):
+            return 0
+    return values[0].value * 10 + values[1].value
+
+
+def amd_gpus() -> List[str]:
+    """Return the names of AMD's GPUs: ``gfx942``."""
+    found = []
+    for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties"):
+        try:
+            with open(path) as file:
+                match = re.search(r"^gfx_target_version (\d+)$", file.read(), re.M)
+        except OSError:
+            continue
+        if match and int(match.group(1)):
+            major, rest = divmod(int(match.group(1)), 10000)
+            found.append("gfx%d%x%x" % (major, rest // 100, rest % 100))
+    return found
+
+
+def machine() -> Dict[str, Any]:
+    """Return what this machine offers."""
+    return {
+        "machine": {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower()),
+        "level": cpu_level(),
+        "cuda": cuda_capability(),
+        "amd": amd_gpus(),
+        "macos": platform.system() == "Darwin",
+    }
+
+
+def score(module: Module, here: Dict[str, Any]) -> Optional[Tuple[int, int]]:
+    """Return how well a module suits a machine: the higher, the better; None where it does not run, or is not chosen."""
+    backend, architecture = module["backend"], module["architecture"]
+    if backend == "cuda":
+        match = re.match(r"sm_(\d+)([a-z]?)$", architecture)
+        needed = int(match.group(1)) if match else 0
+        # PTX with a letter runs on that one architecture; other PTX on all that are newer, too.
+        runs = needed == here["cuda"] if match and match.group(2) else 0 < needed <= here["cuda"]
+        return (4, needed) if runs else None
+    if backend == "rocm":
+        return (3, 0) if architecture in here["amd"] else None
+    if backend == "metal":
+        return (2, 0) if here["macos"] else None
+    if backend != "cpu" or module["machine"] != here["machine"]:
+        return None
+    if architecture in ("generic", "x86-64", ""):
+        return (1, 1)
+    match = re.match(r"x86-64-v(\d)$", architecture)
+    return (1, int(match.group(1))) if match and int(match.group(1)) <= here["level"] else None
+
+
+def manifest() -> List[Module]:
+    """Return the modules of this bundle."""
+    with open(os.path.join(HERE, "manifest.json"), encoding="utf-8") as file:
+        found: List[Module] = json.load(file)["modules"]
+    return found
+
+
+def choices(name: str, target: Optional[str] = None) -> List[Module]:
+    """Return the modules of a name that this machine can take, the best first.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    named = [module for module in manifest() if module["name"] == name]
+    if not named:
+        sys.exit("run: no module %s; there are %s" % (name, ", ".join(sorted({m["name"] for m in manifest()}))))
+    if target:
+        found = [module for module in named if module["target"] == target]
+    else:
+        here = machine()
+        scored = [(score(module, here), module) for module in named]
+        ranked = sorted((pair for pair in scored if pair[0]), key=lambda pair: pair[0] or (0, 0), reverse=True)
+        found = [module for _, module in ranked]
+    if not found:
+        sys.exit("run: no module of %s suits; there are %s" % (name, ", ".join(m["target"] for m in named)))
+    return found
+
+
+def load(name: str, target: Optional[str] = None) -> Any:
+    """Return the best module of a name: its functions are attributes that take and give arrays.
+
+    Raises:
+        SystemExit: none can be loaded.
+    """
+    from iree import runtime
+
+    said = ""
+    for module in choices(name, target):
+        path = os.path.join(HERE, module["file"])
+        with open(path, "rb") as file:
+            if hashlib.sha256(file.read()).hexdigest() != module["sha256"]:
+                sys.exit("run: %s is damaged: another sha256 than its manifest's" % module["file"])
+        try:
+            loaded = runtime.load_vm_flatbuffer_file(path, driver=module["device"])
+        except (RuntimeError, ValueError) as error:
+            said = str(error)
+            print("run: %s does not load: %s" % (module["target"], said.splitlines()[0][:200]), file=sys.stderr)
+            continue
+        print("run: %s for %s" % (name, module["target"]), file=sys.stderr)
+        return loaded
+    sys.exit("run: no module of %s loads: %s" % (name, said))
+
+
+DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "i1": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+
+
+def value(text: str) -> Any:
+    """Return an argument: an array of a file or a constant, or a number."""
+    import numpy
+
+    if text.endswith(".npy"):
+        return numpy.load(text, allow_pickle=False)
+    match = re.match(r"((?:\d+x)*)([a-z]\d+)=(.*)$", text)
+    if not match:
+        return float(text) if set(text) & set(".en") else int(text)
+    shape = [int(size) for size in match.group(1).split("x")[:-1]]
+    words = re.sub(r"[\[\],]", " ", match.group(3)).split()
+    array = numpy.array([float(word) for word in words]).astype(DTYPES[match.group(2)])
+    return array.reshape(shape) if len(words) > 1 else numpy.full(shape, array[0])
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run a function and print or save what it gives."""
+    import numpy
+
+    module = load(arguments.name, arguments.target)
+    described = next(item for item in manifest() if item["name"] == arguments.name)
+    names = [function["name"] for function in described["functions"]]
+    if arguments.function is None and len(names) != 1:
+        sys.exit("run: name a function by --function; there are %s" % ", ".join(names))
+    result = module[arguments.function or names[0]](*map(value, arguments.input))
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    if arguments.output and len(arguments.output) != len(results):
+        sys.exit("run: %d results, and %d files for them" % (len(results), len(arguments.output)))
+    for index, item in enumerate(results):
+        array = numpy.asarray(item.to_host() if hasattr(item, "to_host") else item)
+        if arguments.output:
+            numpy.save(arguments.output[index], array)
+        else:
+            print(array)
+
+
+def show() -> None:
+    """Print what is here, and what this machine would take."""
+    here = machine()
+    print("this machine: " + json.dumps(here))
+    for name in sorted({module["name"] for module in manifest()}):
+        named = [module for module in manifest() if module["name"] == name]
+        suited = [module["target"] for module in named if score(module, here)]
+        best = choices(name)[0]["target"] if suited else "nothing"
+        print("%s: %s of %s" % (name, best, ", ".join(module["target"] for module in named)))
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("name", nargs="?", help="the module; without it, what is here is listed")
+    parser.add_argument("--function", help="which function; not needed where there is one")
+    parser.add_argument("--input", action="append", default=[], metavar="VALUE", help="an argument, in order")
+    parser.add_argument(
+        "--output", action="append", default=[], metavar="FILE", help="where a result is saved, in order"
+    )
+    parser.add_argument("--target", help="this module, and no other")
+    arguments = parser.parse_args()
+    if arguments.name:
+        run(arguments)
+    else:
+        show()
+
+
+if __name__ == "__main__":
+    main()

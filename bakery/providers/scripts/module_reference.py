@@ -1,0 +1,61 @@
+"""Call Python functions over numpy arrays, and save what they give.
+
+Usage: module_reference.py CALLS.json RESULT.json
+
+CALLS is a list of ``{"file": "reference.py", "function": "softmax", "arguments": [{"npy": "a.npy", "dtype": "float32"},
+{"number": "3"}], "results": ["0.0.npy"]}``. RESULT is a list of texts: empty, or why a call gave no arrays. Arrays of
+bfloat16, which numpy does not know, arrive as float32.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+import traceback
+from typing import Any, Dict, List
+
+import numpy as np
+
+
+def argument(told: Dict[str, str]) -> Any:
+    """Return an argument of a function."""
+    if "number" in told:
+        return float(told["number"]) if set(told["number"].lower()) & set(".en") else int(told["number"])
+    found = np.load(told["npy"], allow_pickle=False)
+    if told["dtype"] == "bfloat16":
+        return (found.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return found
+
+
+def call(told: Dict[str, Any]) -> str:
+    """Call one function and save its results; return why that failed."""
+    try:
+        function = runpy.run_path(told["file"]).get(told["function"])
+        if not callable(function):
+            return "there is no function " + str(told["function"])
+        given = function(*map(argument, told["arguments"]))
+        results: List[Any] = list(given) if isinstance(given, (tuple, list)) else [given]
+        if len(results) != len(told["results"]):
+            return "it gave %s arrays, the module gives %s" % (len(results), len(told["results"]))
+        for index, name in enumerate(told["results"]):
+            array = np.asarray(results[index])
+            if array.dtype.kind not in "biufc":
+                return "it gave %s, and no array of numbers" % type(results[index]).__name__
+            np.save(name, np.array(array, order="C"))
+    except BaseException:
+        return str(traceback.format_exc(limit=-3))[-3000:]
+    return ""
+
+
+def main() -> None:
+    """Make all calls that are listed."""
+    with open(sys.argv[1]) as file:
+        calls = json.load(file)
+    results = [call(told) for told in calls]
+    with open(sys.argv[2], "w") as file:
+        json.dump(results, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What compiled modules can run on from here: the engine's own machine, one that is emulated, a GPU; and if not, why."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from bakery.drive.emulate import emulated
+from bakery.drive.engine import Engine, EngineInfo
+from bakery.drive.sandbox import Limits, Sandbox
+from bakery.errors import BakeryError
+from bakery.models.module import TargetRecord
+from bakery.modules import Compiled
+from bakery.names import MACHINES
+
+CPU_IMAGE = "iree-cpu"
+"""Has iree-run-module, iree-benchmark-module, Python and numpy."""
+
+CUDA_IMAGE = "iree-cuda"
+"""Has ptxas beside that."""
+
+Images = Callable[[str, str], str]
+"""Image's name and platform → an image that the engine has. Raises UnavailableError where it cannot be had."""
+
+_PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
+
+_NVIDIA = Path("/dev/nvidiactl")
+_TOOL_S = 120
+
+_NEEDS = {
+    "cuda": "needs an NVIDIA GPU and the nvidia container runtime, which are not here",
+    "vulkan": "needs a GPU with a Vulkan driver; containers of bakery have none",
+    "metal": "needs macOS",
+    "rocm": "needs an AMD GPU; containers of bakery have none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a module runs.
+
+    Attributes:
+        image: the image that runs it; empty where it cannot run.
+        reason: why it cannot, and what would help; empty where it can.
+        platform: of the image, in Docker's spelling.
+        emulated: another machine's programs are emulated.
+        gpus: the container gets the GPUs.
+    """
+
+    image: str = ""
+    reason: str = ""
+    platform: str = ""
+    emulated: bool = False
+    gpus: bool = False
+
+
+@dataclass(slots=True)
+class _Kept:
+    images: dict[tuple[str, str], str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What an engine's machine offers.
+
+    Attributes:
+        environment: all of the docker client's environment.
+        images: makes or finds images.
+    """
+
+    environment: Mapping[str, str]
+    images: Images
+    _kept: _Kept = field(default_factory=_Kept)
+
+    @cached_property
+    def engine(self) -> EngineInfo:
+        """What the engine says of itself."""
+        return Engine(self.environment).info()
+
+    @property
+    def platform(self) -> str:
+        """The engine's own platform."""
+        return _PLATFORMS.get(self.engine.architecture, "linux/amd64")
+
+    def tools(self) -> str:
+        """Return an image with Python and numpy, for the engine's own machine."""
+        return self._image(CPU_IMAGE, self.platform)
+
+    def place(self, target: TargetRecord) -> Place:
+        """Return where modules for a target run."""
+        if target.backend == "cpu":
+            return self._cpu(target)
+        if target.backend == "cuda" and self.has_gpu:
+            return Place(self._image(CUDA_IMAGE, self.platform), platform=self.platform, gpus=True)
+        return Place(reason=_NEEDS[target.backend])
+
+    @cached_property
+    def has_gpu(self) -> bool:
+        """Whether containers can have an NVIDIA GPU: the driver's device is there, and the engine has the runtime."""
+        return _NVIDIA.exists() and "nvidia" in self.engine.runtimes
+
+    def inspect(self, module: Compiled, box: Sandbox) -> tuple[list[str], list[str]]:
+        """Have code for GPUs looked at by their own tools, where these can be had.
+
+        Returns:
+            What was found to be right or could not be looked at, and what is wrong.
+
+        Raises:
+            EngineError: a container cannot be run.
+        """
+        right: list[str] = []
+        wrong: list[str] = []
+        for code in module.content.codes:
+            if code.kind == "cuda":
+                files = {f"in/{index}.ptx": text for index, text in enumerate(code.texts)}
+                command = f'ptxas --gpu-name={code.architecture} "$file" --output-file=code.cubin'
+                said = self._tool(box, CUDA_IMAGE, "ptxas", command, files)
+            elif code.kind == "vulkan":
+                files = {f"in/{index}.spv": text for index, text in enumerate(code.texts)}
+                said = self._tool(box, CUDA_IMAGE, "spirv-val", 'spirv-val --target-env vulkan1.3 "$file"', files)
+            else:
+                continue
+            (right if said[0] else wrong).append(f"{code.name}: {said[1]}")
+        return right, wrong
+
+    def _tool(self, box: Sandbox, image: str, tool: str, command: str, files: Mapping[str, bytes]) -> tuple[bool, str]:
+        """Run a tool on files; say whether nothing is wrong with them, and what is to be said."""
+        try:
+            name = self._image(image, self.platform)
+        except BakeryError as error:
+            return True, f"not looked at by {tool}: {error.message}"
+        script = (
+            f"command -v {tool} >/dev/null || exit 99; for file in in/*; do {command} || exit 1; done; {tool} --version"
+        )
+        ran = box.run(name, ["sh", "-c", script], dict(files), limits=Limits(seconds=_TOOL_S))
+        lines = [line.strip() for line in ran.log.splitlines() if line.strip()]
+        if ran.code == 99:
+            return True, f"not looked at by {tool}, which the image does not have"
+        if ran.code:
+            return False, f"{tool} refuses it: {' | '.join(lines[-3:])[:400]}"
+        version = next((line for line in reversed(lines) if any(c.isdigit() for c in line)), "")
+        return True, f"accepted by {tool} ({version})"
+
+    def _cpu(self, target: TargetRecord) -> Place:
+        platform = _PLATFORMS.get(target.machine, self.platform)
+        foreign = platform != self.platform
+        if foreign and not emulated(platform):
+            return Place(reason=f"this machine runs no {target.machine} programs: `bakery engine emulate {platform}`")
+        try:
+            image = self._image(CPU_IMAGE, platform)
+        except BakeryError as error:
+            if not foreign:
+                raise
+            return Place(reason=f"the image for {platform} cannot be had: {error.message}")
+        return Place(image, platform=platform, emulated=foreign)
+
+    def _image(self, name: str, platform: str) -> str:
+        with self._kept.lock:
+            if (name, platform) not in self._kept.images:
+                self._kept.images[name, platform] = self.images(name, platform)
+            return self._kept.images[name, platform]

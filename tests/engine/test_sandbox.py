@@ -1,0 +1,203 @@
+"""The sandbox: each thing that a program in it may not do is tried."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from command import ROOT, shell
+from test_interrupt import wait_for
+
+from bakery.drive.sandbox import LABEL, Limits, Ran, Sandbox, sandbox
+from bakery.errors import EngineError, OutputError
+
+pytestmark = pytest.mark.engine
+
+MB = 1024**2
+
+Try = Callable[..., Ran]
+
+
+@pytest.fixture
+def box(engine_environment: Mapping[str, str], tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox(engine_environment, tmp_path) as made:
+        yield made
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def tried(box: Sandbox, debian: str) -> Try:
+    """Run a line of shell in the sandbox."""
+
+    def run(line: str, limits: Limits | None = None) -> Ran:
+        return box.run(debian, ["sh", "-c", line], {"in/a": b"hello"}, wanted=("a",), limits=limits)
+
+    return run
+
+
+def containers(environment: Mapping[str, str], run_id: str) -> list[str]:
+    return shell(environment, "docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}.run={run_id}").split()
+
+
+def test_files_go_in_and_come_out(tried: Try) -> None:
+    ran = tried("cat in/a > out/a; echo said; exit 3")
+    assert (ran.code, ran.out["a"].read_bytes(), ran.log) == (3, b"hello", "said\n")
+
+
+def test_what_is_forbidden_does_not_work(tried: Try) -> None:
+    """One container, for time: each line prints its name only where what it tries works."""
+    ran = tried(
+        """
+        # setuid: su needs it, and so does a copy of a shell with the bit.
+        cp /bin/sh out/sh 2>/dev/null; chmod u+s out/sh; out/sh -c : 2>/dev/null && echo exec; rm -f out/sh
+        echo x 2>/dev/null > /etc/x && echo root
+        echo x 2>/dev/null > /tmp/x && echo tmp
+        echo x 2>/dev/null > /dev/shm/x && echo shm
+        [ "$(ls /sys/class/net)" = lo ] || echo network
+        perl -MSocket -e 'socket(S, PF_INET, SOCK_STREAM, 0); connect(S, sockaddr_in(80, inet_aton("192.0.2.1"))) and print "connect\\n"' 2>/dev/null
+        mount -t tmpfs none /mnt 2>/dev/null && echo mount
+        chown 0 in/a 2>/dev/null && echo chown
+        mknod out/n c 1 3 2>/dev/null && echo mknod
+        unshare --user --map-root-user true 2>/dev/null && unshare --net true 2>/dev/null && echo unshare
+        chroot / true 2>/dev/null && echo chroot
+        kill -0 1 2>/dev/null; ls /proc/1/root 2>/dev/null | grep -q . && [ "$(id -u)" = 0 ] && echo user
+        ls /var/run/docker.sock /run/docker.sock 2>/dev/null && echo socket
+        grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Uid)' /proc/self/status
+        """
+    )
+    kept = dict(line.split(":\t", 1) for line in ran.log.splitlines() if ":\t" in line)
+    assert [line for line in ran.log.splitlines() if ":\t" not in line] == []
+    assert kept.pop("Uid").split() == ["65534"] * 4
+    assert kept.pop("NoNewPrivs") == "1"
+    assert set(kept.values()) == {"0" * 16}
+    assert len(kept) == 5
+
+
+def test_memory_is_bounded(tried: Try) -> None:
+    ran = tried("x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}", Limits(memory=64 * MB, files=16 * MB))
+    assert (ran.code, ran.timed_out) == (137, False)
+    assert "200000000" not in ran.log
+
+
+def test_files_are_bounded(tried: Try) -> None:
+    ran = tried("head -c 100000000 /dev/zero > out/a", Limits(memory=64 * MB, files=16 * MB))
+    assert "No space left on device" in ran.log
+    assert ran.out["a"].stat().st_size <= 16 * MB
+
+
+def test_fork_bomb_ends(tried: Try, box: Sandbox, engine_environment: Mapping[str, str]) -> None:
+    ran = tried("bomb() { bomb | bomb & }; bomb; sleep 60", Limits(processes=40, seconds=5))
+    assert "Cannot fork" in ran.log
+    assert ran.code != 0
+    assert containers(engine_environment, box.run_id) == []
+
+
+@pytest.mark.parametrize("line", ["sleep 300", "trap '' TERM; while :; do sleep 1; done"])
+def test_time_is_bounded(line: str, tried: Try) -> None:
+    ran = tried(line, Limits(seconds=1))
+    assert ran.timed_out
+
+
+def test_program_is_held_to_its_cores(tried: Try) -> None:
+    ran = tried("grep Cpus_allowed_list /proc/self/status", Limits(cores="0"))
+    assert ran.log.split() == ["Cpus_allowed_list:", "0"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ln -s /etc/passwd out/a",
+        "mkfifo out/a",
+        "mkdir out/a",
+        "echo x > out/other",
+        "ln in/a out/a; ln in/a out/b",
+        "rmdir out; ln -s /etc out",
+        "head -c 3000000 /dev/zero > out/a",
+    ],
+)
+def test_what_nobody_asked_for_does_not_come_out(line: str, tried: Try, box: Sandbox) -> None:
+    with pytest.raises(OutputError):
+        tried(line, Limits(output=1 * MB))
+    assert not [path for path in box.scratch.rglob("*") if path.is_file()]
+
+
+def test_output_without_end_ends(tried: Try) -> None:
+    assert len(tried("timeout 3 yes", Limits(seconds=10)).log) <= 64 * 1024
+
+
+def test_image_that_is_not_there(box: Sandbox) -> None:
+    with pytest.raises(EngineError, match="does not run the container") as caught:
+        box.run("bakery-test/none:0", ["true"], {})
+    assert any("No such image" in line for line in caught.value.details)
+
+
+def test_halt_ends_what_runs(box: Sandbox, debian: str, engine_environment: Mapping[str, str]) -> None:
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            box.run(debian, ["sleep", "300"], {})
+        except EngineError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert wait_for(lambda: bool(containers(engine_environment, box.run_id)), 120)
+    box.halt()
+    thread.join(60)
+    assert "was ended" in str(raised[0])
+    assert wait_for(lambda: not containers(engine_environment, box.run_id), 60)
+
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from bakery.cli.app import _interrupt
+from bakery.drive.find import find
+from bakery.drive.sandbox import sandbox
+import signal
+signal.signal(signal.SIGTERM, _interrupt)
+signal.signal(signal.SIGINT, _interrupt)
+with sandbox({**os.environ, **find().environment}, Path(sys.argv[1])) as box:
+    print(box.run_id, flush=True)
+    box.run(sys.argv[2], ["sleep", "250"], {})
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_of_a_run_that_is_ended(
+    number: signal.Signals, engine_environment: Mapping[str, str], debian: str, tmp_path: Path
+) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), debian],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert child.stdout is not None
+        run_id = child.stdout.readline().strip()
+        assert wait_for(lambda: bool(containers(engine_environment, run_id)), 120)
+        child.send_signal(number)
+        child.wait(90)
+    finally:
+        child.kill()
+        child.wait()
+    if number is signal.SIGKILL:
+        assert containers(engine_environment, run_id)
+        # The next run cleans up; one that lives is left alone.
+        other = tmp_path / "other"
+        other.mkdir()
+        with sandbox(engine_environment, other) as mine, sandbox(engine_environment, other):
+            assert wait_for(lambda: not containers(engine_environment, run_id), 60)
+            assert mine.run(debian, ["true"], {}).code == 0
+    else:
+        assert containers(engine_environment, run_id) == []
+        assert list(tmp_path.iterdir()) == []
