@@ -151,7 +151,7 @@ def run_validation(
         BakeryError: a module failed, or could not be run.
     """
     from bakery.modules import write_record
-    from bakery.report.modules import render_validation, validation_json
+    from bakery.report.trials import render_validation, validation_json
     from bakery.validate import conclusion, read_subjects
     from bakery.validate import validate as run
 
@@ -242,7 +242,7 @@ def run_benchmark(
     from bakery.files import write
     from bakery.kitchen import read_baseline
     from bakery.modules import write_record
-    from bakery.report.modules import benchmarks_json, render_benchmarks
+    from bakery.report.trials import benchmarks_json, render_benchmarks
 
     named = [item for item in asked if item.benchmark is not None]
     if not named:

@@ -1,4 +1,4 @@
-"""What validation and benchmarks found: tables for people, JSON for machines."""
+"""What running compiled modules came to, by validation and by benchmarks: tables for people, JSON for machines."""
 
 from __future__ import annotations
 
