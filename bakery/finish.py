@@ -73,7 +73,7 @@ class Finisher:
         if builder:
             own = {verdict.path: verdict.sha256 for verdict in verdicts}
             self.claims.take(builder.id, own)
-            self.recorder.publish(builder, own, metadata)
+            self.recorder.publish(builder, own, metadata, self.stage / "materials" / builder.id)
         kept = tuple(KeptWheel(verdict.path.name, verdict.sha256, verdict.size) for verdict in verdicts)
         for work in members:
             wheels = kept if builder and work.name == builder.id else ()
@@ -83,6 +83,7 @@ class Finisher:
         if builder:
             # A night's wheels need their space once, not twice.
             remove_tree(self.stage / builder.id)
+            remove_tree(self.stage / "materials" / builder.id)
         return verdicts
 
     def failed(self, work: Work, peak: int) -> None:

@@ -59,6 +59,10 @@ class Kind(StrEnum):
     MATERIALS = "materials"
 
 
+INGREDIENTS = "ingredients"
+"""The stage that tells what a wheel is made of; the targets of kind ``materials`` add what its test needs."""
+
+
 class Phase(StrEnum):
     """A part of a build that a recipe may tell a secret."""
 

@@ -35,13 +35,16 @@ from bakery.emit.files import generate
 from bakery.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
 from bakery.files import write
 from bakery.finish import Finisher
+from bakery.ingredients import beside, overrides
+from bakery.lineage import Lineage
+from bakery.lock.materials import Materials
 from bakery.locker import Bench, Locked, Pins
 from bakery.names import Kind
 from bakery.plan import Cell, Plan, Secret, Target, ignored_output
 from bakery.recorder import Recorder
 from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.runner import Runner, Told
-from bakery.work import Machine, Work, is_image, items, keys, together, works
+from bakery.work import Machine, Work, is_image, items, keys, made_of, together, works
 
 USABLE = 0.85
 """The share of an engine's memory that compilers may use, as ``with-jobs`` has it, too."""
@@ -64,6 +67,19 @@ class Again(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a record says that cells were made of.
+
+    Attributes:
+        cells: cell → packages and commits.
+        images: name → digest of base images.
+    """
+
+    cells: Mapping[str, Materials]
+    images: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the command line says about a bake.
 
@@ -80,6 +96,7 @@ class Options:
         deadline: local clock when the time for all is over, None for never.
         again: which cells are left out because an earlier run has done with them.
         locked: refuse everything that the recipe's lock does not hold.
+        held: what cells are to be made of again, in place of the recipe's lock; None for that.
     """
 
     groups: tuple[str, ...]
@@ -96,6 +113,7 @@ class Options:
     deadline: float | None = None
     again: Again = Again.ALL
     locked: bool = False
+    held: Held | None = None
 
 
 class Oven:
@@ -131,7 +149,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     known = last_run(root, plan.recipe)
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
-    locked = locker.fitting(root, plan, cells, oven.say, strict=options.locked)
+    held = options.held
+    locked = held.cells if held else locker.fitting(root, plan, cells, oven.say, strict=options.locked)
     plan = locker.with_sources(plan, locked)
     named = locker.keyed(keys(plan, root, chosen.values()), locked)
     kept = _kept(root, plan, options, chosen, known, named)
@@ -152,12 +171,14 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     ):
         fresh_cells = list({target.cell.id: target.cell for target in wanted}.values())
         bench = _bench(root, plan, fresh_cells, options, oven, secrets, own, QuietDisplay())
-        if locked:
+        if held:
+            locked = locker.again(bench, locked, fresh_cells, held.images, oven.say)
+        elif locked:
             locker.check_images(bench, locked, fresh_cells)
         if options.locked and fresh_cells:
             oven.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
             locker.compare(bench, fresh_cells, locked)
-        pins = locker.pins(bench, wanted, locked, strict=options.locked)
+        pins = locker.pins(bench, (*wanted, *beside(plan, wanted)), locked, strict=options.locked)
         with run_folder(root) as state:
             run = _Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins)
             return run.go(listener, targets, kept)
@@ -293,6 +314,7 @@ class _Run:
         recorder = Recorder(self.plan, self.root, self.output, self.state, self.oven.environment)
         journal = open_journal(self.root, self.plan.recipe, self._carried())
         schedule = self._schedule()
+        lineage = Lineage(self.plan)
         board = Board([target.name for work in self.works.values() for target in work.targets])
         with caught() as signals, LogFiles(request.logs) as logs:
             finisher = Finisher(
@@ -317,6 +339,8 @@ class _Run:
                 schedule=schedule,
                 finisher=finisher,
                 request=lambda work: self._of(request, work),
+                made_of=lambda work: made_of(self.plan, lineage, work),
+                error=lambda outcome: locker.failure(outcome, self._lock),
                 say=self.oven.say,
                 signals=signals,
                 deadline=self.options.deadline,
@@ -407,8 +431,15 @@ class _Run:
         return len(self.works) > 1 if self.options.keep_going is None else self.options.keep_going
 
     def _of(self, request: BakeRequest, work: Work) -> BakeRequest:
-        contexts = [override for target in work.targets for override in self.pins.overrides[target.name]]
-        return replace(request, targets=work.targets, overrides=(*request.overrides, *contexts))
+        also = beside(self.plan, work.targets)
+        contexts = [override for target in (*work.targets, *also) for override in self.pins.overrides[target.name]]
+        contexts += [override for target in also for override in overrides(self.plan, target)]
+        return replace(request, targets=work.targets, beside=also, overrides=(*request.overrides, *contexts))
+
+    @property
+    def _lock(self) -> str:
+        """What the build is held to, in words; empty for nothing."""
+        return "" if not self.pins.locked else "its provenance" if self.options.held else self.plan.lock
 
     def _output_ignored(self) -> tuple[str, ...]:
         """An output folder inside the project must not change what the next bake sees."""
@@ -460,6 +491,7 @@ class _Run:
     def _target(self, target: Target, told: Told) -> TargetReport:
         outcome = told.outcome.targets[target.name] if told.outcome else None
         result = outcome.result if outcome else Result.CANCELED
+        result = Result.CANCELED if told.stopped and result is not Result.DONE else result
         reason = told.why
         if told.error and (result is not Result.DONE or not isinstance(told.error, BakeFailure)):
             # A wheel that was baked and refused failed, too.

@@ -15,8 +15,10 @@ from bakery.drive.collect import publish
 from bakery.drive.context import files, sources, tree_hash
 from bakery.emit.files import generate
 from bakery.errors import OutputError
+from bakery.lock.materials import read
 from bakery.plan import Cell, Json, Plan
 from bakery.record.facts import FOLDER, PROVENANCE, SBOM, Machine, Material, merged, of_buildkit, without_user
+from bakery.record.made import packages, requirements
 from bakery.record.provenance import definition, statement
 
 
@@ -40,19 +42,22 @@ class Recorder:
     def __post_init__(self) -> None:
         self.source = source_materials(self.plan, self.root)
 
-    def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json]) -> None:
+    def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json], told: Path) -> None:
         """Put the records of a cell's wheels (path → sha256) into the output folder; those that are up to date stay.
 
         Args:
             metadata: what buildx says of the cell's wheel target.
+            told: the folder of what the wheel's ingredients told.
 
         Raises:
+            BakeError: what they told cannot be read.
             OutputError: the folder or a file in it cannot be written.
             EngineError: the engine does not say who it is.
         """
         said = [value for key, value in metadata.items() if key.startswith("buildx.build.provenance")]
-        materials = merged([*self.source, *(item for one in said for item in of_buildkit(one))])
-        defined = definition(self.plan, cell, self._files, materials)
+        made = read(told)
+        materials = merged([*self.source, *(item for one in said for item in of_buildkit(one)), *packages(made)])
+        defined = definition(self.plan, cell, self._files, materials, requirements(made))
         written = [
             path
             for wheel, sha256 in wheels.items()
@@ -95,24 +100,16 @@ class Recorder:
 
 
 def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
-    """Return the project's source as the engine is sent it, or the archive that it fetches from the index.
+    """Return the project's source as the engine is sent it.
 
-    A source of a repository that the engine clones is among BuildKit's own materials.
+    A source of a repository that the engine clones is among BuildKit's own materials, an archive of the index among
+    the packages.
 
     Raises:
         OutputError: a file of the project cannot be read.
     """
-    found = [
-        Material(
-            f"{need.name} {need.version}",
-            "source",
-            f"pkg:pypi/{need.name}@{need.version}",
-            notes={"version": need.version, "archive": "sdist"},
-        )
-        for need in {need for cell in plan.cells for need in cell.needs if need.sdist}
-    ]
-    read = sources(plan)
-    return (*found, *([_own(plan, root, read)] if read else []))
+    folders = sources(plan)
+    return (_own(plan, root, folders),) if folders else ()
 
 
 def _own(plan: Plan, root: Path, read: Sequence[str]) -> Material:

@@ -17,9 +17,11 @@ from bakery.drive.listener import Listener
 from bakery.emit.files import generate
 from bakery.errors import BakeryError, UnavailableError
 from bakery.load import Loaded, load
+from bakery.locker import LockFailure
 from bakery.models import Builder
-from bakery.pipeline import Options, Oven, bake_plan, conclusion
+from bakery.pipeline import Held, Options, Oven, bake_plan, conclusion
 from bakery.plan import Plan
+from bakery.record import made
 from bakery.record.read import Recorded, read
 from bakery.resolve.lower import resolve
 
@@ -82,8 +84,15 @@ def reproduce(wheel: Path, cwd: Path, again: Again, oven: Oven, listener: Listen
     recorded = read(wheel, again.provenance)
     with _project(recorded, cwd, again) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output = Path(folder)
-        options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True)
-        if error := conclusion([bake_plan(root, plan, options, oven, listener)]):
+        held = None if again.here else Held({recorded.cell: made.again(recorded)}, made.images(recorded))
+        if held and not recorded.requirements:
+            oven.say("its provenance names no packages: those that the index has now are taken")
+        options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, held=held)
+        error = conclusion([bake_plan(root, plan, options, oven, listener)])
+        if isinstance(error, LockFailure):
+            said = "the wheel cannot be built again: not all of what it was made from is to be had"
+            raise UnavailableError(said, details=error.details, hint="--here builds with what there is now") from error
+        if error:
             raise error
         built = output / wheel.name
         if not built.exists():
@@ -93,19 +102,20 @@ def reproduce(wheel: Path, cwd: Path, again: Again, oven: Oven, listener: Listen
 
 
 def _materials(old: Recorded, new: Recorded) -> Iterator[str]:
-    for name in sorted(old.materials.keys() | new.materials.keys()):
-        before, after = (_digests(side, name) for side in (old, new))
-        if before != after:
-            yield f"{name}: {before or 'not there'} → {after or 'not there'}"
+    before, after = (_digests(side) for side in (old, new))
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield f"{name}: {before.get(name, 'not there')} → {after.get(name, 'not there')}"
     if old.bakery != new.bakery:
         yield f"bakery: {old.bakery} → {new.bakery}"
 
 
-def _digests(recorded: Recorded, name: str) -> str:
-    if name not in recorded.materials:
-        return ""
-    digest, uri, _ = recorded.materials[name]
-    return ", ".join(f"{key}:{value}" for key, value in sorted(digest.items())) or uri
+def _digests(recorded: Recorded) -> dict[str, str]:
+    """Return material → its digests; where it has none, its address."""
+    return {
+        item.name: ", ".join(f"{key}:{value}" for key, value in sorted(item.digest.items())) or item.uri
+        for item in recorded.materials
+    }
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from bakery.audit.memory import Verdict
 from bakery.drive.bake import BakeRequest, Bakes, Baking
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
-from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
+from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.drive.peaks import Peaks
 from bakery.drive.process import Children, Signals
 from bakery.drive.progress import Board
@@ -39,6 +39,7 @@ class Told:
         wheels: what was published.
         error: why it failed; None when it did not.
         why: why it was not done, where nothing of its own failed.
+        stopped: it needs a step that failed elsewhere, which ``why`` names.
     """
 
     result: Result = Result.CANCELED
@@ -48,6 +49,7 @@ class Told:
     wheels: tuple[Verdict, ...] = ()
     error: BakeryError | None = None
     why: str = ""
+    stopped: bool = False
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class Runner:
         request: returns the request of a cell's bake.
         args: cell → its build arguments.
         groups: cell → the cells that are finished together with it.
+        made_of: returns stage → digest of a cell's work; stages of the same digest have the same steps.
+        error: returns what a failed bake is to be reported as.
         deadline: local clock when the time for all is over, None for never.
         peaks: looks at what memory cells need, None where that cannot be seen.
         signals: those that arrived; the first ends the run.
@@ -69,12 +73,15 @@ class Runner:
     schedule: Schedule
     finisher: Finisher
     request: Callable[[Work], BakeRequest]
+    made_of: Callable[[Work], Mapping[str, str]]
+    error: Callable[[BakeOutcome], BakeryError]
     say: Callable[[str], None]
     signals: Signals
     deadline: float | None = None
     peaks: Peaks | None = None
     told: dict[str, Told] = field(init=False)
     late: bool = field(default=False, init=False)
+    _broken: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
     _finishing: dict[Future[tuple[Verdict, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +122,7 @@ class Runner:
         request = self.request(self.works[item.name])
         # What an earlier try left.
         remove_tree(request.stage / item.name)
+        remove_tree(request.stage / "materials" / item.name)
         bakes.start(request)
 
     def _ended(self, baking: Baking, outcome: BakeOutcome, pool: ThreadPoolExecutor, bakes: Bakes) -> None:
@@ -132,8 +140,39 @@ class Runner:
         if self.schedule.state(name) is State.WAITING:
             wait = duration(delay(told.tries))
             self.say(f"{name}: {BakeFailure(outcome).message}; try {told.tries + 1} in {wait}")
-        elif outcome.failures:
-            self._fail(name, BakeFailure(outcome), bakes)
+        elif outcome.failures and not self._stopped_by_another(name, outcome):
+            self._fail(name, self.error(outcome), bakes)
+            self._stop_who_shares(name, outcome)
+
+    def _steps(self, name: str, failures: Iterable[Failure]) -> list[tuple[str, str, str]]:
+        """Return the steps that failed, each with the digest of its stage as the cell has it; none for other failures."""
+        digests = self.made_of(self.works[name])
+        return [(item.stage, digests[item.stage], item.step) for item in failures if item.stage in digests]
+
+    def _stopped_by_another(self, name: str, outcome: BakeOutcome) -> bool:
+        """Whether all that failed failed in another cell before: BuildKit ran it once for both, or would again."""
+        steps = self._steps(name, outcome.failures)
+        if len(steps) < len(outcome.failures) or not all(step in self._broken for step in steps):
+            return False
+        self._stop_by(name, steps[0])
+        return True
+
+    def _stop_who_shares(self, name: str, outcome: BakeOutcome) -> None:
+        """A step that failed would fail for every other cell that needs it, too: what waits does not begin."""
+        steps = self._steps(name, outcome.failures)
+        self._broken.update(dict.fromkeys(steps, name))
+        for other, work in self.works.items():
+            if self.schedule.state(other) is State.WAITING:
+                stages = self.made_of(work)
+                if step := next((step for step in steps if stages.get(step[0]) == step[1]), None):
+                    self.schedule.skip(other)
+                    self._stop_by(other, step)
+
+    def _stop_by(self, name: str, step: tuple[str, str, str]) -> None:
+        told = self.told[name]
+        told.stopped, told.why = True, f"stopped by {self._broken[step]}: {step[2]} failed, which both need"
+        # `--failed` takes it up with the one that failed.
+        self.finisher.failed(self.works[name], self.peaks.mb.get(name, 0) if self.peaks else 0)
 
     def _finish_when_all_passed(self, name: str, pool: ThreadPoolExecutor) -> None:
         members = tuple(self.groups[name])
@@ -181,11 +220,11 @@ class Runner:
     def _explain(self) -> None:
         """Say of each cell that was not done why, where nothing of its own failed."""
         for name, told in self.told.items():
-            if told.result is Result.CANCELED:
+            if told.result is Result.CANCELED and not told.stopped:
                 told.why = self._why(name)
 
     def _why(self, name: str) -> str:
-        failed = [member for member in self.groups[name] if self.told[member].error]
+        failed = [member for member in self.groups[name] if self.told[member].error or self.told[member].stopped]
         if failed:
             return f"{failed[0]} failed, and they share a wheel"
         if self.signals.arrived:

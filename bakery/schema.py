@@ -1,4 +1,4 @@
-"""The JSON schemas of recipes, jobs and records of modules, for editors; the models are their only source."""
+"""The JSON schemas of recipes, locks, jobs and records of modules, for editors; the models are their only source."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from bakery.models import Job, ModuleRecord, Recipe, Workspace
+from bakery.models.lock import Lock
 
 PATH = "schema/recipe.schema.json"
 """Where the repository keeps the schema of recipes."""
 
+LOCK_PATH = "schema/lock.schema.json"
 JOB_PATH = "schema/job.schema.json"
 MODULE_PATH = "schema/module.schema.json"
 
@@ -55,6 +57,11 @@ def recipe_schema() -> dict[str, object]:
     return {"$schema": _DIALECT, **about, **schema, "properties": properties, "anyOf": either, "$defs": tables}
 
 
+def lock_schema() -> dict[str, object]:
+    """Return the JSON schema of a lock."""
+    return _document(Lock.model_json_schema(by_alias=True, schema_generator=_FileSchema))
+
+
 def job_schema() -> dict[str, object]:
     """Return the JSON schema of a job file."""
     return _document(Job.model_json_schema(by_alias=True, schema_generator=_FileSchema))
@@ -74,7 +81,7 @@ def schema_text(name: str = "recipe") -> str:
     """Return one schema as the repository keeps it.
 
     Args:
-        name: ``recipe``, ``job`` or ``module``.
+        name: ``recipe``, ``lock``, ``job`` or ``module``.
     """
     return schema_texts()[f"schema/{name}.schema.json"]
 
@@ -88,4 +95,4 @@ def _text(schema: dict[str, object]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-_SCHEMAS = {PATH: recipe_schema, JOB_PATH: job_schema, MODULE_PATH: module_schema}
+_SCHEMAS = {PATH: recipe_schema, LOCK_PATH: lock_schema, JOB_PATH: job_schema, MODULE_PATH: module_schema}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from bakery.drive.context import context_digest, sources
 from bakery.drive.schedule import Item, needed
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import generate
+from bakery.lineage import Lineage
 from bakery.names import Kind
 from bakery.plan import Cell, Plan, Target
 
@@ -103,6 +105,18 @@ def keys(plan: Plan, root: Path, chosen: Iterable[Work]) -> dict[str, str]:
         ).hexdigest()
         for work in chosen
     }
+
+
+def made_of(plan: Plan, lineage: Lineage, work: Work) -> dict[str, str]:
+    """Return stage → digest of all that decides what it holds; where two cells have the same, its steps are the same."""
+    names = [target.name for target in work.targets]
+    given = [
+        f"{override.key}={override.value}"
+        for override in plan.overrides
+        if any(fnmatch.fnmatchcase(name, override.pattern) for name in names)
+    ]
+    stages = lineage.of(work.cell, [target.kind for target in work.targets])
+    return {stage: json.dumps([digest, *given]) for stage, digest in stages.items()}
 
 
 def is_image(plan: Plan, work: Work) -> bool:

@@ -14,12 +14,13 @@ class Document(StrEnum):
     """What has a schema."""
 
     RECIPE = "recipe"
+    LOCK = "lock"
     JOB = "job"
     MODULE = "module"
 
 
 def schema(what: Annotated[Document, typer.Argument(help="What it is of.")] = Document.RECIPE) -> None:
-    """Print the JSON schema of a recipe, a job or a module's record, for editors and other tools.
+    """Print the JSON schema of a recipe, a lock, a job or a module's record, for editors and other tools.
 
     [dim]bakery schema job > job.schema.json[/dim]
     """

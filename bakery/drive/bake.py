@@ -39,6 +39,7 @@ class BakeRequest:
         root: the directory that buildx runs in.
         bakefile: the bake file, relative to ``root`` or absolute.
         targets: what to bake, at least one.
+        beside: what is baked with them, and nobody asked for: no log, no row, no outcome of its own.
         environment: the client's whole environment (DOCKER_HOST, DOCKER_CONFIG, PATH, …).
         variables: the plan's variables; they win over the environment, so that a stray variable there cannot
             change the plan.
@@ -60,6 +61,7 @@ class BakeRequest:
     variables: Mapping[str, str]
     state: Path
     overrides: tuple[str, ...] = ()
+    beside: tuple[Target, ...] = ()
     builder: str | None = None
     no_cache: bool = False
     pull: bool = False
@@ -117,7 +119,7 @@ class Bakes:
         """
         argv = _argv(request)
         _prepare(request)
-        progress = Progress([target.name for target in request.targets])
+        progress = Progress([target.name for target in request.targets], beside=[item.name for item in request.beside])
         stream = MaskedStream(request.mask)
         cell = request.targets[0].cell.id
         self._board.adopt(progress)
@@ -171,7 +173,7 @@ def _argv(request: BakeRequest) -> list[str]:
     return bake_argv(
         Engine(request.environment).call(),
         bakefile=request.bakefile,
-        targets=[target.name for target in request.targets],
+        targets=[target.name for target in (*request.targets, *request.beside)],
         metadata=request.metadata.absolute(),
         overrides=request.overrides,
         builder=request.builder,
@@ -270,12 +272,12 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
 def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:
     tail = tuple(step.output.tail)[-SHOWN:]
     title = step.label.title
-    targets = tuple(step.targets)
+    targets = tuple(step.targets) or tuple(progress.targets)
     log = logs.path(targets[0])
     # What the step printed says more than BuildKit, which knows only its exit code; without output it is all.
     shown = tail or tuple(progress.texts[-SHOWN:])
     advice = hint([*reversed(step.output.tail), step.error], title)
-    return Failure(targets, title, step.error, shown, log if log.exists() else None, advice)
+    return Failure(targets, title, step.error, shown, log if log.exists() else None, advice, step.label.stage)
 
 
 def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) -> Failure:

@@ -19,7 +19,8 @@ from pathlib import Path
 from bakery.drive import machine
 from bakery.drive.api import ApiError, Document, get
 from bakery.drive.debs import Progress, machine_suite, unpack_bundle
-from bakery.drive.places import Places, locked, places
+from bakery.drive.locks import locked_file
+from bakery.drive.places import Places, places
 from bakery.drive.prefix import ENGINE_BUNDLE, Prefix, link_programs
 from bakery.errors import EngineError, UnavailableError
 
@@ -100,7 +101,7 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
     """
     _require_capable_machine()
     where = places(environ)
-    with locked(where.run / ".lock"):
+    with locked_file(where.run / ".lock"):
         if running := status(environ):
             return running
         _end(where)
@@ -210,7 +211,7 @@ def stop(environ: Mapping[str, str] | None = None) -> bool:
     where = places(environ)
     if not where.run.is_dir():
         return False
-    with locked(where.run / ".lock"):
+    with locked_file(where.run / ".lock"):
         return _end(where)
 
 

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.drive.places import Places, locked
+from bakery.drive.locks import locked_file
+from bakery.drive.places import Places
 from bakery.errors import UnavailableError
 
 Progress = Callable[[str], None]
@@ -189,7 +190,7 @@ def unpack_bundle(places: Places, bundle: Bundle, progress: Progress, finish: Ca
     final = parent / bundle_key(bundle, suite, platform.machine())
     if final.is_dir():
         return final
-    with locked(parent / ".lock"):
+    with locked_file(parent / ".lock"):
         if final.is_dir():
             return final
         with tempfile.TemporaryDirectory(prefix=".unpack-", dir=parent) as scratch:

@@ -42,6 +42,19 @@ else:
 
 
 @contextmanager
+def locked_file(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, waiting for other holders; file and folders are made where they are not there.
+
+    Raises:
+        OSError: the file cannot be created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        lock(handle.fileno())
+        yield
+
+
+@contextmanager
 def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
     """Hold a folder's own lock: it leaves no file behind and is freed when its holder dies.
 

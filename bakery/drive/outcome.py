@@ -61,6 +61,7 @@ class Failure:
         tail: the last lines that the step printed, or that buildx wrote when there is no step.
         log: the log of the first target, None when there is none.
         hint: what to do, where the cause is known.
+        stage: the stage of the Dockerfile that the failing step is in; empty when no step failed.
     """
 
     targets: tuple[str, ...]
@@ -69,6 +70,7 @@ class Failure:
     tail: tuple[str, ...]
     log: Path | None
     hint: str
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

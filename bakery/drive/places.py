@@ -8,12 +8,9 @@ without a network: its containers reach nothing outside it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from bakery.drive.locks import lock
 
 ENGINE_DIR_VARIABLE = "BAKERY_ENGINE_DIR"
 
@@ -85,16 +82,3 @@ def _base(env: Mapping[str, str], name: str, default: Path) -> Path:
     """Return an XDG base directory; the specification says to ignore a relative one."""
     value = Path(env.get(name) or default)
     return value if value.is_absolute() else default
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file, waiting for other holders; it is freed when its holder dies.
-
-    Raises:
-        OSError: the lock file cannot be created.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        lock(handle.fileno())
-        yield

@@ -186,9 +186,14 @@ class Progress:
         targets: name → state, in the order given.
         warnings: what the Dockerfile front end warned of.
         texts: the last lines that buildx itself wrote.
+
+    What is baked ``beside`` the targets has no state; of a step that serves nothing else no event tells.
     """
 
-    def __init__(self, targets: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, targets: Sequence[str], clock: Callable[[], float] = time.monotonic, beside: Sequence[str] = ()
+    ) -> None:
+        self.beside = frozenset(beside)
         self.targets = {name: TargetState(name) for name in targets}
         self.warnings: list[rawjson.Warned] = []
         self.texts: list[str] = []
@@ -228,13 +233,15 @@ class Progress:
         return next((match[1] for match in matches if match and match[1] in self.targets), "")
 
     def _vertex(self, vertex: rawjson.Vertex) -> list[Event]:
-        label = parse(vertex.name, self.targets)
+        label = parse(vertex.name, {*self.targets, *self.beside})
         step = self.steps.get(vertex.digest)
         if step is None:
             step = self.steps[vertex.digest] = Step(label, Output(TAIL))
+        was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
-        was_running = step.seen_at is not None
         self._update(step, vertex)
+        if not step.targets:
+            return events
         if step.seen_at is not None and not was_running and step.label.role is not Role.INTERNAL and not step.cached:
             events.append(StepStarted(tuple(step.targets), step.label.title, vertex.digest))
         if step.completed is not None:
@@ -243,6 +250,8 @@ class Progress:
 
     def _served(self, label: Label) -> tuple[str, ...]:
         """Return the targets that a name speaks of: one, or with no name in it the only one or all."""
+        if label.target in self.beside:
+            return ()
         return (label.target,) if label.target else tuple(self.targets)
 
     def _join(self, step: Step, digest: str, name: str) -> list[Event]:
@@ -311,4 +320,4 @@ class Progress:
 
 
 def _lines(step: Step, lines: Sequence[str]) -> list[Event]:
-    return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines else []
+    return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines and step.targets else []

@@ -20,11 +20,15 @@ from bakery.drive import debs, oci
 from bakery.drive.debs import Bundle, Mirror, Progress
 from bakery.drive.emulate import HINT as EMULATION_HINT
 from bakery.drive.emulate import emulated
-from bakery.drive.places import Places, locked, places
+from bakery.drive.locks import locked_file
+from bakery.drive.places import Places, places
 from bakery.errors import UnavailableError
+from bakery.names import MACHINES
 
 SUITES = ("bullseye", "bookworm", "trixie", "forky")
-ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+ARCHITECTURES = tuple(platform.removeprefix("linux/") for platform in MACHINES if platform.startswith("linux/"))
+"""As Debian and Docker call them."""
+
 REPOSITORY = "bakery.local/debian"
 RECIPE = 1
 """Part of a kept image's file name; raise it when what goes into an image changes."""
@@ -163,7 +167,7 @@ def _image_file(where: Places, suite: str, arch: str, progress: Progress) -> Pat
     if final.is_file():
         return final
     _require_means(arch)
-    with locked(folder / f".{final.name}.lock"):
+    with locked_file(folder / f".{final.name}.lock"):
         if final.is_file():
             return final
         with tempfile.TemporaryDirectory(prefix=".make-", dir=folder) as scratch:

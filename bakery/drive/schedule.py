@@ -121,6 +121,11 @@ class Schedule:
         for place in self._of(State.WAITING):
             place.state = State.SKIPPED
 
+    def skip(self, name: str) -> None:
+        """Let an item that waits never begin, nor what comes after it."""
+        self._places[name].state = State.SKIPPED
+        self._skip_after(name)
+
     def state(self, name: str) -> State:
         """Return where an item is."""
         return self._places[name].state

@@ -26,10 +26,19 @@ class Packages:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What an image has beside the one below it: package → version, program → what it says of its version."""
+    """What an image has beside the one below it.
+
+    Attributes:
+        packages: package of the base's own manager → version.
+        tools: program → what it says of its version.
+        purls: package → its package URL; no lock has them.
+        sums: package → SHA-256 of dpkg's list of its files and their MD5 sums; no lock has them.
+    """
 
     packages: Mapping[str, str]
     tools: Mapping[str, str]
+    purls: Mapping[str, str] = field(default_factory=dict)
+    sums: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,15 @@ def read(folder: Path) -> Materials:
         packages = {path.stem: _packages(_json(path)) for path in sorted((folder / "packages").glob("*.json"))}
         told = {path.stem: _json(path) for path in sorted((folder / "system").glob("*.json"))}
         suites = {str(key): str(value) for key, value in told.pop("suites", {}).items()}
-        system = {name: System(_texts(item["packages"]), _texts(item["tools"])) for name, item in told.items()}
+        system = {
+            name: System(
+                _texts(item["packages"]),
+                _texts(item["tools"]),
+                _texts(item.get("purls", {})),
+                _texts(item.get("sums", {})),
+            )
+            for name, item in told.items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BakeError(f"what the materials of {folder.name} told cannot be read: {error}") from error
     return Materials(packages=packages, system=system, suites=suites)

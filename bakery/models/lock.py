@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, field_validator
 
 from bakery.models.base import Model
-from bakery.models.text import Line
+from bakery.models.text import Line, Matching
 
 VERSION = 1
 """Version of the file's form; raised when an older bakery could not read it."""
 
-_HEX = frozenset("0123456789abcdef")
-
-
-def _is_sha256(text: str) -> bool:
-    return len(text) == 64 and set(text) <= _HEX
+Sha256 = Annotated[str, Matching(re.compile(r"(?:[0-9a-f]{64})?\Z"), "64 hexadecimal digits")]
+Digest = Annotated[str, Matching(re.compile(r"sha256:[0-9a-f]{64}\Z"), "sha256: and 64 hexadecimal digits")]
 
 
 class LockedFile(Model):
@@ -26,17 +24,10 @@ class LockedFile(Model):
     """The distribution, its name normalised."""
     version: Line
     """Its version."""
-    sha256: str = ""
+    sha256: Sha256 = ""
     """The file's SHA-256; empty for a repository, which its commit holds."""
     origin: Line | None = None
     """The address that a requirement names; none for what comes from the index."""
-
-    @field_validator("sha256")
-    @classmethod
-    def _digest(cls, value: str) -> str:
-        if value and not _is_sha256(value):
-            raise ValueError("expected 64 hexadecimal digits")
-        return value
 
 
 class LockedPackages(Model):
@@ -68,11 +59,11 @@ class LockedSystem(Model):
 class Lock(Model):
     """What the cells of a recipe are made of."""
 
-    version: StrictInt
+    version: StrictInt = Field(json_schema_extra={"const": VERSION})
     """Version of the file's form."""
     recipe: Line
     """The recipe's name."""
-    images: dict[Line, dict[Literal["linux/amd64", "linux/arm64"], Line]] = Field(default_factory=dict)
+    images: dict[Line, dict[Literal["linux/amd64", "linux/arm64"], Digest]] = Field(default_factory=dict)
     """Base image → platform → digest."""
     sources: dict[Line, Line] = Field(default_factory=dict)
     """Git address with its ref → commit."""
@@ -90,17 +81,4 @@ class Lock(Model):
     def _known(cls, value: int) -> int:
         if value != VERSION:
             raise ValueError(f"expected {VERSION}: this lock was made by another bakery")
-        return value
-
-    @field_validator("images")
-    @classmethod
-    def _digests(cls, value: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-        wrong = [
-            digest
-            for platforms in value.values()
-            for digest in platforms.values()
-            if not (digest.startswith("sha256:") and _is_sha256(digest[7:]))
-        ]
-        if wrong:
-            raise ValueError("expected sha256: and 64 hexadecimal digits")
         return value

@@ -25,11 +25,18 @@ _EFFECTIVE = ("args", "platform", "contexts", "network", "target")
 """Keys of overrides that can change a wheel; the others name caches, tags, outputs and secrets."""
 
 
-def definition(plan: Plan, cell: Cell, files: Mapping[str, str], materials: Iterable[Material]) -> dict[str, Json]:
+def definition(
+    plan: Plan,
+    cell: Cell,
+    files: Mapping[str, str],
+    materials: Iterable[Material],
+    requirements: Mapping[str, Json] | None = None,
+) -> dict[str, Json]:
     """Return SLSA's buildDefinition: what has to be the same for the same wheel.
 
     Args:
         files: path → text of the plan's generated files.
+        requirements: place → what was asked of the package index for it.
     """
     external: dict[str, Json] = {
         "recipe": {"name": plan.recipe, "file": plan.source_file},
@@ -41,6 +48,7 @@ def definition(plan: Plan, cell: Cell, files: Mapping[str, str], materials: Iter
     internal: dict[str, Json] = {
         "bakery": __version__,
         "dockerfile": {"sha256": hashlib.sha256(files[plan.dockerfile].encode()).hexdigest()},
+        **({"requirements": dict(requirements)} if requirements else {}),
     }
     return {
         "buildType": BUILD_TYPE,

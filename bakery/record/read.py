@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bakery.errors import UnavailableError
 from bakery.record.facts import PROVENANCE, record_path
@@ -17,11 +17,30 @@ LARGEST = 16 << 20
 """Bytes that a provenance may have."""
 
 
-class _Dependency(BaseModel):
+class RecordedMaterial(BaseModel):
+    """Something that a wheel was made from.
+
+    Attributes:
+        notes: what else is known of it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
     name: str
     uri: str = ""
     digest: dict[str, str] = {}
-    annotations: dict[str, Any] = {}
+    notes: dict[str, Any] = Field(default={}, alias="annotations")
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image whose digest is known."""
+        return self.notes.get("kind") == "image" and "sha256" in self.digest
+
+    @property
+    def places(self) -> list[str]:
+        """Where it was installed; empty for what is no package of the index."""
+        found = self.notes.get("places")
+        return [str(place) for place in found] if isinstance(found, list) and "version" in self.notes else []
 
 
 class _Recipe(BaseModel):
@@ -42,13 +61,14 @@ class _Digest(BaseModel):
 class _Internal(BaseModel):
     bakery: str
     dockerfile: _Digest
+    requirements: dict[str, list[str]] = {}
 
 
 class _Definition(BaseModel):
     buildType: str
     externalParameters: _External
     internalParameters: _Internal
-    resolvedDependencies: list[_Dependency] = []
+    resolvedDependencies: list[RecordedMaterial] = []
 
 
 class _Predicate(BaseModel):
@@ -75,7 +95,8 @@ class Recorded:
         settings: what ``--set`` has to say.
         bakery: the version that planned it.
         dockerfile: sha256 of the generated Dockerfile.
-        materials: name → (digests, address, notes).
+        materials: what it was made from.
+        requirements: place → what was asked of the package index for it.
     """
 
     path: Path
@@ -85,12 +106,13 @@ class Recorded:
     settings: tuple[str, ...]
     bakery: str
     dockerfile: str
-    materials: dict[str, tuple[dict[str, str], str, dict[str, Any]]]
+    materials: tuple[RecordedMaterial, ...]
+    requirements: dict[str, list[str]]
 
     @property
     def source(self) -> tuple[dict[str, str], dict[str, Any]] | None:
         """Digests and notes of the source that the engine was sent; None where it fetched it."""
-        return next(((digest, notes) for digest, _, notes in self.materials.values() if "dirHash" in digest), None)
+        return next(((item.digest, item.notes) for item in self.materials if "dirHash" in item.digest), None)
 
 
 def read(wheel: Path, given: Path | None = None) -> Recorded:
@@ -142,5 +164,6 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
         tuple(parameters.settings),
         defined.internalParameters.bakery,
         defined.internalParameters.dockerfile.sha256,
-        {item.name: (item.digest, item.uri, item.annotations) for item in defined.resolvedDependencies},
+        tuple(defined.resolvedDependencies),
+        defined.internalParameters.requirements,
     )

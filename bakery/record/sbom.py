@@ -102,12 +102,13 @@ def _requirement(text: str) -> Component:
 def _material(number: int, item: Material) -> Component:
     """Return what the wheel was built from; none of it is in the wheel because of that."""
     package = item.uri.startswith("pkg:")
+    version = str(item.notes["version"]) if "version" in item.notes else None
     return Component(
-        name=item.name,
+        name=item.name.removesuffix(f" {version}"),
         type=_TYPES.get(item.kind, ComponentType.LIBRARY),
         bom_ref=f"build:{number}",
         scope=ComponentScope.EXCLUDED,
-        version=str(item.notes["version"]) if "version" in item.notes else None,
+        version=version,
         purl=PackageURL.from_string(item.uri) if package else None,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.digest["sha256"])]
         if "sha256" in item.digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bakery.names import INGREDIENTS
 from bakery.plan import Copy, Mount, Ref, Run, Script, Stage, literal
 from bakery.providers import packages
 from bakery.providers.network import SECRETS
@@ -12,6 +13,9 @@ from bakery.resolve.parts import VENV, Parts, script
 from bakery.resolve.roots import Line, Lines
 
 SUITES = "suites"
+TEST_REQUIREMENTS = "test-requirements"
+"""The stage that resolves what the test installs."""
+
 _PROGRAM = "/materials.py"
 _TELLER = "materials-program"
 _MOUNT = Mount("bind", _PROGRAM, source=_PROGRAM, from_=_TELLER)
@@ -21,35 +25,51 @@ _TOOLKIT = "toolkit-requirements"
 
 
 def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that tell what the stages in ``found`` are made of; the last holds nothing else."""
+    """Return the stages that tell what the stages in ``found`` are made of.
+
+    The last two hold nothing else: `INGREDIENTS` what makes a wheel, and the other what its test needs, too.
+    """
     resolving = [stage.name for stage in found if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
+    tests = [name for name in resolving if name == TEST_REQUIREMENTS]
     of_cuda = [name for name in resolving if name.startswith("cuda-")]
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
     toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
     images = [
         _image("builder", made.packages, f"{TOOLS}/bin/python"),
         *([_image("native-tools", made.compiles, f"{TOOLS}/bin/python")] if parts.native_python else []),
-        _image("test-env", made.runs, f"{VENV}/bin/python"),
     ]
+    tested = _image("test-env", made.runs, f"{VENV}/bin/python")
     suites = _suites(made.packages)
-    from_index = [*(name for name in resolving if name not in of_cuda), *(stage.name for stage in toolkit)]
+    others = [name for name in resolving if name not in (*of_cuda, *tests)]
     return (
         *toolkit,
         Stage(
             _TELLER, literal("scratch"), (script("materials.py", _PROGRAM, "Tells what an image is made of.", "0644"),)
         ),
         *images,
+        tested,
         suites,
         Stage(
-            f"{parts.recipe}-materials",
+            INGREDIENTS,
             literal("scratch"),
-            (
-                *(Copy(f"{packages.RESOLVED}/", "/packages/", name) for name in from_index),
-                *(Copy(f"{_FOLDER}/", "/system/", stage.name) for stage in (*images, suites)),
-            ),
-            "What goes into a cell, and nothing else.",
+            (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images)),
+            "What a wheel is made of, and nothing else.",
+        ),
+        Stage(
+            f"{parts.recipe}-materials",
+            literal(INGREDIENTS),
+            (*_packages(*tests), *_system(tested, suites)),
+            "And what its test is made of.",
         ),
     )
+
+
+def _packages(*stages: str) -> tuple[Copy, ...]:
+    return tuple(Copy(f"{packages.RESOLVED}/", "/packages/", name) for name in stages)
+
+
+def _system(*stages: Stage) -> tuple[Copy, ...]:
+    return tuple(Copy(f"{_FOLDER}/", "/system/", stage.name) for stage in stages)
 
 
 def _image(stage: str, line: Line, python: str) -> Stage:

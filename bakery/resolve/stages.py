@@ -32,7 +32,7 @@ from bakery.providers.frameworks.base import Framework
 from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.packages import TOOLS
 from bakery.providers.registry import frameworks
-from bakery.resolve.materials import material_stages
+from bakery.resolve.materials import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_stages, taken_in
 from bakery.resolve.parts import (
@@ -65,7 +65,7 @@ SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""
 
 _BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
-_PACKAGES, _TEST_PACKAGES = "requirements", "test-requirements"
+_PACKAGES = "requirements"
 STUBS = "/usr/local/cuda/lib64/stubs"
 
 
@@ -257,7 +257,7 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
     resolving = packages.resolve(TEST, words, by=PYTHON, mounts=(_listed(_RUN),))
     asked = (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving))
-    setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, packages.install_step(TEST, _TEST_PACKAGES, by=PYTHON)))
+    setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, packages.install_step(TEST, TEST_REQUIREMENTS, by=PYTHON)))
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
     wheel = Mount(
@@ -272,7 +272,7 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     )
     return (
         runtime,
-        declaring(_TEST_PACKAGES, literal("runtime"), asked, "All that the test needs."),
+        declaring(TEST_REQUIREMENTS, literal("runtime"), asked, "All that the test needs."),
         declaring("test-env", literal("runtime"), setup, ""),
         declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
     )

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from bakery import images
+from bakery import images, schema
 from bakery.api import plan_recipe
 from bakery.drive import digests
 from bakery.drive.display import QuietDisplay
+from bakery.drive.outcome import BakeOutcome, Failure
 from bakery.errors import BakeError, LockError, UsageError
 from bakery.lock import document, hand
 from bakery.lock.asked import Asked, asked
 from bakery.lock.differences import differences, stale
 from bakery.lock.materials import Materials, Packages, System, read
-from bakery.locker import Bench, fitting, pins, with_sources
+from bakery.locker import Bench, failure, fitting, pins, with_sources
 from bakery.models import Builder, Matrix, Recipe, Source
 from bakery.models.lock import LockedFile
 from bakery.names import Kind
@@ -113,6 +116,74 @@ def test_a_damaged_lock_is_told(tmp_path: Path, text: str, said: str) -> None:
         document.read(tmp_path / "bakery.lock", "bakery.lock")
     assert said in "\n".join([caught.value.message, *caught.value.details])
     assert "bakery lock" in caught.value.hint
+
+
+def test_the_schema_knows_what_is_written_and_refuses_what_is_damaged() -> None:
+    validator = jsonschema.Draft202012Validator(schema.lock_schema())
+    text = document.text(document.lock_of("demo", {"cp311": CELL}))
+    validator.validate(tomllib.loads(text))
+    for old, new in (
+        ("version = 1\n", "version = 2\n"),
+        (f"sha256:{ONE}", "sha256:1"),
+        (f'sha256 = "{ONE}"', 'sha256 = "x"'),
+    ):
+        assert old in text
+        assert not validator.is_valid(tomllib.loads(text.replace(old, new, 1)))
+    assert not validator.is_valid({**tomllib.loads(text), "image": {}})
+
+
+# --- what steps say of a lock that was not kept
+
+PIP = """\
+ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, \
+please update the hashes. Otherwise, examine the package contents carefully; someone may have tampered with them.
+    setuptools==80.9.0 from https://host/setuptools-80.9.0-py3-none-any.whl#sha256=062d (from -r /tmp/x.txt (line 3)):
+        Expected sha256 {zero}
+             Got        {one}
+
+    own @ https://host/own.zip from https://host/own.zip (from -r /tmp/x.txt (line 4)):
+        Expected sha256 {zero}
+        Expected     or {zero}
+             Got        {one}
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (
+            PIP.format(zero="0" * 64, one=ONE),
+            [
+                f"setuptools 80.9.0: sha256 {'0' * 64} is locked, and the package index gave {ONE}",
+                f"own: sha256 {'0' * 64} is locked, and the package index gave {ONE}",
+            ],
+        ),
+        (
+            f"sdist: a-1.tar.gz is locked as sha256 {TWO}, and the index has {ONE}",
+            [f"a-1.tar.gz: sha256 {TWO} is locked, and the package index gave {ONE}"],
+        ),
+        (
+            "ERROR: Could not find a version that satisfies the requirement a==1 (from versions: 2)\n"
+            "ERROR: No matching distribution found for a==1",
+            ["a==1 is locked, and the package index does not have it"],
+        ),
+        (
+            "sdist: the package index does not have a-1.tar.gz, which bakery.lock names",
+            ["the package index does not have a-1.tar.gz, which bakery.lock names"],
+        ),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", []),
+    ],
+)
+def test_what_was_not_as_locked_is_told_and_has_the_lock_s_exit_code(printed: str, told: list[str]) -> None:
+    def outcome(step: str) -> BakeOutcome:
+        error = 'process "/bin/sh -c x" did not complete successfully: exit code: 1'
+        return BakeOutcome({}, 1.0, (), (Failure(("wheel-a",), step, error, tuple(printed.splitlines()), None, ""),))
+
+    found = failure(outcome("[builder 3/4] RUN net packages.py install build"), "bakery.lock")
+    assert (list(found.details), found.exit_code) == ((told, 12) if told else (printed.splitlines(), 7))
+    # Nothing is locked, or the project's own code printed it.
+    assert failure(outcome("[builder 3/4] RUN net packages.py install build"), "").exit_code == 7
+    assert failure(outcome("[compile 1/1] RUN make"), "bakery.lock").exit_code == 7
 
 
 # --- what differs
@@ -302,7 +373,7 @@ def test_a_branch_gives_way_to_the_commit(tmp_path: Path) -> None:
 
 
 def test_upgrading_what_is_not_locked(tmp_path: Path) -> None:
-    from bakery.locker import _upgraded
+    from bakery.locker.make import _upgraded
 
     plan = planned(tmp_path)
     assert _upgraded(plan, {"a": CELL}, ["SetupTools", "debian:bookworm-slim"]) == {"setuptools"}

@@ -268,3 +268,24 @@ def test_any_bytes_are_survived(line: bytes) -> None:
     progress = Progress(TWO)
     progress.feed(line)
     progress.close()
+
+
+def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:
+    progress = Progress(("wheel-a",), clock=lambda: 1.0, beside=("materials-a",))
+    alone = vertex("1", "[materials-a ingredients 1/2] COPY x", started=STARTED)
+    assert progress.feed(status(vertexes=[alone], logs=[log("1", b"x\n")])) == []
+    assert progress.feed(status(vertexes=[{**alone, "completed": ENDED}])) == []
+    shared = vertex("2", "[materials-a requirements 1/2] RUN y", started=STARTED)
+    assert progress.feed(status(vertexes=[shared], logs=[log("2", b"early\n")])) == []
+    # The wheel's own name for the step comes later: what was printed by then is told with it.
+    named = {**shared, "name": "[wheel-a requirements 1/2] RUN y"}
+    events = progress.feed(status(vertexes=[named]))
+    assert events == [
+        LogLines(("wheel-a",), "[requirements 1/2] RUN y", ("early",)),
+        StepStarted(("wheel-a",), "[requirements 1/2] RUN y", "2"),
+    ]
+    assert list(progress.targets) == ["wheel-a"]
+    assert progress.targets["wheel-a"].total == 1
+    failed = progress.feed(status(vertexes=[{**alone, "completed": ENDED, "error": "no space"}]))
+    assert failed == []
+    assert [step.error for step in progress.failed_steps()] == ["no space"]

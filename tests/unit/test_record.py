@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +22,12 @@ from bakery.api import plan_recipe
 from bakery.drive.context import files, sources, tree_hash
 from bakery.emit.files import generate
 from bakery.errors import UnavailableError
+from bakery.ingredients import beside, overrides
+from bakery.lock.materials import Materials, Packages, System
 from bakery.models import Recipe
+from bakery.models.lock import LockedFile
 from bakery.plan import Plan
+from bakery.record import made
 from bakery.record.facts import FOLDER, Machine, Material, merged, of_buildkit
 from bakery.record.provenance import definition, settings, statement
 from bakery.record.read import read
@@ -53,8 +58,8 @@ def plan(tmp_path: Path, *sets: str, environ: dict[str, str] | None = None) -> P
 
 
 def told(tmp_path: Path, wheel: Path, sha256: str) -> dict[str, Any]:
-    made = plan(tmp_path)
-    defined = definition(made, made.cells[0], generate(made), MATERIALS)
+    plan_ = plan(tmp_path)
+    defined = definition(plan_, plan_.cells[0], generate(plan_), MATERIALS)
     return statement(wheel.name, sha256, defined, Machine("28.5.2", "0.29.1", "linux/x86_64"), MOMENT, MOMENT)
 
 
@@ -134,6 +139,87 @@ def test_what_was_set_gives_the_same_plan_again(tmp_path: Path) -> None:
     )
     other = plan(tmp_path, *again)
     assert (other.cells, other.variables, other.stages) == (made.cells, made.variables, made.stages)
+
+
+MADE = Materials(
+    packages={
+        "build": Packages(
+            ("build", "own @ git+https://host/own.git@c0ffee"),
+            {
+                "build-1.2-py3-none-any.whl": LockedFile(name="build", version="1.2", sha256="12" * 32),
+                "git+https://host/own.git@c0ffee": LockedFile(
+                    name="own", version="1!3+cu12", origin="git+https://host/own.git@c0ffee"
+                ),
+            },
+        ),
+        "source": Packages(("demo==2",), {"demo-2.tar.gz": LockedFile(name="demo", version="2", sha256="34" * 32)}),
+        "tools": Packages(
+            ("build",), {"build-1.2-py3-none-any.whl": LockedFile(name="build", version="1.2", sha256="12" * 32)}
+        ),
+    },
+    system={
+        "builder": System(
+            {"g++-12": "12.2.0-14+deb12u1"},
+            {"cc": "cc 12"},
+            {"g++-12": "pkg:deb/debian/g%2B%2B-12@12.2.0-14%2Bdeb12u1?arch=amd64&distro=debian-12"},
+            {"g++-12": "56" * 32},
+        )
+    },
+)
+
+
+def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path)
+    plan_ = plan(tmp_path)
+    materials = merged([*MATERIALS, *made.packages(MADE)])
+    defined = definition(plan_, plan_.cells[0], generate(plan_), materials, made.requirements(MADE))
+    rows = {
+        (item["name"], item["annotations"]["kind"]): item
+        for item in json.loads(json.dumps(defined))["resolvedDependencies"]
+    }
+    assert rows["build 1.2", "package"] == {
+        "name": "build 1.2",
+        "uri": "pkg:pypi/build@1.2",
+        "digest": {"sha256": "12" * 32},
+        "annotations": {
+            "kind": "package",
+            "version": "1.2",
+            "file": "build-1.2-py3-none-any.whl",
+            "places": ["build", "tools"],
+        },
+    }
+    assert rows["own 1!3+cu12", "package"]["digest"] == {"gitCommit": "c0ffee"}
+    assert rows["demo 2", "source"]["digest"] == {"sha256": "34" * 32}
+    assert rows["g++-12 12.2.0-14+deb12u1", "system"]["digest"] == {"dpkgMd5sums": "56" * 32}
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    told = statement(wheel.name, digest, defined, Machine("28.5.2", "0.29.1", "linux/x86_64"), MOMENT, MOMENT)
+    path = tmp_path / FOLDER / f"{wheel.name}.provenance.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(told))
+    found = read(wheel)
+    assert made.again(found) == Materials(
+        sources={"https://host/owner/project.git#v1": "ab" * 20}, packages=MADE.packages
+    )
+    assert made.images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}
+    text = sbom(wheel.name, digest, contents(wheel), materials, 1_700_000_000)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    listed = {(item["name"], item.get("version"), item.get("purl")) for item in json.loads(text)["components"]}
+    assert ("build", "1.2", "pkg:pypi/build@1.2") in listed
+    assert ("g++-12", "12.2.0-14+deb12u1", MADE.system["builder"].purls["g++-12"]) in listed
+
+
+def test_what_a_wheel_is_made_of_is_told_of_the_wheel_as_it_is_built(tmp_path: Path) -> None:
+    made_plan = plan(
+        tmp_path, "PYTHON_VERSION=3.13", "COLOR=red", "wheel-*.contexts.base=docker-image://x", "*.pull=true", "wheel-*.tags=x"
+    )
+    (target,) = beside(made_plan, made_plan.select(("full",)))
+    assert target.name == "materials-cp313"
+    assert overrides(made_plan, target) == (
+        "materials-cp313.contexts.base=docker-image://x",
+        "materials-cp313.target=ingredients",
+        "materials-cp313.cache-to=",
+    )
+    assert beside(made_plan, made_plan.select(("test",))) == ()
 
 
 def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_failure_stops_only_what_comes_after_it() -> None:
     assert names(schedule.due(0)) == ["d"]
 
 
+def test_what_is_skipped_never_begins() -> None:
+    schedule = made(Item("a"), Item("b"), Item("c", after="b"), Item("d"), parallel=1)
+    assert names(schedule.due(0)) == ["a"]
+    schedule.skip("b")
+    schedule.ended("a", Try.FAILED, 0)
+    assert [schedule.state(name) for name in "bc"] == [State.SKIPPED, State.SKIPPED]
+    assert names(schedule.due(0)) == ["d"]
+
+
 def test_what_comes_after_waits() -> None:
     schedule = made(Item("b", after="a"), Item("a"), parallel=4)
     assert names(schedule.due(0)) == ["a"]

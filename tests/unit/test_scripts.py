@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import email.message
+import gzip
 import hashlib
 import io
 import json
@@ -13,6 +14,7 @@ import tarfile
 import urllib.error
 import urllib.request
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -328,6 +330,51 @@ def test_a_bad_zip(tmp_path: Path) -> None:
     assert failure(caught) == "sdist: cannot unpack demo.zip: refusing ../evil"
 
 
+def large(size: int) -> tarfile.TarInfo:
+    found = member("demo/zeros")
+    found.size = size
+    return found
+
+
+def write_zip(path: Path, *members: tarfile.TarInfo) -> str:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for item in members:
+            archive.writestr(item.name, bytes(item.size))
+    return str(path)
+
+
+@pytest.mark.parametrize("write", [write_tar, write_zip])
+@pytest.mark.parametrize(
+    "members",
+    [[member("demo/good"), large(3 << 20)], [large(1 << 19)] * 3, [member(f"demo/{number}") for number in range(41)]],
+    ids=["one large", "large together", "many"],
+)
+def test_a_bomb_is_refused_before_it_is_unpacked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[..., str],
+    members: list[tarfile.TarInfo],
+) -> None:
+    monkeypatch.setattr(sdist, "LARGEST_SOURCE", 1 << 20)
+    monkeypatch.setattr(sdist, "MOST_MEMBERS", 40)
+    archive = write(tmp_path / f"demo.{'zip' if write is write_zip else 'tar.gz'}", *members)
+    assert Path(archive).stat().st_size < 20_000
+    with pytest.raises(SystemExit) as caught:
+        sdist.unpack(archive, str(tmp_path / "out"))
+    assert "refusing more than 40 members of 1048576 bytes" in failure(caught)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_header_that_fills_the_memory_is_not_read(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("demo/header")
+    header.type, header.size = tarfile.XHDTYPE, 1 << 30
+    with gzip.open(tmp_path / "demo.tar.gz", "wb") as archive:
+        archive.write(header.tobuf())
+    with pytest.raises(SystemExit) as caught:
+        sdist.unpack(str(tmp_path / "demo.tar.gz"), str(tmp_path / "out"))
+    assert failure(caught).endswith("refusing a header of 1073741824 bytes")
+
+
 @pytest.mark.parametrize("name", ["demo.tar.gz", "demo.zip"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_damaged_archives(tmp_path: Path, name: str, share: float) -> None:
@@ -589,11 +636,36 @@ def test_packages_that_dpkg_has(tmp_path: Path) -> None:
     assert materials.packages(str(tmp_path)) == {"gcc-12": "12.2.0-14", "tzdata": "2024a-0"}
 
 
+def test_how_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a base with dpkg, and of one with rpm."""
+    inside = tmp_path / "info"
+    inside.mkdir()
+    (inside / "gcc-12.md5sums").write_text("a")
+    (inside / "tzdata:amd64.md5sums").write_text("b")
+    (tmp_path / "status").write_text(STATUS)
+    (tmp_path / "os-release").write_text('NAME="Debian"\nID=debian\nVERSION_ID="12"\n')
+    monkeypatch.setattr(materials, "STATUS", str(tmp_path / "status"))
+    monkeypatch.setattr(materials, "INFO", f"{inside}/".lstrip("/"))
+    monkeypatch.setattr(materials, "RELEASE", str(tmp_path / "os-release"))
+    assert materials.purls({"gcc-12": "2:12.2.0-14+x", "tzdata": "2024a-0"}) == {
+        "gcc-12": "pkg:deb/debian/gcc-12@2:12.2.0-14%2Bx?arch=amd64&distro=debian-12",
+        "tzdata": "pkg:deb/debian/tzdata@2024a-0?distro=debian-12",
+    }
+    sums = materials.sums(["gcc-12", "tzdata", "without"])
+    assert sums == {name: hashlib.sha256(text).hexdigest() for name, text in (("gcc-12", b"a"), ("tzdata", b"b"))}
+    monkeypatch.setattr(materials, "STATUS", str(tmp_path / "nowhere"))
+    assert materials.purls({"gcc": "1:8.5.0-1.el8.x86_64", "make": "4.2-1.noarch"}) == {
+        "gcc": "pkg:rpm/debian/gcc@8.5.0-1.el8?arch=x86_64&distro=debian-12&epoch=1",
+        "make": "pkg:rpm/debian/make@4.2-1?arch=noarch&distro=debian-12",
+    }
+
+
 def test_what_an_image_has_beside_the_one_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     have = {"/": {"a": "1", "b": "2", "c": "3"}, "/mnt": {"a": "1", "b": "1"}}
     monkeypatch.setattr(materials, "packages", have.__getitem__)
     monkeypatch.setattr(materials, "PROGRAMS", ("sh-that-is-not-there", "python3"))
     monkeypatch.setattr(materials, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(materials, "STATUS", "nowhere")
     materials.image("builder", "/mnt")
     told = json.loads((tmp_path / "builder.json").read_text())
     assert told["packages"] == {"b": "2", "c": "3"}

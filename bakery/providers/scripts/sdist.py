@@ -2,12 +2,14 @@
 
 Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file, environment, default);
 the archive's hash is the one the index gives, or that of a lock (/lock, as in packages.py); members that would leave
-the folder are refused. /requirements/source.json tells what was fetched.
+the folder are refused, and archives that hold far more than a source. /requirements/source.json tells what was fetched.
 """
 
 from __future__ import annotations
 
 import base64
+import bz2
+import gzip
 import hashlib
 import html.parser
 import http.client
@@ -24,13 +26,22 @@ import urllib.parse
 import urllib.request
 import zipfile
 import zlib
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 """Archives that are understood, the best first."""
 
 LOCK = "/lock/locked.json"
 TOLD = "/requirements/source.json"
+
+LARGEST_LISTING = 128 << 20
+LARGEST_ARCHIVE = 2 << 30
+LARGEST_SOURCE = 4 << 30
+MOST_MEMBERS = 200_000
+"""What a list of files, an archive (bytes) and a source (bytes, members) may have: many times what real ones do."""
+
+LARGEST_READ = 16 << 20
+"""Bytes that are read at once: the files of an archive are read in pieces, but a header of tar as a whole."""
 
 DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
@@ -97,7 +108,9 @@ def listing(index: str, name: str) -> list[Entry]:
     """Return the files of a project as the index lists them."""
     wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
     with urllib.request.urlopen(wanted, timeout=120) as reply:
-        body, kind, base = reply.read(), reply.headers.get_content_type(), reply.geturl()
+        body, kind, base = reply.read(LARGEST_LISTING + 1), reply.headers.get_content_type(), reply.geturl()
+    if len(body) > LARGEST_LISTING:
+        raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
     if kind.endswith("+json"):
         entries = [Entry(item["url"], item["filename"], item.get("hashes") or {}) for item in json.loads(body)["files"]]
     else:
@@ -176,7 +189,10 @@ def fetch(entry: Entry, index: str, archive: str) -> str:
     """
     try:
         with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
-            shutil.copyfileobj(reply, out)
+            for block in iter(lambda: reply.read(1 << 20), b""):
+                out.write(block)
+                if out.tell() > LARGEST_ARCHIVE:
+                    raise ValueError("it is larger than " + str(LARGEST_ARCHIVE) + " bytes")
     except (OSError, http.client.HTTPException, ValueError) as error:
         sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
     for algorithm, expected in entry.hashes.items():
@@ -215,7 +231,7 @@ def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Unpack an archive, refusing members that leave the folder, devices and links that lead out.
+    """Unpack an archive, refusing members that leave the folder, devices, links that lead out, and bombs.
 
     Raises:
         SystemExit: it is damaged, or a member is refused.
@@ -234,16 +250,21 @@ def unpack(archive: str, folder: str) -> None:
 def unpack_zip(stream: IO[bytes], folder: str) -> None:
     """Unpack a zip archive."""
     with zipfile.ZipFile(stream) as archive:
-        for name in archive.namelist():
-            if not inside(name, folder):
-                raise zipfile.BadZipFile("refusing " + name)
+        room = Room()
+        # No more is written of a member than what it says of its size.
+        for member in archive.infolist():
+            room.take(member.file_size)
+            if not inside(member.filename, folder):
+                raise zipfile.BadZipFile("refusing " + member.filename)
         archive.extractall(folder)
 
 
 def unpack_tar(stream: IO[bytes], folder: str) -> None:
     """Unpack a tar archive."""
-    with tarfile.open(fileobj=stream) as archive:
-        for member in archive.getmembers():
+    with tarfile.open(fileobj=Pieces(plain(stream)), mode="r:") as archive:  # type: ignore[call-overload]
+        room = Room()
+        for member in archive:
+            room.take(member.size)
             if not inside(member.name, folder):
                 raise tarfile.TarError("refusing " + member.name)
         if hasattr(tarfile, "data_filter"):
@@ -254,6 +275,54 @@ def unpack_tar(stream: IO[bytes], folder: str) -> None:
             if not (member.isfile() or member.isdir()):
                 raise tarfile.TarError("refusing " + member.name + ", a link or a device; Python 3.12 can tell more")
         archive.extractall(folder)
+
+
+class Room:
+    """Counts what members of an archive take."""
+
+    def __init__(self) -> None:
+        self.members = 0
+        self.size = 0
+
+    def take(self, size: int) -> None:
+        """Count one member.
+
+        Raises:
+            TarError: there are more than any source has.
+        """
+        self.members += 1
+        self.size += size
+        if size < 0 or self.members > MOST_MEMBERS or self.size > LARGEST_SOURCE:
+            most = str(MOST_MEMBERS) + " members of " + str(LARGEST_SOURCE) + " bytes"
+            raise tarfile.TarError("refusing more than " + most)
+
+
+class Pieces:
+    """A stream that is never read in one large piece."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.seek = stream.seek
+        self.tell = stream.tell
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes.
+
+        Raises:
+            TarError: there are too many.
+        """
+        if size > LARGEST_READ:
+            raise tarfile.TarError("refusing a header of " + str(size) + " bytes")
+        return self.stream.read(size)
+
+
+def plain(stream: IO[bytes]) -> IO[bytes]:
+    """Return what a compressed stream holds, whatever its file is called."""
+    first = stream.read(3)
+    stream.seek(0)
+    if first.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+    return cast("IO[bytes]", bz2.BZ2File(stream)) if first == b"BZh" else stream
 
 
 def inside(name: str, folder: str) -> bool:

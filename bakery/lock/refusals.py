@@ -1,0 +1,37 @@
+"""What steps print when what they are given is not what is locked: pip's words, and those of bakery's own programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_OTHER_HASH = re.compile(
+    r"(?m)^\s*(?P<name>\S+?)(?:==(?P<version>\S+))? (?:from|@) .*\n"
+    r"\s*Expected (?P<kind>\w+) (?P<locked>[0-9a-f]+)\n(?:\s*Expected\s+or .*\n)*\s*Got\s+(?P<found>[0-9a-f]+)"
+)
+"""pip's HashMismatch, within HashErrors (pip/_internal/exceptions.py)."""
+
+_GONE = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<what>\S+)")
+_SOURCE = re.compile(r"(?m)^sdist: (?P<file>\S+) is locked as sha256 (?P<locked>\w+), and the index has (?P<found>\w+)")
+_OWN = re.compile(r"(?m)^(?:bakery|sdist): (?P<said>.*bakery\.lock.*|--locked takes no .*)$")
+
+
+def refusals(lines: Iterable[str]) -> list[str]:
+    """Return what differs from the lock, one line each; nothing where a step failed for another reason.
+
+    Args:
+        lines: the last that the step printed.
+    """
+    text = "\n".join(lines)
+    found = [
+        f"{match['name']} {match['version'] or ''}".strip()
+        + f": {match['kind']} {match['locked']} is locked, and the package index gave {match['found']}"
+        for match in _OTHER_HASH.finditer(text)
+    ]
+    found += [
+        f"{match['file']}: sha256 {match['locked']} is locked, and the package index gave {match['found']}"
+        for match in _SOURCE.finditer(text)
+    ]
+    found += [f"{match['what']} is locked, and the package index does not have it" for match in _GONE.finditer(text)]
+    found += [match["said"] for match in _OWN.finditer(text)]
+    return list(dict.fromkeys(found))

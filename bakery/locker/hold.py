@@ -1,0 +1,145 @@
+"""Holds a build to what is locked: images by digest, packages by hash, branches and tags by commit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bakery.drive import digests
+from bakery.drive.runs import remove_tree
+from bakery.errors import LockError
+from bakery.images import familiar
+from bakery.lock import document, hand
+from bakery.lock.materials import Materials
+from bakery.locker.bench import Bench, Pins
+from bakery.locker.fit import locked_images
+from bakery.plan import Add, Cell, Image, Plan, Stage, Target, literal
+
+_KEPT = 3
+"""Locks whose contexts are kept in ``.bakery/lock``."""
+
+
+def check_images(bench: Bench, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
+    """Make sure that the locked base images can be had.
+
+    Raises:
+        LockError: one cannot; what is here in its place is told.
+    """
+    images = dict.fromkeys(image for cell in cells for image in cell.images)
+    problems = []
+    for image in images:
+        digest = locked_images(locked)[image.ref, image.platform]
+        here = other_than(bench, image, digest)
+        if here is not None:
+            what = f"here it is {here}" if here else "it is not to be had here"
+            problems.append(f"base image {image.ref} ({image.platform}): {digest} is locked, and {what}")
+    if problems:
+        raise LockError(
+            f"{bench.plan.lock} names base images that cannot be had",
+            details=problems,
+            hint="load or pull the locked one, or take the one that is here: `bakery lock --upgrade IMAGE`",
+        )
+
+
+def again(
+    bench: Bench,
+    locked: Mapping[str, Materials],
+    cells: Iterable[Cell],
+    images: Mapping[str, str],
+    say: Callable[[str], None],
+) -> dict[str, Materials]:
+    """Return what cells are to be made of again: their base images by digest, as far as these can be had.
+
+    Args:
+        images: name → digest of those that were used.
+        say: told of each that is another one here.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for image in dict.fromkeys(image for cell in cells for image in cell.images):
+        digest = images.get(familiar(bench.name(image)), "")
+        here = other_than(bench, image, digest)
+        if here is not None and digest:
+            say(
+                f"base image {image.ref} ({image.platform}): {digest} was used, and here it is {here or 'not to be had'}"
+            )
+        if used := digest if here is None else here:
+            found[image.ref, image.platform] = used
+    return {cell: replace(own, images=found) for cell, own in locked.items()}
+
+
+def other_than(bench: Bench, image: Image, digest: str) -> str | None:
+    """Return None where an image can be had by its digest, else the digest that its name has here."""
+    name, platform = bench.name(image).partition("@")[0], image.platform
+    own = digests.present(bench.environment, name, platform)
+    if digest == own or digests.offered(bench.environment, f"{name}@{digest}") == digest:
+        return None
+    return own or digests.offered(bench.environment, name)
+
+
+def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
+    """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
+    if not locked:
+        return Pins({target.name: images_of(bench, target, {}) for target in targets})
+    folder = _contexts(bench, locked, strict=strict)
+    overrides = {
+        target.name: (
+            *images_of(bench, target, locked_images(locked)),
+            f"{target.name}.contexts.{hand.CONTEXT}={folder / target.cell.id}",
+        )
+        for target in targets
+    }
+    named = {
+        (bench.name(image).partition("@")[0], digest)
+        for target in targets
+        for image in target.cell.images
+        if (digest := locked_images(locked).get((image.ref, image.platform)))
+    }
+    policy = bench.root / folder / "policy.json"
+    policy.write_text(hand.policy(named), encoding="utf-8")
+    return Pins(overrides, {"EXPERIMENTAL_BUILDKIT_SOURCE_POLICY": str(policy.absolute())}, locked=True)
+
+
+def images_of(bench: Bench, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    """Return the overrides that name a target's base images: stand-ins, and the digests that are pinned."""
+    found = []
+    for image in target.cell.images:
+        name, digest = bench.name(image), pinned.get((image.ref, image.platform), "")
+        name += f"@{digest}" if digest and "@" not in name else ""
+        if name != image.ref:
+            found.append(f"{target.name}.contexts.{image.ref}=docker-image://{name}")
+    return tuple(found)
+
+
+def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:
+    """Write the contexts of all cells, and return their folder relative to the project; the same lock is the same one."""
+    text = document.text(document.lock_of(bench.plan.recipe, locked))
+    digest = hashlib.sha256(f"{strict} {hand.places(bench.plan)} {text}".encode()).hexdigest()[:16]
+    home = Path(".bakery") / "lock"
+    folder = bench.root / home / digest
+    for cell, own in locked.items():
+        hand.pinned(folder / cell, bench.plan, own, strict=strict)
+    folder.touch()
+    others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for path in others[:-_KEPT]:
+        remove_tree(path)
+    return home / digest
+
+
+def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:
+    """Return the plan with the commits that are locked in place of branches and tags."""
+    known = {address: commit for own in locked.values() for address, commit in own.sources.items()}
+
+    def pinned(stage: Stage) -> Stage:
+        return replace(
+            stage, steps=tuple(_pinned(step, known) if isinstance(step, Add) else step for step in stage.steps)
+        )
+
+    return replace(plan, stages=tuple(map(pinned, plan.stages))) if known else plan
+
+
+def _pinned(step: Add, known: Mapping[str, str]) -> Add:
+    text = "".join(part for part in step.source if isinstance(part, str))
+    commit = known.get(text)
+    return replace(step, source=literal(f"{text.partition('#')[0]}#{commit}")) if commit else step

@@ -1,0 +1,124 @@
+"""What cells are made of here: their materials are built and read. Nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bakery.drive import digests
+from bakery.drive.bake import BakeRequest, Bakes
+from bakery.drive.listener import Listener
+from bakery.drive.logfiles import LogFiles
+from bakery.drive.outcome import BakeOutcome
+from bakery.drive.process import Children, caught
+from bakery.drive.progress import Board
+from bakery.drive.runs import run_folder
+from bakery.emit.files import generate
+from bakery.errors import InterruptedBake, LockError
+from bakery.files import write
+from bakery.images import familiar
+from bakery.lock.differences import differences
+from bakery.lock.materials import Materials, read
+from bakery.locker.bench import Bench, Pins
+from bakery.locker.fit import AGAIN, shown
+from bakery.locker.hold import pins
+from bakery.locker.refuse import failure
+from bakery.names import Kind
+from bakery.plan import Add, Cell, Plan, Target
+
+
+def compare(bench: Bench, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
+    """Make sure that cells are made here of exactly what is locked. Nothing is compiled.
+
+    Raises:
+        LockError: they are not; ``details`` says what differs.
+    """
+    targets = targets_of(bench.plan, cells)
+    found = tell(bench, targets, pins(bench, targets, locked, strict=True))
+    told = differences(locked, found)
+    if told:
+        dated = ", ".join(f"{suite} of {date}" for suite, date in next(iter(locked.values())).suites.items())
+        more = (
+            f"; packages of Debian were locked from {dated}: a snapshot archive of that day has them" if dated else ""
+        )
+        raise LockError(f"what is here is not what {bench.plan.lock} says", details=shown(told), hint=AGAIN + more)
+
+
+def targets_of(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
+    """Return the targets that tell what cells are made of."""
+    wanted = {cell.id for cell in cells}
+    return tuple(item for item in plan.targets() if item.kind is Kind.MATERIALS and item.cell.id in wanted)
+
+
+def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Materials]:
+    """Build the materials of cells and return what they are: cell → materials.
+
+    Raises:
+        BakeError: a step failed.
+    """
+    with run_folder(bench.root) as state:
+        place = state.relative_to(bench.root)
+        own = replace(bench.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
+        write(bench.root, generate(own))
+        request = BakeRequest(
+            root=bench.root,
+            bakefile=Path(own.bakefile),
+            targets=tuple(targets),
+            environment={**bench.environment, **held.environment, **digests.PROVENANCE},
+            variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
+            state=state,
+            overrides=(*map(str, bench.plan.overrides), *(item for own in held.overrides.values() for item in own)),
+            builder=bench.builder,
+            no_cache=bench.no_cache,
+            reads=bench.reads,
+            mask=bench.mask,
+        )
+        outcome = _bake(request, bench.listener, bench.plan.lock if held.locked else "")
+        found = {}
+        for target in targets:
+            images, sources = digests.used(outcome.targets[target.name].metadata)
+            own_images = {
+                (image.ref, image.platform): images[name]
+                for image in target.cell.images
+                if (name := familiar(bench.name(image))) in images
+            }
+            made = read(request.stage / "materials" / target.cell.id)
+            found[target.cell.id] = replace(made, images=own_images, sources=_of_plan(bench.plan, sources))
+        return found
+
+
+def _bake(request: BakeRequest, listener: Listener, lock: str) -> BakeOutcome:
+    """Bake one request to its end.
+
+    Raises:
+        BakeFailure: a target failed; a `LockFailure` where it was given something else than is locked.
+        InterruptedBake: a signal ended it.
+    """
+    board = Board([target.name for target in request.targets])
+    ended: list[BakeOutcome] = []
+    with caught() as signals, LogFiles(request.logs) as logs, Children(signals) as children:
+        bakes = Bakes(children, logs, board, listener)
+        listener.start(board)
+        try:
+            bakes.start(request)
+            while not ended:
+                ended = [outcome for _, outcome in bakes.turn()]
+        finally:
+            listener.finish()
+    if signals.arrived:
+        raise InterruptedBake(f"interrupted by {signals.name}: the build was ended", hint="nothing was changed")
+    if ended[0].failures:
+        raise failure(ended[0], lock)
+    return ended[0]
+
+
+def _of_plan(plan: Plan, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the commits of the sources that a plan names."""
+    named = {
+        "".join(part for part in step.source if isinstance(part, str))
+        for stage in plan.stages
+        for step in stage.steps
+        if isinstance(step, Add)
+    }
+    return {address: commit for address, commit in sources.items() if address in named}
