@@ -1206,9 +1206,8 @@ def sums(names: Iterable[str]) -> dict[str, str]:
     """Return package → SHA-256 of dpkg's list of its files and their MD5 sums; of those that have one."""
     found = {}
     for name in names:
-        for path in glob.glob("/" + INFO + glob.escape(name) + ".md5sums") or glob.glob(
-            "/" + INFO + name + ":*.md5sums"
-        ):
+        # That of a package that may be there for several architectures is in the file's name.
+        for path in (*glob.glob("/" + INFO + name + ".md5sums"), *glob.glob("/" + INFO + name + ":*.md5sums")):
             with open(path, "rb") as stream:
                 found[name] = hashlib.sha256(stream.read()).hexdigest()
     return found

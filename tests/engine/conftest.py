@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from command import shell
+from gitserver import repository as served_repository
 from registry import NEEDED, Pushed, push
 
 from bakery.cli.trust import find_ca_bundle
@@ -35,6 +36,13 @@ def engine_environment() -> Mapping[str, str]:
         return {**os.environ, **find().environment}
     except EngineError as error:
         pytest.fail(f"{error.message}: {error.hint}\n" + "\n".join(error.details), pytrace=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[str]:
+    """Give the URL of a git repository whose tag v1.5 is an older version than its branch."""
+    with served_repository(tmp_path) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

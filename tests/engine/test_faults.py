@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 import uuid
@@ -11,7 +12,15 @@ from pathlib import Path
 
 import pytest
 from command import bakery, digests, finish, start, states
-from projects import pure
+from onebake import bake
+from projects import flavours, pure
+from test_interrupt import wait_for
+
+from bakery.drive import bootstrap
+from bakery.drive.bake import BakeRequest
+from bakery.drive.outcome import BakeFailure, Result
+from bakery.names import Kind
+from bakery.plan import Cell, Target
 
 pytestmark = pytest.mark.engine
 
@@ -129,3 +138,88 @@ def test_a_clock_in_the_past_or_the_future_changes_nothing(tmp_path: Path) -> No
     kept = list((folder / ".bakery" / "runs").glob("2*"))
     assert last.runs[-1] in kept
     assert len(kept) <= 6
+
+
+def step_of(flavour: str) -> int:
+    """Return the process id of the step that builds a cell; 0 before it is there."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            known = (process / "environ").read_bytes().split(b"\0")
+        except OSError:  # it is gone, or another's
+            continue
+        if f"FLAVOUR={flavour}".encode() in known:
+            return int(process.name)
+    return 0
+
+
+def limit_memory(process: int, size: int) -> bool:
+    """Limit the memory of a step's control group; say whether that is possible here."""
+    groups = dict(line.split(":", 2)[1:] for line in Path(f"/proc/{process}/cgroup").read_text().splitlines())
+    old = Path("/sys/fs/cgroup/memory" + groups.get("memory", "/nowhere")) / "memory.limit_in_bytes"
+    new = Path("/sys/fs/cgroup" + groups.get("", "/nowhere")) / "memory.max"
+    for path in (old, new):
+        if path.parent != Path("/sys/fs/cgroup") and path.exists():
+            path.write_text(str(size))
+            return True
+    return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the control groups of steps are root's")
+def test_a_cell_that_uses_all_memory_ends_alone(tmp_path: Path) -> None:
+    """The kernel kills it in its own control group, which is given less than it takes."""
+    hungry = f"hungry{uuid.uuid4().hex[:8]}"
+    behaviour = (
+        f"if flavour == '{hungry}':\n    time.sleep(20)\n    taken = [bytearray(b'x' * (1 << 20)) for _ in range(3000)]"
+    )
+    folder = flavours(tmp_path / "project", ["a", hungry], behaviour)
+    began = time.monotonic()
+    child = start(folder, "wheel", "--max-parallel", "2")
+    assert wait_for(lambda: bool(step_of(hungry)), 300)
+    if not limit_memory(step_of(hungry), 200 << 20):
+        child.terminate()
+        child.communicate()
+        pytest.skip("the control groups of the engine's steps are not here")
+    done = finish(child, folder, began)
+    assert done.code == 11, done.err[-3000:]
+    found = {name.rpartition("flavour")[2]: target for name, target in done.results().items()}
+    assert (found["a"]["result"], found[hungry]["result"], found[hungry]["tries"]) == ("done", "failed", 1)
+    assert "memory" in done.err
+    assert [path.name for path in folder.glob("dist/*.whl")] == ["demo-1.0+a-py3-none-any.whl"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")
+def test_a_full_disk_of_the_engine_is_one_error_and_no_end(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, mounted: Callable[..., None], tiny_rootfs: Path
+) -> None:
+    place = tmp_path_factory.mktemp("e")
+    mounted(place, "size=160m")
+    environ = {**os.environ, "BAKERY_ENGINE_DIR": str(place)}
+    for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
+        environ.pop(name, None)
+    try:
+        engine = bootstrap.start(bootstrap.install(lambda _: None, environ), lambda _: None, environ)
+        shutil.copytree(tiny_rootfs, tmp_path / "rootfs", symlinks=True)
+
+        def request(number: int, step: str) -> BakeRequest:
+            steps = f"FROM scratch AS base\nCOPY rootfs/ /\nFROM base AS compile\nWORKDIR /out\nRUN {step}\n"
+            (tmp_path / "Dockerfile").write_text(f"{steps}FROM scratch\nCOPY --from=compile /out/ /\n")
+            (tmp_path / "bake.hcl").write_text(
+                'variable "DEST" { default = "" }\ntarget "wheel-a" { output = ["type=local,dest=${DEST}"] }\n'
+            )
+            state = tmp_path / ".bakery" / str(number)
+            return BakeRequest(
+                root=tmp_path,
+                bakefile=Path("bake.hcl"),
+                targets=(Target("wheel-a", Kind.WHEEL, Cell("a", {"platform": "linux/amd64"}, {}), "wheel"),),
+                environment=environ | bootstrap.environment(engine, environ),
+                variables={"DEST": str(state / "stage")},
+                state=state,
+            )
+
+        with pytest.raises(BakeFailure) as caught:
+            bake(request(0, "seq 100000000 > large"))
+        assert "No space left on device" in "\n".join([caught.value.message, *caught.value.details])
+        assert "space" in caught.value.hint
+        assert bake(request(1, "echo x > small")).targets["wheel-a"].result is Result.DONE
+    finally:
+        bootstrap.remove(environ)

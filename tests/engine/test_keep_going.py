@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,35 @@ def test_failed_cell_stops_nothing_and_is_all_that_is_built_again(tmp_path: Path
     assert results(bakery(folder, "wheel", "--resume")) == {"a": "done", "bad": "done", "c": "done"}
     assert bakery(folder, "wheel", "--failed").err.endswith("nothing to bake\n")
     assert wheels(folder) == ["a", "bad", "c"]
+
+
+@pytest.mark.parametrize("parallel", ["1", "3"])
+def test_a_step_that_cells_share_fails_once(tmp_path: Path, parallel: str) -> None:
+    folder = flavours(tmp_path / "project", ["a", "b", "c", "other"], "")
+    recipe = folder / "bakery.toml"
+    # Resolved for Python 3.11 alone, where there is none; of content that no run had before.
+    wanted = f"bakery-has-no-such-package==0.{uuid.uuid4().int % 10**9}; python_version < '3.12'"
+    text = recipe.read_text().replace("[builder]", f'[builder]\nrequirements = ["{wanted}"]')
+    excluded = [f'{{ python = "3.13", flavour = "{name}" }}' for name in "abc"] + [
+        '{ python = "3.11", flavour = "other" }'
+    ]
+    recipe.write_text(text.replace('["3.11"]', f'["3.11", "3.13"]\nexclude = [{", ".join(excluded)}]'))
+    done = bakery(folder, "wheel", "--max-parallel", parallel, code=11)
+    told = results(done)
+    assert told.pop("other") == "done"
+    assert sorted(told.values()) == ["canceled", "canceled", "failed"]
+    (failed,) = (name for name, result in told.items() if result == "failed")
+    for name in set(told) - {failed}:
+        reason = str(done.results()[f"wheel-cp311-flavour{name}"]["reason"])
+        assert reason.startswith(f"stopped by cp311-flavour{failed}: [requirements "), reason
+        assert reason.endswith(" failed, which both need")
+    assert len([title for title in done.ran() if "no-such-package" in title and "requirements" in title]) >= 1
+    assert "1 of 4 cells failed" in done.err
+    assert wheels(folder) == ["other"]
+    # What was stopped is taken up again with what failed.
+    recipe.write_text(recipe.read_text().replace(f'"{wanted}"', ""))
+    assert set(results(bakery(folder, "wheel", "--failed")).values()) == {"done"}
+    assert wheels(folder) == ["a", "b", "c", "other"]
 
 
 def test_fail_fast_ends_the_others(tmp_path: Path) -> None:

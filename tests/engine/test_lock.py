@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import uuid
 from pathlib import Path
 
 import pytest
-from command import bakery, digests
+from command import Done, bakery, digests, shell
 from projects import pure
 from registry import Pushed
+from test_abi3 import project as stable
+from test_cuda_matrix import example as cuda
+from test_native import project as native
 
 pytestmark = pytest.mark.engine
 
@@ -148,3 +153,72 @@ def test_another_base_image_is_refused(project: Path, pushed: Pushed, tmp_path: 
     done = bakery(folder, "wheel", "--locked", code=12)
     assert f"sha256:{'1' * 64} is locked, and here it is {pushed.digest}" in done.err
     assert not (folder / "dist").exists()
+
+
+# --- every kind of source and step, locked
+
+TINY = f'name = "tiny"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["tiny"]\n# {uuid.uuid4()}\n'
+
+
+def locked(folder: Path) -> tuple[str, Done]:
+    """Lock a project and bake it by that; return the lock and the run."""
+    bakery(folder, "lock")
+    done = bakery(folder, "full", "--locked", "--output", "dist")
+    assert "not locked" not in done.err
+    assert done.wheels
+    return (folder / "bakery.lock").read_text(), done
+
+
+def test_a_tag_that_moves_is_the_commit_that_was_locked(tmp_path: Path, repository: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "bakery.toml").write_text(f'source = "git+{repository}@v1.5"\n{TINY}')
+    bakery(folder, "lock")
+    lock = (folder / "bakery.lock").read_text()
+    bare = tmp_path / "served" / "project.git"
+    before = shell(os.environ, "git", "rev-parse", "v1.5", cwd=bare).strip()
+    assert re.search(rf'(?m)^".*/project\.git#v1\.5" = "{before}"$', lock), lock
+    shell(os.environ, "git", "tag", "--force", "v1.5", "v2.0", cwd=bare)
+    (wheel,) = bakery(folder, "full", "--locked").wheels
+    assert wheel.name.startswith("tiny-1.5-")
+    assert "is locked, and here it is" in bakery(folder, "lock", "--check", code=5).err
+
+
+def test_a_source_archive_is_the_one_that_was_locked(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "bakery.toml").write_text(
+        TINY.replace("tiny", "ujson").replace("[matrix]", 'source = "sdist:ujson==6.1.0"\n[matrix]')
+    )
+    text, done = locked(folder)
+    digest = re.search(r'(?m)^"ujson-6\.1\.0\.tar\.gz" = .* sha256 = "([0-9a-f]{64})"', text)
+    assert digest, text
+    records = done.wheels[0].parent / ".provenance"
+    told = json.loads((records / f"{done.wheels[0].name}.provenance.json").read_text())
+    listed = told["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert {"sha256": digest[1]} in [item.get("digest") for item in listed if item["annotations"]["kind"] == "source"]
+    (folder / "bakery.lock").write_text(text.replace(digest[1], "0" * 64))
+    refused = bakery(folder, "wheel", "--locked", code=12)
+    assert f"ujson-6.1.0.tar.gz: sha256 {'0' * 64} is locked, and the package index gave {digest[1]}" in refused.err
+
+
+def test_the_native_step_is_locked(tmp_path: Path) -> None:
+    text, done = locked(native(tmp_path / "project"))
+    assert 'place = "native"' in text
+    assert 'image = "native-tools"' in text
+    assert len(done.wheels) == 3
+
+
+def test_a_wheel_for_several_pythons_is_locked(tmp_path: Path) -> None:
+    text, done = locked(stable(tmp_path / "project"))
+    assert len(done.wheels) == 1
+    assert "cp311" in text
+    assert "cp313" in text
+
+
+@pytest.mark.proof
+def test_a_toolkit_of_cuda_13_is_locked(tmp_path: Path) -> None:
+    text, done = locked(cuda(tmp_path / "cuda", "cuda", python='["3.13"]'))
+    assert 'place = "cuda-13"' in text
+    assert re.search(r'sha256 = "[0-9a-f]{64}"', entry(text, "nvidia_cuda_nvcc"))
+    assert len(done.wheels) == 1

@@ -57,6 +57,15 @@ def test_what_is_written_down(project: Path, engine_environment: Mapping[str, st
     assert materials["source of demo"]["digest"]["gitCommit"] == git(project, "rev-parse", "HEAD")
     image = shell(engine_environment, "docker", "image", "inspect", "--format", "{{.Id}}", debian).strip()
     assert materials[debian]["digest"] == {"sha256": image.removeprefix("sha256:")}
+    # What made it: packages of the index, and those that the base's own manager added to the base.
+    setuptools = next(item for name, item in materials.items() if name.startswith("setuptools "))
+    assert setuptools["uri"] == f"pkg:pypi/setuptools@{setuptools['annotations']['version']}"
+    assert (len(setuptools["digest"]["sha256"]), setuptools["annotations"]["places"]) == (64, ["build"])
+    compiler = next(item for name, item in materials.items() if name.startswith("g++-12 "))
+    assert compiler["uri"].startswith("pkg:deb/debian/g%2B%2B-12@12.")
+    assert compiler["uri"].endswith("?arch=amd64&distro=debian-12")
+    assert len(compiler["digest"]["dpkgMd5sums"]) == 64
+    assert "setuptools>=77" in defined["internalParameters"]["requirements"]["build"]
     for private in (str(project), socket.gethostname(), f'"{getpass.getuser()}"'):
         assert private not in text
 
@@ -94,6 +103,17 @@ def test_a_wheel_is_built_again(project: Path) -> None:
         "differences": [],
         "materials": [],
     }
+    # The packages are those of then, and without them it is said what is gone.
+    record = project / "dist" / ".provenance" / f"{wheel.name}.provenance.json"
+    kept = record.read_text()
+    told = json.loads(kept)
+    listed = told["predicate"]["buildDefinition"]["resolvedDependencies"]
+    item = next(item for item in listed if item["name"].startswith("setuptools "))
+    item["name"], item["annotations"]["version"] = "setuptools 77.0.999", "77.0.999"
+    record.write_text(json.dumps(told))
+    gone = bakery(project, "reproduce", str(wheel), code=9)
+    assert "setuptools==77.0.999 is locked, and the package index does not have it" in gone.err
+    record.write_text(kept)
     other = bakery(project, "reproduce", str(wheel), "--here", code=13)
     assert "demo.py" in other.out
     assert "source of demo: dirHash:" in other.out

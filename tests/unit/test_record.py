@@ -168,6 +168,7 @@ MADE = Materials(
 )
 
 
+@pytest.mark.filterwarnings("ignore:The Component this BOM is describing")
 def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path)
     plan_ = plan(tmp_path)
@@ -210,7 +211,12 @@ def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
 
 def test_what_a_wheel_is_made_of_is_told_of_the_wheel_as_it_is_built(tmp_path: Path) -> None:
     made_plan = plan(
-        tmp_path, "PYTHON_VERSION=3.13", "COLOR=red", "wheel-*.contexts.base=docker-image://x", "*.pull=true", "wheel-*.tags=x"
+        tmp_path,
+        "PYTHON_VERSION=3.13",
+        "COLOR=red",
+        "wheel-*.contexts.base=docker-image://x",
+        "*.pull=true",
+        "wheel-*.tags=x",
     )
     (target,) = beside(made_plan, made_plan.select(("full",)))
     assert target.name == "materials-cp313"

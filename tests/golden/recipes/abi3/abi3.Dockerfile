@@ -1129,16 +1129,24 @@ Each writes a file of JSON into /materials.
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from typing import Any
+import urllib.parse
+from collections.abc import Iterable
+from typing import Any, Dict
 
 FOLDER = "/materials"
 LOCKED = "/lock/locked.json"
+STATUS = "var/lib/dpkg/status"
+INFO = "var/lib/dpkg/info/"
+RELEASE = "/etc/os-release"
+
+Fields = Dict[str, str]
 
 PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmake", "ninja", "python")
 """Programs whose versions are told, where there are any. Those of the CUDA toolkit stand first on PATH."""
@@ -1146,10 +1154,8 @@ PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmak
 
 def packages(root: str) -> dict[str, str]:
     """Return name → version of the packages in a file system, with the architecture of foreign ones."""
-    status = os.path.join(root, "var/lib/dpkg/status")
-    if os.path.exists(status):
-        with open(status, encoding="utf-8") as stream:
-            return dict(filter(None, map(package, stream.read().split("\n\n"))))
+    if os.path.exists(os.path.join(root, STATUS)):
+        return {item["Package"]: item["Version"] for item in installed(root)}
     if shutil.which("rpm"):
         command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
         said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -1157,12 +1163,55 @@ def packages(root: str) -> dict[str, str]:
     return {}
 
 
-def package(paragraph: str) -> tuple[str, str] | None:
-    """Return name and version of an installed package in dpkg's list."""
-    fields = dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", paragraph))
-    if not fields.get("Status", "").endswith(" installed"):
-        return None
-    return fields["Package"], fields["Version"]
+def installed(root: str) -> list[Fields]:
+    """Return what dpkg's list says of the packages that are installed in a file system."""
+    with open(os.path.join(root, STATUS), encoding="utf-8") as stream:
+        paragraphs = stream.read().split("\n\n")
+    found = [dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", text)) for text in paragraphs]
+    return [fields for fields in found if fields.get("Status", "").endswith(" installed")]
+
+
+def release() -> tuple[str, str]:
+    """Return the id of this image's distribution, and with its version."""
+    fields = {}
+    if os.path.exists(RELEASE):
+        with open(RELEASE, encoding="utf-8") as stream:
+            fields = dict(re.findall(r"(?m)^([A-Z_]+)=[\"']?(.*?)[\"']?$", stream.read()))
+    name = fields.get("ID", "linux")
+    return name, "-".join(filter(None, [name, fields.get("VERSION_ID") or fields.get("VERSION_CODENAME")]))
+
+
+def purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
+    """Return a package URL (https://github.com/package-url/purl-spec)."""
+    namespace, distro = release()
+    path = "/".join(urllib.parse.quote(part, safe=":") for part in (namespace, name))
+    more = sorted({**qualifiers, "distro": distro}.items())
+    ending = "&".join(key + "=" + urllib.parse.quote(value, safe=":") for key, value in more if value)
+    return "pkg:" + kind + "/" + path + "@" + urllib.parse.quote(version, safe=":") + "?" + ending
+
+
+def purls(versions: dict[str, str]) -> dict[str, str]:
+    """Return package → its URL."""
+    if os.path.exists(os.path.join("/", STATUS)):
+        arch = {item["Package"]: item.get("Architecture", "") for item in installed("/")}
+        return {name: purl("deb", name, version, arch=arch[name]) for name, version in versions.items()}
+    found = {}
+    for name, version in versions.items():
+        epoch, _, rest = version.rpartition(":")
+        number, _, machine = rest.rpartition(".")
+        found[name] = purl("rpm", name, number, arch=machine, epoch=epoch if epoch.isdigit() else "")
+    return found
+
+
+def sums(names: Iterable[str]) -> dict[str, str]:
+    """Return package → SHA-256 of dpkg's list of its files and their MD5 sums; of those that have one."""
+    found = {}
+    for name in names:
+        # That of a package that may be there for several architectures is in the file's name.
+        for path in (*glob.glob("/" + INFO + name + ".md5sums"), *glob.glob("/" + INFO + name + ":*.md5sums")):
+            with open(path, "rb") as stream:
+                found[name] = hashlib.sha256(stream.read()).hexdigest()
+    return found
 
 
 def program(name: str) -> str:
@@ -1182,7 +1231,7 @@ def image(name: str, base: str) -> None:
     below = packages(base)
     own = {key: version for key, version in packages("/").items() if below.get(key) != version}
     tools = {key: said for key in PROGRAMS if (said := program(key))}
-    write(name, {"packages": own, "tools": tools})
+    write(name, {"packages": own, "tools": tools, "purls": purls(own), "sums": sums(own)})
 
 
 def suites() -> None:
@@ -1245,11 +1294,14 @@ RUN --mount=type=bind,from=materials-program,source=/materials.py,target=/materi
     --mount=type=secret,id=pip-conf \
     net /opt/bakery/bin/python /materials.py suites
 
-# What goes into a cell, and nothing else.
-FROM scratch AS abi3-materials
+# What a wheel is made of, and nothing else.
+FROM scratch AS ingredients
 COPY --link --from=tools-requirements ["/requirements/", "/packages/"]
 COPY --link --from=requirements ["/requirements/", "/packages/"]
-COPY --link --from=test-requirements ["/requirements/", "/packages/"]
 COPY --link --from=builder-materials ["/materials/", "/system/"]
+
+# And what its test is made of.
+FROM ingredients AS abi3-materials
+COPY --link --from=test-requirements ["/requirements/", "/packages/"]
 COPY --link --from=test-env-materials ["/materials/", "/system/"]
 COPY --link --from=suites ["/materials/", "/system/"]

@@ -786,12 +786,14 @@ COPY --chmod=0644 <<'EOF' /opt/bakery/sdist.py
 
 Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file, environment, default);
 the archive's hash is the one the index gives, or that of a lock (/lock, as in packages.py); members that would leave
-the folder are refused. /requirements/source.json tells what was fetched.
+the folder are refused, and archives that hold far more than a source. /requirements/source.json tells what was fetched.
 """
 
 from __future__ import annotations
 
 import base64
+import bz2
+import gzip
 import hashlib
 import html.parser
 import http.client
@@ -808,13 +810,22 @@ import urllib.parse
 import urllib.request
 import zipfile
 import zlib
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 """Archives that are understood, the best first."""
 
 LOCK = "/lock/locked.json"
 TOLD = "/requirements/source.json"
+
+LARGEST_LISTING = 128 << 20
+LARGEST_ARCHIVE = 2 << 30
+LARGEST_SOURCE = 4 << 30
+MOST_MEMBERS = 200_000
+"""What a list of files, an archive (bytes) and a source (bytes, members) may have: many times what real ones do."""
+
+LARGEST_READ = 16 << 20
+"""Bytes that are read at once: the files of an archive are read in pieces, but a header of tar as a whole."""
 
 DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
@@ -881,7 +892,9 @@ def listing(index: str, name: str) -> list[Entry]:
     """Return the files of a project as the index lists them."""
     wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
     with urllib.request.urlopen(wanted, timeout=120) as reply:
-        body, kind, base = reply.read(), reply.headers.get_content_type(), reply.geturl()
+        body, kind, base = reply.read(LARGEST_LISTING + 1), reply.headers.get_content_type(), reply.geturl()
+    if len(body) > LARGEST_LISTING:
+        raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
     if kind.endswith("+json"):
         entries = [Entry(item["url"], item["filename"], item.get("hashes") or {}) for item in json.loads(body)["files"]]
     else:
@@ -960,7 +973,10 @@ def fetch(entry: Entry, index: str, archive: str) -> str:
     """
     try:
         with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
-            shutil.copyfileobj(reply, out)
+            for block in iter(lambda: reply.read(1 << 20), b""):
+                out.write(block)
+                if out.tell() > LARGEST_ARCHIVE:
+                    raise ValueError("it is larger than " + str(LARGEST_ARCHIVE) + " bytes")
     except (OSError, http.client.HTTPException, ValueError) as error:
         sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
     for algorithm, expected in entry.hashes.items():
@@ -999,7 +1015,7 @@ def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Unpack an archive, refusing members that leave the folder, devices and links that lead out.
+    """Unpack an archive, refusing members that leave the folder, devices, links that lead out, and bombs.
 
     Raises:
         SystemExit: it is damaged, or a member is refused.
@@ -1018,16 +1034,21 @@ def unpack(archive: str, folder: str) -> None:
 def unpack_zip(stream: IO[bytes], folder: str) -> None:
     """Unpack a zip archive."""
     with zipfile.ZipFile(stream) as archive:
-        for name in archive.namelist():
-            if not inside(name, folder):
-                raise zipfile.BadZipFile("refusing " + name)
+        room = Room()
+        # No more is written of a member than what it says of its size.
+        for member in archive.infolist():
+            room.take(member.file_size)
+            if not inside(member.filename, folder):
+                raise zipfile.BadZipFile("refusing " + member.filename)
         archive.extractall(folder)
 
 
 def unpack_tar(stream: IO[bytes], folder: str) -> None:
     """Unpack a tar archive."""
-    with tarfile.open(fileobj=stream) as archive:
-        for member in archive.getmembers():
+    with tarfile.open(fileobj=Pieces(plain(stream)), mode="r:") as archive:  # type: ignore[call-overload]
+        room = Room()
+        for member in archive:
+            room.take(member.size)
             if not inside(member.name, folder):
                 raise tarfile.TarError("refusing " + member.name)
         if hasattr(tarfile, "data_filter"):
@@ -1038,6 +1059,54 @@ def unpack_tar(stream: IO[bytes], folder: str) -> None:
             if not (member.isfile() or member.isdir()):
                 raise tarfile.TarError("refusing " + member.name + ", a link or a device; Python 3.12 can tell more")
         archive.extractall(folder)
+
+
+class Room:
+    """Counts what members of an archive take."""
+
+    def __init__(self) -> None:
+        self.members = 0
+        self.size = 0
+
+    def take(self, size: int) -> None:
+        """Count one member.
+
+        Raises:
+            TarError: there are more than any source has.
+        """
+        self.members += 1
+        self.size += size
+        if size < 0 or self.members > MOST_MEMBERS or self.size > LARGEST_SOURCE:
+            most = str(MOST_MEMBERS) + " members of " + str(LARGEST_SOURCE) + " bytes"
+            raise tarfile.TarError("refusing more than " + most)
+
+
+class Pieces:
+    """A stream that is never read in one large piece."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.seek = stream.seek
+        self.tell = stream.tell
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes.
+
+        Raises:
+            TarError: there are too many.
+        """
+        if size > LARGEST_READ:
+            raise tarfile.TarError("refusing a header of " + str(size) + " bytes")
+        return self.stream.read(size)
+
+
+def plain(stream: IO[bytes]) -> IO[bytes]:
+    """Return what a compressed stream holds, whatever its file is called."""
+    first = stream.read(3)
+    stream.seek(0)
+    if first.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+    return cast("IO[bytes]", bz2.BZ2File(stream)) if first == b"BZh" else stream
 
 
 def inside(name: str, folder: str) -> bool:
@@ -1501,16 +1570,24 @@ Each writes a file of JSON into /materials.
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from typing import Any
+import urllib.parse
+from collections.abc import Iterable
+from typing import Any, Dict
 
 FOLDER = "/materials"
 LOCKED = "/lock/locked.json"
+STATUS = "var/lib/dpkg/status"
+INFO = "var/lib/dpkg/info/"
+RELEASE = "/etc/os-release"
+
+Fields = Dict[str, str]
 
 PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmake", "ninja", "python")
 """Programs whose versions are told, where there are any. Those of the CUDA toolkit stand first on PATH."""
@@ -1518,10 +1595,8 @@ PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmak
 
 def packages(root: str) -> dict[str, str]:
     """Return name → version of the packages in a file system, with the architecture of foreign ones."""
-    status = os.path.join(root, "var/lib/dpkg/status")
-    if os.path.exists(status):
-        with open(status, encoding="utf-8") as stream:
-            return dict(filter(None, map(package, stream.read().split("\n\n"))))
+    if os.path.exists(os.path.join(root, STATUS)):
+        return {item["Package"]: item["Version"] for item in installed(root)}
     if shutil.which("rpm"):
         command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
         said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -1529,12 +1604,55 @@ def packages(root: str) -> dict[str, str]:
     return {}
 
 
-def package(paragraph: str) -> tuple[str, str] | None:
-    """Return name and version of an installed package in dpkg's list."""
-    fields = dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", paragraph))
-    if not fields.get("Status", "").endswith(" installed"):
-        return None
-    return fields["Package"], fields["Version"]
+def installed(root: str) -> list[Fields]:
+    """Return what dpkg's list says of the packages that are installed in a file system."""
+    with open(os.path.join(root, STATUS), encoding="utf-8") as stream:
+        paragraphs = stream.read().split("\n\n")
+    found = [dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", text)) for text in paragraphs]
+    return [fields for fields in found if fields.get("Status", "").endswith(" installed")]
+
+
+def release() -> tuple[str, str]:
+    """Return the id of this image's distribution, and with its version."""
+    fields = {}
+    if os.path.exists(RELEASE):
+        with open(RELEASE, encoding="utf-8") as stream:
+            fields = dict(re.findall(r"(?m)^([A-Z_]+)=[\"']?(.*?)[\"']?$", stream.read()))
+    name = fields.get("ID", "linux")
+    return name, "-".join(filter(None, [name, fields.get("VERSION_ID") or fields.get("VERSION_CODENAME")]))
+
+
+def purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
+    """Return a package URL (https://github.com/package-url/purl-spec)."""
+    namespace, distro = release()
+    path = "/".join(urllib.parse.quote(part, safe=":") for part in (namespace, name))
+    more = sorted({**qualifiers, "distro": distro}.items())
+    ending = "&".join(key + "=" + urllib.parse.quote(value, safe=":") for key, value in more if value)
+    return "pkg:" + kind + "/" + path + "@" + urllib.parse.quote(version, safe=":") + "?" + ending
+
+
+def purls(versions: dict[str, str]) -> dict[str, str]:
+    """Return package → its URL."""
+    if os.path.exists(os.path.join("/", STATUS)):
+        arch = {item["Package"]: item.get("Architecture", "") for item in installed("/")}
+        return {name: purl("deb", name, version, arch=arch[name]) for name, version in versions.items()}
+    found = {}
+    for name, version in versions.items():
+        epoch, _, rest = version.rpartition(":")
+        number, _, machine = rest.rpartition(".")
+        found[name] = purl("rpm", name, number, arch=machine, epoch=epoch if epoch.isdigit() else "")
+    return found
+
+
+def sums(names: Iterable[str]) -> dict[str, str]:
+    """Return package → SHA-256 of dpkg's list of its files and their MD5 sums; of those that have one."""
+    found = {}
+    for name in names:
+        # That of a package that may be there for several architectures is in the file's name.
+        for path in (*glob.glob("/" + INFO + name + ".md5sums"), *glob.glob("/" + INFO + name + ":*.md5sums")):
+            with open(path, "rb") as stream:
+                found[name] = hashlib.sha256(stream.read()).hexdigest()
+    return found
 
 
 def program(name: str) -> str:
@@ -1554,7 +1672,7 @@ def image(name: str, base: str) -> None:
     below = packages(base)
     own = {key: version for key, version in packages("/").items() if below.get(key) != version}
     tools = {key: said for key in PROGRAMS if (said := program(key))}
-    write(name, {"packages": own, "tools": tools})
+    write(name, {"packages": own, "tools": tools, "purls": purls(own), "sums": sums(own)})
 
 
 def suites() -> None:
@@ -1623,14 +1741,17 @@ RUN --mount=type=bind,from=materials-program,source=/materials.py,target=/materi
     --mount=type=secret,id=pip-conf \
     net /opt/bakery/bin/python /materials.py suites
 
-# What goes into a cell, and nothing else.
-FROM scratch AS secrets-materials
+# What a wheel is made of, and nothing else.
+FROM scratch AS ingredients
 COPY --link --from=tools-requirements ["/requirements/", "/packages/"]
 COPY --link --from=wheel-tools-requirements ["/requirements/", "/packages/"]
 COPY --link --from=fetch ["/requirements/", "/packages/"]
 COPY --link --from=requirements ["/requirements/", "/packages/"]
-COPY --link --from=test-requirements ["/requirements/", "/packages/"]
 COPY --link --from=builder-materials ["/materials/", "/system/"]
 COPY --link --from=native-tools-materials ["/materials/", "/system/"]
+
+# And what its test is made of.
+FROM ingredients AS secrets-materials
+COPY --link --from=test-requirements ["/requirements/", "/packages/"]
 COPY --link --from=test-env-materials ["/materials/", "/system/"]
 COPY --link --from=suites ["/materials/", "/system/"]
