@@ -66,6 +66,7 @@ def bake(
     parallel: int = 0,
     resume: bool = False,
     locked: bool = False,
+    builder: str | None = None,
 ) -> RunReport:
     """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
 
@@ -80,15 +81,21 @@ def bake(
         parallel: cells that are baked at once; 0 for as many as the engine has cores.
         resume: leave out what the last run finished and what has not changed since.
         locked: as the command's ``--locked``.
+        builder: a builder of many nodes, from the configuration in ``root``; or one of buildx's own.
 
     Raises:
         BakeryError: any of its kinds; also `SomeFailed`'s exit code where some cells are done.
     """
     from bakery.drive.display import QuietDisplay
     from bakery.drive.find import find
+    from bakery.drive.nodes import gather
+    from bakery.farm import nodes_of
     from bakery.pipeline import Again, Options, Oven, bake_plan, conclusion
 
-    oven = Oven({**environ, **find(environ).environment}, ca_bundle, lambda _: None)
+    environment = {**environ, **find(environ).environment}
+    named = nodes_of(builder, root) if builder else ()
+    nodes = gather(builder, named, environment, lambda _: None) if builder and named else None
+    oven = Oven(environment, ca_bundle, lambda _: None, nodes)
     options = Options(
         groups=tuple(groups),
         only=tuple(only),
@@ -98,6 +105,7 @@ def bake(
         keep_going=keep_going,
         parallel=parallel,
         again=Again.UNFINISHED if resume else Again.ALL,
+        builder=None if nodes else builder,
     )
     report = bake_plan(root.resolve(), plan, options, oven, QuietDisplay())
     error = conclusion([report])

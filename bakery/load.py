@@ -12,7 +12,7 @@ from bakery import names
 from bakery.checks import check
 from bakery.document import Document, read
 from bakery.errors import RecipeError
-from bakery.models import Ci, Recipe, Workspace
+from bakery.models import Builders, Ci, Farm, Recipe, Workspace
 from bakery.positions import line_of
 from bakery.problems import Problem, dotted, found, merged, nearest, recipe_error, shorten
 from bakery.providers import components, registry
@@ -21,6 +21,8 @@ from bakery.wording import findings
 FILE = "bakery.toml"
 PYPROJECT = "pyproject.toml"
 _TABLE = ("tool", "bakery")
+_BESIDE = ("workspace", "builders")
+"""Tables beside a recipe, which are no part of it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,22 @@ def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
     if _looks_like_path(reference):
         return _load_path(reference, cwd)
     return _load_name(reference, cwd)
+
+
+def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
+    """Return the builders of what ``cwd`` holds by name, and the folder that their files' paths are relative to.
+
+    Raises:
+        RecipeError: the table is malformed; ``details`` holds every problem of it.
+    """
+    source = _find(cwd.absolute(), cwd.absolute())
+    if source is None:
+        return {}, cwd
+    data = {key: value for key, value in source.data.items() if key == "builders"}
+    problems = _builder_problems(data)
+    if problems:
+        raise recipe_error(source.shown, map(source.located, problems))
+    return Builders.model_validate(data, by_alias=True, by_name=False).builders or {}, source.file.parent
 
 
 def from_python(recipe: Recipe, root: Path) -> Loaded:
@@ -185,7 +203,7 @@ def _members(source: _Source, root: Path, cwd: Path) -> tuple[list[Loaded], list
     if "workspace" not in source.data:
         return [_recipe(source, root, ".")], []
     workspace = _workspace(source)
-    recipes = [_recipe(source, root, ".")] if len(source.data) > 1 else []
+    recipes = [_recipe(source, root, ".")] if _own(source.data) else []
     problems: list[Problem] = []
     errors: list[RecipeError] = []
     for index, entry in enumerate(workspace.recipes):
@@ -224,7 +242,6 @@ def _same_names(recipes: list[Loaded], cwd: Path) -> Iterator[Problem]:
 
 def _workspace(source: _Source) -> Workspace:
     table = source.data["workspace"]
-    data = {"workspace": table}
     if not isinstance(table, dict):
         fix = 'write [workspace] and below it: recipes = ["…"]'
         problems = [Problem(("workspace",), f"expected a table, found {found(table, ())}", fix)]
@@ -233,8 +250,7 @@ def _workspace(source: _Source) -> Workspace:
             Problem(("workspace", *problem.path), problem.what, problem.fix) for problem in findings(Workspace, table)
         ]
     if problems:
-        own = {key: item for key, item in source.data.items() if key not in data}
-        problems += _problems(own) if own else []
+        problems += _problems(source.data) if _own(source.data) else []
         raise recipe_error(source.shown, map(source.located, problems))
     return Workspace.model_validate(table, by_alias=True, by_name=False)
 
@@ -285,18 +301,29 @@ def _load_shipped(file: Path, root: Path, cwd: Path) -> Loaded:
 
 
 def _recipe(source: _Source, root: Path, folder: str) -> Loaded:
-    data = {key: value for key, value in source.data.items() if key != "workspace"}
-    problems = _problems(data)
+    problems = [*_problems(source.data), *_builder_problems(source.data)]
     if problems:
         raise recipe_error(source.shown, map(source.located, problems))
-    recipe = Recipe.model_validate(data, by_alias=True, by_name=False)
+    recipe = Recipe.model_validate(_own(source.data), by_alias=True, by_name=False)
     return Loaded(recipe, source.file, root, folder, source.positions())
 
 
-def _problems(data: dict[str, object]) -> list[Problem]:
-    from_models = findings(Recipe, data)
+def _own(data: Mapping[str, object]) -> dict[str, object]:
+    """Return a recipe's part of what a file holds; nothing where it holds none."""
+    return {key: value for key, value in data.items() if key not in _BESIDE}
+
+
+def _problems(data: Mapping[str, object]) -> list[Problem]:
+    """Return the problems of the recipe that a file holds."""
+    own = _own(data)
+    from_models = findings(Recipe, own)
     reported = {problem.path for problem in from_models}
-    return [*from_models, *(problem for problem in _crossed(data) if problem.path not in reported)]
+    return [*from_models, *(problem for problem in _crossed(own) if problem.path not in reported)]
+
+
+def _builder_problems(data: Mapping[str, object]) -> list[Problem]:
+    """Return the problems of the builders that a file holds."""
+    return findings(Builders, {"builders": data["builders"]}) if "builders" in data else []
 
 
 def _crossed(data: Mapping[str, object]) -> tuple[Problem, ...]:

@@ -27,6 +27,9 @@ PYTHON = re.compile(r"3\.(?:[6-9]|[1-9][0-9])t?\Z")
 SECRET = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}\Z")
 """A secret's name: also the id of its mount and the name of its file under /run/secrets."""
 
+BUILDER = re.compile(r"(?=.{1,24}\Z)[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
+"""A name of a builder or a node: part of names that buildx, containers and pods (DNS labels) have."""
+
 _PLATFORM = "(?:linux|macos|windows)/(?:amd64|arm64)"
 
 SYSTEMS = ("linux", "macos", "windows")

@@ -20,8 +20,10 @@ from bakery.drive.display import QuietDisplay
 from bakery.drive.engine import Engine
 from bakery.drive.entitle import Grants
 from bakery.drive.journal import Record, last_run, open_journal
+from bakery.drive.layouts import Layout, Layouts
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
+from bakery.drive.nodes import Nodes
 from bakery.drive.outcome import BakeFailure, Result
 from bakery.drive.peaks import Peaks, is_here
 from bakery.drive.places import places
@@ -29,7 +31,7 @@ from bakery.drive.private import private_files
 from bakery.drive.process import caught
 from bakery.drive.progress import Board
 from bakery.drive.runs import run_folder
-from bakery.drive.schedule import Item, Limits, Schedule, unknown
+from bakery.drive.schedule import Item, Limits, Schedule, Seat, unknown
 from bakery.drive.secrets import Revealed, revealed
 from bakery.emit.files import generate
 from bakery.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
@@ -39,8 +41,10 @@ from bakery.ingredients import beside, overrides
 from bakery.lineage import Lineage
 from bakery.lock.materials import Materials
 from bakery.locker import Bench, Locked, Pins
-from bakery.names import Kind
-from bakery.plan import Cell, Plan, Secret, Target, ignored_output
+from bakery.names import MACHINES, Kind
+from bakery.plan import Cell, Image, Plan, Secret, Target, ignored_output
+from bakery.record import facts as recorded
+from bakery.record.facts import image_purl
 from bakery.recorder import Recorder
 from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.runner import Runner, Told
@@ -124,15 +128,24 @@ class Oven:
         ca_bundle: a PEM file that build steps shall trust; None for none.
         say: tells a person one line.
         bases: the base images it has.
+        nodes: what bakes it in the engine's place; None for the engine itself.
     """
 
-    def __init__(self, environment: Mapping[str, str], ca_bundle: Path | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        ca_bundle: Path | None,
+        say: Callable[[str], None],
+        nodes: Nodes | None = None,
+    ) -> None:
         self.environment = environment
         self.ca_bundle = ca_bundle
         self.say = say
         self.bases = Bases(environment, say)
         self.places = places(environment)
         self.index = index.configured()
+        self.nodes = nodes
+        self.layouts = Layouts(environment, self.places.cache / "layouts")
 
 
 def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener) -> RunReport:
@@ -158,6 +171,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     wanted = [target for work in fresh.values() for target in work.targets]
     told = plan.told({target.kind for target in wanted})
     _check_wants(root, plan, options, told)
+    if oven.nodes:
+        oven.nodes.require(target.cell.platform for target in wanted)
     index.check(
         (need for work in fresh.values() for need in work.cell.needs),
         oven.index,
@@ -180,7 +195,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             locker.compare(bench, fresh_cells, locked)
         pins = locker.pins(bench, (*wanted, *beside(plan, wanted)), locked, strict=options.locked)
         with run_folder(root) as state:
-            run = _Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins)
+            run = _Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins, bench)
             return run.go(listener, targets, kept)
 
 
@@ -291,6 +306,7 @@ class _Run:
         keys: cell → digest of what defines it.
         known: what the last run knew.
         pins: what each target is held to.
+        bench: knows what the engine calls a base image.
     """
 
     root: Path
@@ -304,6 +320,7 @@ class _Run:
     pip_conf: Path | None
     secrets: Revealed
     pins: Pins
+    bench: Bench
 
     def go(self, listener: Listener, targets: Sequence[Target], kept: Mapping[str, Record]) -> RunReport:
         """Bake what is to be baked; report on all ``targets``."""
@@ -311,10 +328,18 @@ class _Run:
         if any(work.has(Kind.WHEEL) for work in self.works.values()):
             check_output(self.output, self.root)
         request = self._request()
-        recorder = Recorder(self.plan, self.root, self.output, self.state, self.oven.environment)
-        journal = open_journal(self.root, self.plan.recipe, self._carried())
         schedule = self._schedule()
+        recorder = Recorder(
+            plan=self.plan,
+            root=self.root,
+            output=self.output,
+            state=self.state,
+            environment=self.oven.environment,
+            built_on=lambda cell: self._node(schedule.seat(cell.id)),
+            sent=self._names_of_sent(),
+        )
         lineage = Lineage(self.plan)
+        journal = open_journal(self.root, self.plan.recipe, self._carried())
         board = Board([target.name for work in self.works.values() for target in work.targets])
         with caught() as signals, LogFiles(request.logs) as logs:
             finisher = Finisher(
@@ -338,13 +363,14 @@ class _Run:
                 groups=together(self.works),
                 schedule=schedule,
                 finisher=finisher,
-                request=lambda work: self._of(request, work),
+                request=lambda work, node: self._of(request, work, node),
                 made_of=lambda work: made_of(self.plan, lineage, work),
                 error=lambda outcome: locker.failure(outcome, self._lock),
                 say=self.oven.say,
                 signals=signals,
                 deadline=self.options.deadline,
-                peaks=Peaks() if is_here(self.oven.environment) else None,
+                peaks=Peaks() if is_here(self.oven.environment) and not self.oven.nodes else None,
+                nodes=self.oven.nodes,
             )
             listener.start(board)
             try:
@@ -366,6 +392,8 @@ class _Run:
 
     def _schedule(self) -> Schedule:
         keep_going = self._keeps_going
+        if self.oven.nodes:
+            return self._spread(self.oven.nodes, keep_going=keep_going)
         if len(self.works) < 2:
             return Schedule([Item(name) for name in self.works], Limits(1, 0, self.options.retries, keep_going))
         info = Engine(self.oven.environment).info()
@@ -378,6 +406,13 @@ class _Run:
                 f"earlier run); only their number is limited, to {limits.parallel} at once"
             )
         return Schedule(found, limits)
+
+    def _spread(self, nodes: Nodes, *, keep_going: bool) -> Schedule:
+        """Return the schedule over nodes: their slots say how many cells at once, whatever memory these need."""
+        seats = [Seat(one.node.name, one.node.slots, frozenset(one.platforms)) for one in nodes.alive]
+        parallel = self.options.parallel or sum(seat.slots for seat in seats)
+        found = items(self.plan, self.works.values(), Machine(0, 0), {})
+        return Schedule(found, Limits(parallel, 0, self.options.retries, keep_going), seats)
 
     def _carried(self) -> list[Record]:
         """Return what the new journal begins with: what is not baked now is as it was, the rest is unfinished."""
@@ -430,11 +465,49 @@ class _Run:
     def _keeps_going(self) -> bool:
         return len(self.works) > 1 if self.options.keep_going is None else self.options.keep_going
 
-    def _of(self, request: BakeRequest, work: Work) -> BakeRequest:
+    def _of(self, request: BakeRequest, work: Work, node: str) -> BakeRequest:
         also = beside(self.plan, work.targets)
-        contexts = [override for target in (*work.targets, *also) for override in self.pins.overrides[target.name]]
+        every = (*work.targets, *also)
+        contexts = [override for target in every for override in self.pins.overrides[target.name]]
         contexts += [override for target in also for override in overrides(self.plan, target)]
-        return replace(request, targets=work.targets, beside=also, overrides=(*request.overrides, *contexts))
+        own = replace(request, targets=work.targets, beside=also, overrides=(*request.overrides, *contexts))
+        if not (node and self.oven.nodes):
+            return own
+        sent = [
+            f"{target.name}.contexts.{image.ref}={layout.context}"
+            for image, layout in self._sent(work).items()
+            for target in every
+        ]
+        return replace(
+            own,
+            builder=self.oven.nodes.node(node).builder,
+            overrides=(*own.overrides, *sent),
+            reads=(*own.reads, self.oven.layouts.folder),
+        )
+
+    def _sent(self, work: Work) -> dict[Image, Layout]:
+        """Return the base images of a cell that only this machine's engine has."""
+        found = {image: self.oven.layouts.of(self.bench.name(image), image.platform) for image in work.cell.images}
+        return {image: layout for image, layout in found.items() if layout}
+
+    def _names_of_sent(self) -> dict[str, str]:
+        """Return sha256 → package URL of all images that nodes are sent."""
+        if not self.oven.nodes:
+            return {}
+        return {
+            layout.digest.removeprefix("sha256:"): image_purl(self.bench.name(image), image.platform)
+            for work in self.works.values()
+            for image, layout in self._sent(work).items()
+        }
+
+    def _node(self, name: str) -> recorded.Machine | None:
+        """Return who builds on a node, for the record."""
+        seats = self.oven.nodes.seats if self.oven.nodes else ()
+        found = next((seat for seat in seats if seat.node.name == name), None)
+        if found is None:
+            return None
+        own = found.platforms[0] if found.platforms else ""
+        return recorded.Machine(found.version, "", f"linux/{MACHINES.get(own, own)}", "buildkit")
 
     @property
     def _lock(self) -> str:
@@ -513,6 +586,8 @@ class _Run:
             ),
             tries=told.tries,
             reason=reason,
+            node=told.node,
+            left=told.left,
         )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,8 @@ class Recorder:
     Attributes:
         state: the run's folder.
         environment: leads to the engine.
+        built_on: returns the node that built a cell, None for the engine; without it all is built on the engine.
+        sent: sha256 → package URL, of base images that nodes were sent.
     """
 
     plan: Plan
@@ -36,6 +38,8 @@ class Recorder:
     output: Path
     state: Path
     environment: Mapping[str, str]
+    built_on: Callable[[Cell], Machine | None] | None = None
+    sent: Mapping[str, str] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     source: tuple[Material, ...] = field(init=False)
 
@@ -56,7 +60,9 @@ class Recorder:
         """
         said = [value for key, value in metadata.items() if key.startswith("buildx.build.provenance")]
         made = read(told)
-        materials = merged([*self.source, *(item for one in said for item in of_buildkit(one)), *packages(made)])
+        materials = merged(
+            [*self.source, *(item for one in said for item in of_buildkit(one, self.sent)), *packages(made)]
+        )
         defined = definition(self.plan, cell, self._files, materials, requirements(made))
         written = [
             path
@@ -75,7 +81,7 @@ class Recorder:
         from bakery.record.wheelfile import contents
 
         folder = self.state / "records" / cell.id
-        told = statement(wheel.name, sha256, defined, self._machine, self.began, datetime.now(UTC))
+        told = statement(wheel.name, sha256, defined, self._built_by(cell), self.began, datetime.now(UTC))
         epoch = int(self.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
         texts = {
             PROVENANCE: json.dumps(told, indent=1) + "\n",
@@ -92,6 +98,10 @@ class Recorder:
     @cached_property
     def _files(self) -> Mapping[str, str]:
         return generate(self.plan)
+
+    def _built_by(self, cell: Cell) -> Machine:
+        node = self.built_on(cell) if self.built_on else None
+        return replace(node, buildx=self._machine.buildx) if node else self._machine
 
     @cached_property
     def _machine(self) -> Machine:

@@ -10,7 +10,7 @@ from typing import get_origin
 from pydantic.fields import FieldInfo
 
 from bakery import plain
-from bakery.models import Recipe, Workspace
+from bakery.models import Builders, Recipe, Workspace
 from bakery.models.base import Model
 from bakery.resolve.defaults import DEFAULTS
 
@@ -73,7 +73,12 @@ _TITLES = {"variables": "variables.NAME", "secrets": "secrets.NAME"}
 
 def reference_text() -> str:
     """Return docs/recipe.md."""
-    sections = (*_section(Recipe, "", "Top of the file"), *_section(Workspace, "workspace", "`[workspace]`"))
+    (farm,) = plain.keys(Builders).values()
+    sections = (
+        *_section(Recipe, "", "Top of the file"),
+        *_section(Workspace, "workspace", "`[workspace]`"),
+        *_section(plain.model_of(farm.annotation) or Builders, "builders.NAME", "`[builders.NAME]`"),
+    )
     return "".join([_INTRO, f"```toml\n{EXAMPLE}```\n", *sections])
 
 

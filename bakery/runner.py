@@ -11,15 +11,16 @@ from bakery.audit.memory import Verdict
 from bakery.drive.bake import BakeRequest, Bakes, Baking
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
+from bakery.drive.nodes import Nodes, Watch
 from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.drive.peaks import Peaks
 from bakery.drive.process import Children, Signals
 from bakery.drive.progress import Board
 from bakery.drive.runs import remove_tree
 from bakery.drive.schedule import Item, Schedule, State, Try, delay
-from bakery.drive.transient import is_transient
+from bakery.drive.transient import is_transient, went_away
 from bakery.durations import duration
-from bakery.errors import BakeryError, InterruptedBake, OutputError
+from bakery.errors import BakeryError, EngineError, InterruptedBake, OutputError
 from bakery.finish import Finisher
 from bakery.names import Kind
 from bakery.plan import Json
@@ -38,6 +39,8 @@ class Told:
         seconds: of all its tries.
         wheels: what was published.
         error: why it failed; None when it did not.
+        node: where it was baked last; empty on the one engine.
+        left: nodes that went away while they baked it.
         why: why it was not done, where nothing of its own failed.
         stopped: it needs a step that failed elsewhere, which ``why`` names.
     """
@@ -50,6 +53,8 @@ class Told:
     error: BakeryError | None = None
     why: str = ""
     stopped: bool = False
+    node: str = ""
+    left: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -57,7 +62,7 @@ class Runner:
     """One run over cells.
 
     Attributes:
-        request: returns the request of a cell's bake.
+        request: returns the request of a cell's bake on a node; of no name on the one engine.
         args: cell → its build arguments.
         groups: cell → the cells that are finished together with it.
         made_of: returns stage → digest of a cell's work; stages of the same digest have the same steps.
@@ -65,6 +70,7 @@ class Runner:
         deadline: local clock when the time for all is over, None for never.
         peaks: looks at what memory cells need, None where that cannot be seen.
         signals: those that arrived; the first ends the run.
+        nodes: what cells are spread over; None for the one engine.
     """
 
     works: Mapping[str, Work]
@@ -72,20 +78,24 @@ class Runner:
     groups: Mapping[str, Sequence[str]]
     schedule: Schedule
     finisher: Finisher
-    request: Callable[[Work], BakeRequest]
+    request: Callable[[Work, str], BakeRequest]
     made_of: Callable[[Work], Mapping[str, str]]
     error: Callable[[BakeOutcome], BakeryError]
     say: Callable[[str], None]
     signals: Signals
     deadline: float | None = None
     peaks: Peaks | None = None
+    nodes: Nodes | None = None
     told: dict[str, Told] = field(init=False)
     late: bool = field(default=False, init=False)
     _broken: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
     _finishing: dict[Future[tuple[Verdict, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
+    _doubtful: list[tuple[str, BakeOutcome]] = field(default_factory=list, init=False)
+    _watch: Watch | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.told = {name: Told() for name in self.works}
+        self._watch = Watch(self.nodes.ask) if self.nodes else None
 
     def run(self, board: Board, logs: LogFiles, listener: Listener) -> None:
         """Run to the end; ``told`` then knows of every cell.
@@ -97,6 +107,7 @@ class Runner:
             bakes = Bakes(children, logs, board, listener)
             while not (self.schedule.over and not self._finishing):
                 self._look_at_the_clock(bakes)
+                self._look_at_the_nodes(bakes)
                 for item in self.schedule.due(time.monotonic()):
                     self._begin(item, bakes)
                 if self.peaks:
@@ -105,6 +116,8 @@ class Runner:
                     self._ended(baking, outcome, pool, bakes)
                 for future in [future for future in self._finishing if future.done()]:
                     self._finished(future, bakes)
+        if self._watch:
+            self._watch.end()
         self._explain()
 
     def _running(self) -> list[str]:
@@ -118,8 +131,27 @@ class Runner:
             self.schedule.stop()
             bakes.stop()
 
+    def _look_at_the_nodes(self, bakes: Bakes) -> None:
+        """Go on elsewhere with what a node had that is gone."""
+        if not (self._watch and self.nodes):
+            return
+        busy = {self.schedule.seat(name) for name in self._running()}
+        for node, why in self._watch.turn(busy, time.monotonic()).items():
+            self.nodes.lost[node] = why
+            cells = self.schedule.on(node)
+            self.say(f"node {node} is gone: {why}; elsewhere: {', '.join(cells) or 'nothing'}")
+            self.schedule.lose(node)
+            bakes.stop_cells(cells)
+        for name, outcome in [item for item in self._doubtful if not self._watch.doubts(self.schedule.seat(item[0]))]:
+            self._doubtful.remove((name, outcome))
+            self._failed(name, outcome, bakes)
+        for name in self.schedule.strand():
+            platform = self.works[name].cell.platform
+            self._fail(name, EngineError(f"no node for {platform} is left", hint="start one, then --resume"), bakes)
+
     def _begin(self, item: Item, bakes: Bakes) -> None:
-        request = self.request(self.works[item.name])
+        self.told[item.name].node = self.schedule.seat(item.name)
+        request = self.request(self.works[item.name], self.told[item.name].node)
         # What an earlier try left.
         remove_tree(request.stage / item.name)
         remove_tree(request.stage / "materials" / item.name)
@@ -134,6 +166,18 @@ class Runner:
         if all(target.result is Result.DONE for target in outcome.targets.values()):
             self.schedule.ended(name, Try.PASSED, time.monotonic())
             self._finish_when_all_passed(name, pool)
+            return
+        if self._watch and outcome.failures and all(went_away(failure) for failure in outcome.failures):
+            self._watch.doubt(told.node)
+            self._doubtful.append((name, outcome))
+        else:
+            self._failed(name, outcome, bakes)
+
+    def _failed(self, name: str, outcome: BakeOutcome, bakes: Bakes) -> None:
+        told = self.told[name]
+        if self.nodes and told.node in self.nodes.lost and all(map(is_transient, outcome.failures)):
+            told.left = (*told.left, told.node)
+            self.schedule.ended(name, Try.LOST, time.monotonic())
             return
         again = bool(outcome.failures) and all(is_transient(failure) for failure in outcome.failures)
         self.schedule.ended(name, Try.AGAIN if again else Try.FAILED, time.monotonic())

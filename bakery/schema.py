@@ -7,7 +7,7 @@ import json
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from bakery.models import Job, ModuleRecord, Recipe, Workspace
+from bakery.models import Builders, Job, ModuleRecord, Recipe, Workspace
 from bakery.models.lock import Lock
 
 PATH = "schema/recipe.schema.json"
@@ -48,10 +48,11 @@ def recipe_schema() -> dict[str, object]:
     """Return the JSON schema (draft 2020-12) of bakery.toml and of ``[tool.bakery]``."""
     schema = Recipe.model_json_schema(by_alias=True, schema_generator=_FileSchema)
     workspace = Workspace.model_json_schema(by_alias=True, schema_generator=_FileSchema)
-    definitions = {**schema.pop("$defs"), "Workspace": workspace}
-    properties = {**schema.pop("properties"), "workspace": {"$ref": "#/$defs/Workspace"}}
-    # A file may hold a recipe, a workspace or both.
-    either = [{"required": schema.pop("required")}, {"required": ["workspace"]}]
+    builders = Builders.model_json_schema(by_alias=True, schema_generator=_FileSchema)
+    definitions = {**schema.pop("$defs"), **builders.pop("$defs"), "Workspace": workspace}
+    properties = {**schema.pop("properties"), "workspace": {"$ref": "#/$defs/Workspace"}, **builders["properties"]}
+    # A file may hold a recipe, a workspace or both; and builders beside them, or alone.
+    either = [{"required": schema.pop("required")}, {"required": ["workspace"]}, {"required": ["builders"]}]
     about = {key: schema.pop(key) for key in ("title", "description")}
     tables = {key: definitions[key] for key in sorted(definitions)}
     return {"$schema": _DIALECT, **about, **schema, "properties": properties, "anyOf": either, "$defs": tables}

@@ -81,6 +81,19 @@ _ADVICE = (
     ("a platform such as", "there are linux, macos and windows, each with amd64 and arm64"),
     ("lower-case letters", "name it after the project"),
     ("git URL", "write it as git clone takes it"),
+    (
+        "keys of bakery's own",
+        "write cacert, cert, key and servername as tls, replicas as the node's replicas; bakery chooses the pod",
+    ),
+    ("replicas with kubernetes", "remove replicas, or write a table for each node"),
+    ("no endpoint with kubernetes", "remove endpoint: kubectl's configuration says which cluster it is"),
+    ("tls with remote alone", "remove tls: Docker and Kubernetes have their own"),
+    ("an endpoint such as", 'add endpoint = "…"'),
+    ("expected tls for node", 'add tls = { ca = "…", cert = "…", key = "…" }, or reach it by ssh://'),
+    ("cert and key together", "add the other one"),
+    ("distinct names of nodes", "give each node a name of its own"),
+    ("which BuildKit builds", "leave out macOS and Windows: cibuildwheel builds there"),
+    ("a name in lower case", "use lower-case letters, digits and single dashes, 24 characters at most"),
     ("control characters", "remove the control characters"),
     ("single line", "remove the line breaks and tabs"),
     ("pattern of files inside", "write it as in a .dockerignore, relative to the source's folder"),
@@ -127,7 +140,7 @@ def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem
     """Return the problem of ``key``, which the table at ``path`` of ``model`` does not have."""
     known = tuple(plain.keys(model))
     if model is Recipe:
-        known = (*known, "workspace")
+        known = (*known, "workspace", "builders")
     close = nearest(key, known)
     homes = [] if close else _homes(key)
     if close:

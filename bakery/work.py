@@ -81,6 +81,7 @@ def items(plan: Plan, chosen: Iterable[Work], machine: Machine, learnt: Mapping[
             name=work.name,
             after=work.cell.built_by if work.cell.built_by != work.name and work.cell.built_by in builders else "",
             memory=declared or learnt.get(work.name, 0),
+            platform=work.cell.platform,
             group=json.dumps([value for axis, value in sorted(work.cell.axes.items()) if axis != "python"]),
         )
         for work in some

@@ -15,6 +15,7 @@ from bakery import __version__
 from bakery.cli import (
     audit,
     bake,
+    builders,
     doctor,
     engine,
     generate,
@@ -68,6 +69,7 @@ def _root(
 for module in (bake, lock, plan, generate, audit, verify, modules, reproduce, index, gpus, rules, doctor, schema):
     module.register(app)
 app.add_typer(engine.app, name="engine")
+app.add_typer(builders.app, name="builders")
 
 
 def main() -> None:

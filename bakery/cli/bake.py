@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step, whatever is cached.")]
 Pull = Annotated[bool, typer.Option("--pull", help="Ask the registry for newer base images.")]
-Builder = Annotated[str | None, typer.Option("--builder", help="The builder of buildx.", envvar="BAKERY_BUILDER")]
+Builder = Annotated[
+    str | None,
+    typer.Option(
+        "--builder",
+        help="A builder of many nodes (\\[builders.NAME]), over which cells are spread; or one of buildx's own.",
+        envvar="BAKERY_BUILDER",
+        metavar="NAME",
+    ),
+]
 Print = Annotated[bool, typer.Option("--print", help="Print what would be baked as bake's JSON, and bake nothing.")]
 Progress = Annotated[
     str,
@@ -214,6 +222,8 @@ def run(
     from bakery.cli.trust import find_ca_bundle
     from bakery.drive.display import choose
     from bakery.drive.find import find
+    from bakery.drive.nodes import gather
+    from bakery.farm import nodes_of
     from bakery.pipeline import Oven, bake_plan, conclusion, refused, warm_up
     from bakery.report.run import render
 
@@ -221,7 +231,11 @@ def run(
         pool.submit(warm_up)
         address = find_or_start() if engine_up else find(os.environ)
     _say_left_out(plans, chosen)
-    oven = Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+    environment = {**os.environ, **address.environment}
+    nodes = nodes_of(chosen.builder, Path.cwd()) if chosen.builder else ()
+    farm = gather(chosen.builder, nodes, environment, say) if chosen.builder and nodes else None
+    chosen = replace(chosen, builder=None) if farm else chosen
+    oven = Oven(environment, find_ca_bundle(ca_bundle, os.environ), say, farm)
     if chosen.keep_going is None:
         cells = {
             (plan.recipe, target.cell.id) for _, plan in plans for target in plan.select(chosen.groups, chosen.only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -147,6 +147,12 @@ class Bakes:
     def stop(self) -> None:
         """Ask all bakes to end."""
         self._children.stop(Stopped.UNWANTED)
+
+    def stop_cells(self, cells: Collection[str]) -> None:
+        """Ask the bakes of some cells to end."""
+        for baking in self._running:
+            if baking.request.targets[0].cell.id in cells:
+                baking.child.stop(Stopped.UNWANTED, time.monotonic())
 
     def _of(self, child: Child) -> Baking | None:
         return next((baking for baking in self._running if baking.child is child), None)

@@ -69,6 +69,22 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
     return EngineAddress("user", env.get("DOCKER_HOST", ""), version, buildx, {})
 
 
+def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT_S) -> Mapping[str, str]:
+    """Return the variables that lead to a docker client with buildx; its engine need not run.
+
+    Raises:
+        EngineError: there is none; ``details`` says what was tried.
+    """
+    private = bootstrap.status(environ)
+    if private is not None:
+        return bootstrap.environment(private, environ)
+    try:
+        _client(environ, ["buildx", "version"], timeout_s)
+    except _Refused as refusal:
+        raise EngineError("no docker client with buildx", hint=HINT, details=[f"docker: {refusal}"]) from refusal
+    return {}
+
+
 def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str], timeout_s: float) -> EngineAddress:
     """Describe the private engine.
 

@@ -106,7 +106,7 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
     env = {**os.environ, **engine_env}
     if found := inspect(env, tag, arch):
         return found
-    if _in_registry(env, tag):
+    if in_registry(env, tag):
         progress(f"pulling {tag}")
         _docker(env, ["pull", "--quiet", "--platform", f"linux/{arch}", tag], PULL_TIMEOUT_S)
     else:
@@ -141,7 +141,7 @@ def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
     return ImageInfo(name=name, digest=str(image["Id"]), arch=arch, stand_in=stand_in)
 
 
-def _in_registry(env: Mapping[str, str], tag: str) -> bool:
+def in_registry(env: Mapping[str, str], tag: str) -> bool:
     """Say whether a registry answers and has the image."""
     command = ["buildx", "imagetools", "inspect", "--raw", tag]
     return bool(_docker_says(env, command, REGISTRY_TIMEOUT_S))

@@ -34,6 +34,8 @@ class Try(StrEnum):
     FAILED = "failed"
     AGAIN = "again"
     """It failed, and another try may help."""
+    LOST = "lost"
+    """Its seat was lost: no try of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,32 @@ class Item:
         after: the item that must pass first; empty for none.
         memory: MB that it needs at its peak; 0 where nobody knows.
         group: items of one group share stages that take long.
+        platform: what it is built for.
     """
 
     name: str
     after: str = ""
     memory: int = 0
     group: str = ""
+    platform: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where items are baked: the one engine, or a node of a builder.
+
+    Attributes:
+        slots: items at a time.
+        platforms: what can be built there; None for anything.
+    """
+
+    name: str
+    slots: int
+    platforms: frozenset[str] | None = None
+
+    def takes(self, item: Item) -> bool:
+        """Whether an item can be built there."""
+        return self.platforms is None or item.platform in self.platforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +93,43 @@ class Limits:
 
 @dataclass(slots=True)
 class _Place:
-    """An item over time; ``due`` is the time of its next try."""
+    """An item over time; ``due`` is the time of its next try, ``seat`` where the last one was."""
 
     item: Item
     index: int
     state: State = State.WAITING
     tries: int = 0
     due: float = float("-inf")
+    seat: str = ""
 
 
 @dataclass(slots=True)
 class Schedule:
-    """Decides over the items of one run, each of which is named once."""
+    """Decides over the items of one run, each of which is named once.
+
+    Attributes:
+        seats: where they are baked; without any, on the one engine.
+    """
 
     items: Sequence[Item]
     limits: Limits
+    seats: Sequence[Seat] = ()
     stopped: bool = field(default=False, init=False)
     _places: dict[str, _Place] = field(init=False)
+    _alive: list[Seat] = field(init=False)
 
     def __post_init__(self) -> None:
         self._places = {item.name: _Place(item, index) for index, item in enumerate(self.items)}
+        self._alive = list(self.seats) or [Seat("", self.limits.parallel)]
 
     def due(self, now: float) -> list[Item]:
         """Return what begins now; it counts as running from here on."""
         begun: list[Item] = []
-        while place := self._next(now):
+        while choice := self._next(now):
+            place, seat = choice
             place.state = State.RUNNING
             place.tries += 1
+            place.seat = seat.name
             begun.append(place.item)
         return begun
 
@@ -106,6 +138,9 @@ class Schedule:
         place = self._places[name]
         if verdict is Try.PASSED:
             place.state = State.PASSED
+        elif verdict is Try.LOST and not self.stopped:
+            place.state = State.WAITING
+            place.tries -= 1
         elif verdict is Try.AGAIN and place.tries <= self.limits.retries and not self.stopped:
             place.state = State.WAITING
             place.due = now + delay(place.tries)
@@ -114,6 +149,27 @@ class Schedule:
             self._skip_after(name)
             if not self.limits.keep_going:
                 self.stop()
+
+    def lose(self, seat: str) -> None:
+        """Use a seat no longer. What runs there is to be ended as `Try.LOST`.
+
+        What passed there is built again elsewhere if something that comes after it has not: they speak of one build.
+        """
+        self._alive = [one for one in self._alive if one.name != seat]
+        for place in self._of(State.PASSED):
+            family = self._family(place.item)
+            if place.seat == seat and any(one.state in (State.WAITING, State.RUNNING) for one in family):
+                place.state = State.WAITING
+                place.tries -= 1
+
+    def strand(self) -> list[str]:
+        """Fail what no seat is left for, and return it."""
+        stranded = [
+            place for place in self._of(State.WAITING) if not any(seat.takes(place.item) for seat in self._alive)
+        ]
+        for place in stranded:
+            place.state = State.FAILED
+        return [place.item.name for place in stranded]
 
     def stop(self) -> None:
         """Let nothing begin any more."""
@@ -129,6 +185,14 @@ class Schedule:
     def state(self, name: str) -> State:
         """Return where an item is."""
         return self._places[name].state
+
+    def seat(self, name: str) -> str:
+        """Return where an item was begun last; empty for nowhere, and for the one engine."""
+        return self._places[name].seat
+
+    def on(self, seat: str) -> list[str]:
+        """Return what runs on a seat."""
+        return [place.item.name for place in self._of(State.RUNNING) if place.seat == seat]
 
     def tries(self, name: str) -> int:
         """Return how often an item was begun."""
@@ -148,17 +212,43 @@ class Schedule:
                 place.state = State.SKIPPED
                 self._skip_after(place.item.name)
 
-    def _next(self, now: float) -> _Place | None:
+    def _next(self, now: float) -> tuple[_Place, Seat] | None:
         running = self._of(State.RUNNING)
         if len(running) >= self.limits.parallel:
             return None
         ready = [place for place in self._of(State.WAITING) if place.due <= now and self._may_begin(place.item)]
-        groups = [place.item.group for place in running]
-        # Of a group, one is ahead in the stages that they share, and the others would only wait for it. What needs
-        # much memory begins early, or it would be left to run alone at the end.
-        ready.sort(key=lambda place: (groups.count(place.item.group), -place.item.memory, place.index))
         used = sum(place.item.memory for place in running)
-        return next((place for place in ready if not running or self._fits(used + place.item.memory)), None)
+        fits = [place for place in ready if not running or self._fits(used + place.item.memory)]
+        free = {seat: seat.slots - len(self.on(seat.name)) for seat in self._alive}
+        # The sort is stable: of seats with as many free slots the first one counts.
+        for seat in sorted((seat for seat in free if free[seat] > 0), key=lambda seat: -free[seat]):
+            here = [place for place in fits if seat.takes(place.item) and self._belongs(place.item, seat)]
+            if here:
+                return min(here, key=lambda place: self._order(place, seat)), seat
+        return None
+
+    def _order(self, place: _Place, seat: Seat) -> tuple[int, bool, int, int]:
+        """Return what begins first on a seat, as the lowest.
+
+        Of a group, one is ahead in the stages that they share, and the others would only wait for it; another seat that
+        has these stages need not build them. What needs much memory begins early, or it would be left to run alone at
+        the end.
+        """
+        alike = [one for one in self._places.values() if one.item.group == place.item.group and one.tries]
+        here = [one for one in alike if one.seat == seat.name]
+        ahead = sum(one.state is State.RUNNING for one in here)
+        elsewhere = any(one.state is State.PASSED for one in alike) and not here
+        return ahead, elsewhere, -place.item.memory, place.index
+
+    def _belongs(self, item: Item, seat: Seat) -> bool:
+        """What comes after another item finds its stages only where that was built."""
+        before = self._places.get(item.after)
+        return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
+
+    def _family(self, item: Item) -> list[_Place]:
+        """Return the items that come after the same one, and that one."""
+        first = item.after or item.name
+        return [place for name, place in self._places.items() if first in (name, place.item.after)]
 
     def _may_begin(self, item: Item) -> bool:
         before = self._places.get(item.after)

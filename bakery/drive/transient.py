@@ -66,5 +66,10 @@ def is_transient(failure: Failure) -> bool:
     return _found(NETWORK, failure.tail)
 
 
+def went_away(failure: Failure) -> bool:
+    """Say whether the engine itself, or the way to it, failed: no step's command did."""
+    return _STEP_ENDED not in failure.error and is_transient(failure)
+
+
 def _found(patterns: Sequence[str], lines: Sequence[str]) -> bool:
     return any(re.search(pattern, line, re.IGNORECASE) for pattern in patterns for line in lines)

@@ -3,6 +3,7 @@
 from bakery.models.builder import Base, Builder
 from bakery.models.cache import Cache
 from bakery.models.ci import Ci
+from bakery.models.farm import Builders, Farm, Node, Tls
 from bakery.models.job import Benchmark, Check, Input, Job, Tolerance
 from bakery.models.matrix import Matrix, Override
 from bakery.models.module import ModuleRecord
@@ -21,9 +22,11 @@ __all__ = [
     "Base",
     "Benchmark",
     "Builder",
+    "Builders",
     "Cache",
     "Check",
     "Ci",
+    "Farm",
     "Input",
     "Job",
     "Macos",
@@ -31,6 +34,7 @@ __all__ = [
     "ModuleRecord",
     "Naming",
     "Native",
+    "Node",
     "Output",
     "Override",
     "Recipe",
@@ -38,6 +42,7 @@ __all__ = [
     "Secret",
     "Source",
     "Test",
+    "Tls",
     "Tolerance",
     "Variable",
     "Wheel",

@@ -97,5 +97,6 @@ PlatformName = Annotated[
     str, Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
 ]
 AxisName = Annotated[str, Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
+BuilderName = Annotated[str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'")]
 SecretName = Annotated[str, Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
 EnvironmentName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from bakery.plan import Json
 
@@ -42,11 +43,16 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Who built: versions and platform. Neither a user's name nor a machine's."""
+    """Who built: versions and platform. Neither a user's name nor a machine's.
+
+    Attributes:
+        engine: the version of ``program``, which is ``buildkit`` on a node.
+    """
 
     engine: str
     buildx: str
     platform: str
+    program: str = "docker-engine"
 
 
 def record_path(wheel: Path, suffix: str) -> Path:
@@ -59,14 +65,35 @@ def without_user(uri: str) -> str:
     return re.sub(r"(?<=://)[^/@]*@", "", uri)
 
 
-def of_buildkit(said: object) -> tuple[Material, ...]:
-    """Return the materials that BuildKit's provenance (SLSA 0.2, as buildx's metadata has it) names."""
+def of_buildkit(said: object, sent: Mapping[str, str] | None = None) -> tuple[Material, ...]:
+    """Return the materials that BuildKit's provenance (SLSA 0.2, as buildx's metadata has it) names.
+
+    Args:
+        sent: sha256 → package URL, of images that a node was sent. BuildKit calls them ``pkg:oci/…``, and the same image
+            of an engine's own ``pkg:docker/…`` (solver/llbsolver/provenance): the record is the same wherever it was built.
+    """
     found = said.get("materials") if isinstance(said, dict) else None
     return tuple(
-        Material(_name(item["uri"]), _kind(item["uri"]), without_user(item["uri"]), item.get("digest") or {})
+        Material(_name(uri), _kind(uri), without_user(uri), item.get("digest") or {})
         for item in (found if isinstance(found, list) else ())
         if isinstance(item, dict) and isinstance(item.get("uri"), str)
+        for uri in [_known(item, sent or {})]
     )
+
+
+def image_purl(name: str, platform: str) -> str:
+    """Return an image's package URL as BuildKit writes it (util/purl/image.go)."""
+    path, colon, tag = name.partition("@")[0].rpartition(":")
+    if not colon or "/" in tag:
+        path, tag = name.partition("@")[0], "latest"
+    return f"pkg:docker/{path}@{tag}?platform={quote(platform, safe='')}"
+
+
+def _known(item: Mapping[str, Json], sent: Mapping[str, str]) -> str:
+    uri, digest = str(item["uri"]), item.get("digest")
+    if uri.startswith("pkg:oci/") and isinstance(digest, dict):
+        return sent.get(str(digest.get("sha256")), uri)
+    return uri
 
 
 def _kind(uri: str) -> str:

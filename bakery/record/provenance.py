@@ -72,10 +72,10 @@ def statement(
         name: the wheel's file name.
         began: when the bake began (UTC); ``ended`` when the wheel was ready to be published.
     """
-    versions: dict[str, Json] = {"bakery": __version__, "docker-engine": machine.engine, "buildx": machine.buildx}
+    versions: dict[str, Json] = {"bakery": __version__, machine.program: machine.engine, "buildx": machine.buildx}
     engine: dict[str, Json] = {
         "name": "engine",
-        "uri": f"pkg:generic/docker-engine@{quote(machine.engine)}",
+        "uri": f"pkg:generic/{machine.program}@{quote(machine.engine)}",
         "annotations": {"platform": machine.platform},
     }
     ran: dict[str, Json] = {

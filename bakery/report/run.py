@@ -48,6 +48,8 @@ class TargetReport:
         steps: steps of the target; ``cached`` of them were not run.
         log: what its steps printed, None when they printed nothing.
         wheels: what was published, one for each name that the recipe gives its wheels.
+        node: the node of a builder that baked it last; empty on the one engine.
+        left: nodes that went away while they baked it.
     """
 
     name: str
@@ -60,6 +62,8 @@ class TargetReport:
     wheels: tuple[PublishedWheel, ...]
     tries: int = 1
     reason: str = ""
+    node: str = ""
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,8 @@ class RunReport:
                     "result": target.result,
                     "reason": target.reason,
                     "tries": target.tries,
+                    "node": target.node,
+                    "left": list(target.left),
                     "seconds": round(target.seconds, 3),
                     "steps": target.steps,
                     "cached": target.cached,
@@ -148,6 +154,7 @@ def render(report: RunReport) -> Group:
         title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
     again = any(target.tries > 1 for target in report.targets)
+    spread = any(target.node for target in report.targets)
     if report.printed:
         table.caption = Text(
             f"warning: a step printed {', '.join(report.printed)}; hidden here, but not in the engine's own record "
@@ -161,6 +168,8 @@ def render(report: RunReport) -> Group:
     table.add_column("cached", justify="right", no_wrap=True)
     if again:
         table.add_column("tries", justify="right", no_wrap=True)
+    if spread:
+        table.add_column("node", no_wrap=True)
     table.add_column("audited wheel", overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
     for target in report.targets:
@@ -170,6 +179,7 @@ def render(report: RunReport) -> Group:
             f"{target.seconds:.1f} s" if target.tries else "",
             f"{target.cached}/{target.steps}" if target.tries else "",
             *([str(target.tries)] if again else []),
+            *([target.node] if spread else []),
             Text("\n".join(item.path.name for item in target.wheels) or target.reason),
             "\n".join(_size(item.size) for item in target.wheels),
         )

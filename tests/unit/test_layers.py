@@ -57,6 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "checkout": set(),
     "drive": {*BASE, "images", "plan", "providers"},
     "lock": {*BASE, "images", "models", "plan", "document", "positions", "problems", "wording"},
+    "farm": {*BASE, "models", "load", "problems", "drive"},
     "locker": {*BASE, "images", "plan", "problems", "lock", "emit", "files", "drive", "providers"},
     "audit": BASE,
     "site": {*BASE, "drive", "files"},
@@ -69,7 +70,20 @@ ALLOWED: dict[str, set[str]] = {
     "finish": {*BASE, "plan", "rules", "drive", "audit", "promises", "recorder", "work"},
     "runner": {*BASE, "plan", "drive", "audit", "finish", "work"},
     "pipeline": {
-        *(*BASE, "ingredients", "lineage", "lock", "locker", "plan", "emit", "files", "drive", "recorder", "report"),
+        *(
+            *BASE,
+            "ingredients",
+            "lineage",
+            "lock",
+            "locker",
+            "plan",
+            "emit",
+            "files",
+            "drive",
+            "record",
+            "recorder",
+            "report",
+        ),
         *("finish", "runner", "work"),
     },
     "reproduce": {
@@ -78,21 +92,21 @@ ALLOWED: dict[str, set[str]] = {
     },
     "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "promises", "report"},
     # The library: what the command does, without the command.
-    "api": {*BASE, "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
+    "api": {*BASE, "farm", "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
     "__init__": {"api", "models"},
     "cli": {
         *BASE,
         *READING,
         *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
-        *("parcels", "since", "verify", "wheelhouse"),
+        *("farm", "parcels", "since", "verify", "wheelhouse"),
         *("benchmark", "bundle", "kitchen", "modules", "surface", "validate"),
     },
     "__main__": {"cli"},
 }
 
-EXCEPTIONS = {("report/doctor.py", "bakery.drive.diagnose")}
-"""The doctor's findings are the driver's; the report only draws them."""
+EXCEPTIONS = {("report/doctor.py", "bakery.drive.diagnose"), ("report/nodes.py", "bakery.drive.nodes")}
+"""The doctor's findings, and how nodes are, are the driver's; the report only draws them."""
 
 CONSOLE = {"report", "drive/live.py", "drive/display.py"}
 """Who may draw with rich; nobody there decides where it goes."""

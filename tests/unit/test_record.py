@@ -28,7 +28,7 @@ from bakery.models import Recipe
 from bakery.models.lock import LockedFile
 from bakery.plan import Plan
 from bakery.record import made
-from bakery.record.facts import FOLDER, Machine, Material, merged, of_buildkit
+from bakery.record.facts import FOLDER, Machine, Material, image_purl, merged, of_buildkit
 from bakery.record.provenance import definition, settings, statement
 from bakery.record.read import read
 from bakery.record.sbom import sbom
@@ -328,3 +328,21 @@ def test_records_that_are_none(tmp_path: Path, change: Any, reason: str) -> None
     with pytest.raises(UnavailableError) as caught:
         read(wheel)
     assert reason in caught.value.message
+
+
+def test_image_that_a_node_was_sent_has_its_own_name() -> None:
+    sha256 = "ab" * 32
+    said = {
+        "materials": [
+            {
+                "uri": f"pkg:oci/debian@bookworm-slim?digest=sha256:{sha256}&platform=linux%2Famd64",
+                "digest": {"sha256": sha256},
+            },
+            {"uri": "pkg:docker/debian@trixie?platform=linux%2Famd64", "digest": {"sha256": "cd" * 32}},
+        ]
+    }
+    purl = image_purl("debian:bookworm-slim", "linux/amd64")
+    assert purl == "pkg:docker/debian@bookworm-slim?platform=linux%2Famd64"
+    found = of_buildkit(said, {sha256: purl})
+    assert [(item.name, item.kind) for item in found] == [("debian:bookworm-slim", "image"), ("debian:trixie", "image")]
+    assert image_purl("host:5000/a/b", "linux/arm64") == "pkg:docker/host:5000/a/b@latest?platform=linux%2Farm64"

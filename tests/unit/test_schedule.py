@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.drive.schedule import Item, Limits, Schedule, State, Try, delay, needed
+from bakery.drive.schedule import Item, Limits, Schedule, Seat, State, Try, delay, needed
 
 
 def names(items: list[Item]) -> list[str]:
@@ -146,3 +148,140 @@ def test_every_run_ends_within_its_limits(
     if keep_going:
         for item in items:
             assert schedule.state(item.name) is not State.SKIPPED or item.after not in passed
+
+
+def spread(*items: Item, slots: int = 1, seats: str = "xy", **limits: int | bool) -> Schedule:
+    return Schedule(items, Limits(parallel=99, **limits), [Seat(name, slots, frozenset({"amd64"})) for name in seats])
+
+
+def cells(letters: str, **more: str) -> list[Item]:
+    return [Item(letter, platform="amd64", **more) for letter in letters]
+
+
+def where(schedule: Schedule, letters: str) -> dict[str, str]:
+    return {letter: schedule.seat(letter) for letter in letters}
+
+
+def test_seats_fill_by_free_slots() -> None:
+    schedule = Schedule(cells("abcdef"), Limits(parallel=99), [Seat("small", 1), Seat("large", 3)])
+    assert names(schedule.due(0)) == list("abcd")
+    assert where(schedule, "abcd") == {"a": "large", "b": "large", "c": "small", "d": "large"}
+    schedule.ended("c", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["e"]
+    assert schedule.seat("e") == "small"
+    assert schedule.on("large") == ["a", "b", "d"]
+
+
+def test_all_seats_together_hold_no_more_than_the_limit() -> None:
+    schedule = Schedule(cells("abc"), Limits(parallel=2), [Seat("x", 4), Seat("y", 4)])
+    assert names(schedule.due(0)) == ["a", "b"]
+
+
+def test_what_a_seat_cannot_build_waits_for_one_that_can() -> None:
+    items = [Item("a", platform="arm64"), Item("b", platform="amd64"), Item("c", platform="arm64")]
+    seats = [Seat("x", 2, frozenset({"amd64"})), Seat("y", 1, frozenset({"amd64", "arm64"}))]
+    schedule = Schedule(items, Limits(parallel=99), seats)
+    assert names(schedule.due(0)) == ["b", "a"]
+    assert where(schedule, "ab") == {"a": "y", "b": "x"}
+    assert schedule.due(0) == []
+    schedule.ended("a", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["c"]
+
+
+def test_seat_takes_what_shares_stages_that_it_has() -> None:
+    items = [Item(f"{cuda}-{number}", platform="amd64", group=cuda) for number in range(2) for cuda in ("u", "v")]
+    schedule = spread(*items)
+    assert names(schedule.due(0)) == ["u-0", "v-0"]
+    schedule.ended("u-0", Try.PASSED, 0)
+    schedule.ended("v-0", Try.PASSED, 0)
+    schedule.due(0)
+    assert schedule.seat("u-1") == schedule.seat("u-0")
+    assert schedule.seat("v-1") == schedule.seat("v-0")
+
+
+def test_what_comes_after_is_built_where_the_first_was() -> None:
+    first, second = Item("first", platform="amd64"), Item("second", platform="amd64", after="first")
+    schedule = spread(Item("z", platform="amd64"), first, second, slots=1)
+    schedule.due(0)
+    schedule.ended("z", Try.PASSED, 0)
+    schedule.ended("first", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["second"]
+    assert schedule.seat("second") == schedule.seat("first") == "y"
+
+
+def test_lost_seat_costs_no_try() -> None:
+    schedule = spread(*cells("abc"), retries=0)
+    schedule.due(0)
+    schedule.lose("x")
+    schedule.ended("a", Try.LOST, 0)
+    assert (schedule.state("a"), schedule.tries("a")) == (State.WAITING, 0)
+    schedule.ended("b", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["a"]
+    assert (schedule.seat("a"), schedule.tries("a")) == ("y", 1)
+    assert schedule.strand() == []
+    schedule.lose("y")
+    schedule.ended("a", Try.LOST, 0)
+    assert schedule.strand() == ["a", "c"]
+    assert schedule.over
+
+
+def test_lost_seat_takes_the_wheel_along_that_is_still_tested() -> None:
+    items = [*cells("a"), *cells("bc", after="a")]
+    schedule = spread(*items, slots=2)
+    schedule.due(0)
+    schedule.ended("a", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["b", "c"]
+    schedule.ended("b", Try.PASSED, 0)
+    schedule.lose("x")
+    schedule.ended("c", Try.LOST, 0)
+    assert [schedule.state(name) for name in "abc"] == [State.WAITING] * 3
+    assert names(schedule.due(0)) == ["a"]
+    schedule.ended("a", Try.PASSED, 0)
+    schedule.due(0)
+    assert where(schedule, "abc") == dict.fromkeys("abc", "y")
+
+
+def test_finished_wheel_stays_when_its_seat_is_lost() -> None:
+    schedule = spread(*cells("a"), *cells("b", after="a"))
+    for name in "ab":
+        schedule.due(0)
+        schedule.ended(name, Try.PASSED, 0)
+    schedule.lose("x")
+    assert schedule.over
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("uvw"), st.booleans()), min_size=1, max_size=12),
+    st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_every_item_comes_to_an_end_whatever_seats_are_lost(
+    drawn: list[tuple[str, bool]], slots: list[int], random: Random
+) -> None:
+    items = [
+        Item(str(index), platform="amd64", group=group, after="0" if after and index else "")
+        for index, (group, after) in enumerate(drawn)
+    ]
+    seats = [Seat(str(number), number_of, frozenset({"amd64"})) for number, number_of in enumerate(slots)]
+    schedule, alive, running = Schedule(items, Limits(parallel=99), seats), {seat.name for seat in seats}, set[str]()
+    while not schedule.over:
+        running |= set(names(schedule.due(0)))
+        for seat in seats:
+            assert len(schedule.on(seat.name)) <= seat.slots
+        if len(alive) > 1 and random.random() < 0.2:
+            gone = random.choice(sorted(alive))
+            alive.remove(gone)
+            lost = schedule.on(gone)
+            schedule.lose(gone)
+            for name in lost:
+                schedule.ended(name, Try.LOST, 0)
+            running -= set(lost)
+        elif running:
+            name = random.choice(sorted(running))
+            running.remove(name)
+            schedule.ended(name, Try.PASSED, 0)
+    assert all(schedule.state(item.name) is State.PASSED for item in items)
+    # Tests speak of the build that was made where they ran.
+    for item in items:
+        if item.after:
+            assert schedule.seat(item.name) == schedule.seat(item.after)

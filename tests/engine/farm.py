@@ -1,0 +1,166 @@
+"""Nodes: engines with data roots, sockets and network namespaces of their own, reached over TCP with TLS on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.drive import bootstrap
+from bakery.drive.prefix import Prefix
+
+GATE = Path(__file__).with_name("gate.py")
+
+
+def run(*words: str | Path, check: bool = True) -> None:
+    """Run a program in silence."""
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(map(str, words))}\n{done.stderr}")
+
+
+def certificates(folder: Path) -> None:
+    """Write ca.pem, and node and client certificates that it signed, with their keys."""
+    folder.mkdir()
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    authority = ("-keyout", folder / "ca.key", "-out", folder / "ca.pem", "-subj", "/CN=bakery-test")
+    run("openssl", "req", "-x509", *key, "-days", "2", *authority)
+    signed = ("-CA", folder / "ca.pem", "-CAkey", folder / "ca.key")
+    for name, extension in (("node", "subjectAltName=DNS:node.test"), ("client", "extendedKeyUsage=clientAuth")):
+        files = ("-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem")
+        own = ("-subj", f"/CN={name}", "-addext", extension, "-addext", "basicConstraints=critical,CA:FALSE")
+        run("openssl", "req", "-x509", *key, "-days", "2", *files, *own, *signed)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return int(own.getsockname()[1])
+
+
+@dataclass
+class EngineNode:
+    """A node.
+
+    Attributes:
+        environ: leads to its engine.
+        link: its network device on this machine's side.
+    """
+
+    name: str
+    environ: Mapping[str, str]
+    prefix: Prefix
+    link: str
+    subnet: str
+    port: int
+    certificates: Path
+    pid: int = 0
+    gate: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        engine = bootstrap.start(self.prefix, lambda _: None, self.environ)
+        self.pid = engine.pid
+        self._connect()
+        command = [sys.executable, str(GATE), str(engine.places.socket), str(self.port), str(self.certificates)]
+        self.gate = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        assert self.gate.stdout
+        assert self.gate.stdout.readline() == "listening\n"
+
+    def kill(self) -> None:
+        """End it as a power cut does: nobody says goodbye."""
+        for pid in (self.pid, self.gate.pid if self.gate else 0):
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if self.gate:
+            self.gate.wait()
+            self.gate = None
+
+    def remove(self) -> None:
+        """End it, and delete all that it left."""
+        if self.gate:
+            self.gate.kill()
+            self.gate.wait()
+        for rule in self._rules:
+            run(self.prefix.bin / "iptables", *rule("-D"), check=False)
+        run("ip", "link", "delete", self.link, check=False)
+        bootstrap.remove(self.environ)
+
+    def _connect(self) -> None:
+        """Give its network namespace a way out."""
+        run("ip", "link", "delete", self.link, check=False)
+        run("ip", "link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
+        run("ip", "address", "add", f"{self.subnet}.1/30", "dev", self.link)
+        run("ip", "link", "set", self.link, "up")
+        inside = ("nsenter", "--target", str(self.pid), "--net", "ip")
+        run(*inside, "link", "set", "lo", "up")
+        run(*inside, "address", "add", f"{self.subnet}.2/30", "dev", "eth0")
+        run(*inside, "link", "set", "eth0", "up")
+        run(*inside, "route", "add", "default", "via", f"{self.subnet}.1")
+        for rule in self._rules:
+            run(self.prefix.bin / "iptables", *rule("-D"), check=False)
+            run(self.prefix.bin / "iptables", *rule("-I"))
+
+    @property
+    def _rules(self) -> Sequence[_Rule]:
+        net = f"{self.subnet}.0/30"
+        return (
+            _Rule("nat", ("POSTROUTING", "-s", net, "-j", "MASQUERADE")),
+            _Rule("filter", ("DOCKER-USER", "-s", net, "-j", "ACCEPT")),
+            _Rule("filter", ("DOCKER-USER", "-d", net, "-j", "ACCEPT")),
+        )
+
+
+@dataclass(frozen=True)
+class _Rule:
+    table: str
+    words: tuple[str, ...]
+
+    def __call__(self, verb: str) -> tuple[str, ...]:
+        return ("-w", "-t", self.table, verb, *self.words)
+
+
+@contextlib.contextmanager
+def engine_nodes(folder: Path, names: Sequence[str]) -> Iterator[list[EngineNode]]:
+    """Give running nodes.
+
+    Args:
+        folder: an empty folder of a short name: a unix socket's path has at most 107 bytes.
+    """
+    certificates(folder / "tls")
+    with contextlib.ExitStack() as stack:
+        nodes = []
+        for number, name in enumerate(names):
+            environ = {**os.environ, "BAKERY_ENGINE_DIR": str(folder / str(number))}
+            for variable in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
+                environ.pop(variable, None)
+            prefix = bootstrap.install(lambda _: None, environ)
+            own = (f"bk{os.getpid()}n{number}", f"10.213.{number}", free_port(), folder / "tls")
+            nodes.append(EngineNode(name, environ, prefix, *own))
+            stack.callback(nodes[-1].remove)
+            nodes[-1].start()
+        yield nodes
+
+
+def table(nodes: Sequence[EngineNode], *, slots: int, more: str = "") -> str:
+    """Return ``[builders.farm]`` of nodes; ``more`` are tables of further ones."""
+    own = nodes[0].certificates
+    head = (
+        '[builders.farm]\ndriver = "remote"\n'
+        f'tls = {{ ca = "{own}/ca.pem", cert = "{own}/client.pem", key = "{own}/client.key", '
+        'server-name = "node.test" }\n'
+    )
+    tables = [
+        f'[[builders.farm.nodes]]\nname = "{node.name}"\nendpoint = "tcp://127.0.0.1:{node.port}"\n'
+        f'platforms = ["linux/amd64"]\nslots = {slots}\n'
+        for node in nodes
+    ]
+    return head + "".join(tables) + more
