@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.drive import digests
-from bakery.drive.places import locked
+from bakery.drive.locks import locked_file
 from bakery.drive.rootfs import in_registry
 from bakery.errors import UnavailableError
 from bakery.plan import Json
@@ -70,7 +70,7 @@ class Layouts:
             return None
         final = self.folder / f"{own.removeprefix('sha256:')[:24]}-{platform.replace('/', '-')}"
         if not final.is_dir():
-            with locked(self.folder / f".{final.name}.lock"):
+            with locked_file(self.folder / f".{final.name}.lock"):
                 if not final.is_dir():
                     self._save(name, platform, final)
         return Layout(final, _manifest(final, platform))
