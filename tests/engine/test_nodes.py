@@ -17,7 +17,8 @@ from projects import flavours
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")]
 
 SECRET = '[secrets.token]\nenv = "BAKERY_TEST_TOKEN"\nsteps = ["compile"]\nvariable = "TOKEN"\n'
-TOLD = "if flavour:\n    assert os.environ['TOKEN'] == 'tell-nobody', 'not told'\n    time.sleep({seconds})"
+# The wheel of this backend holds its environment, and the audit refuses one with a secret in it.
+TOLD = "if flavour:\n    assert os.environ.pop('TOKEN') == 'tell-nobody'\n    time.sleep({seconds})"
 
 
 @pytest.fixture(scope="module")
