@@ -172,7 +172,7 @@ def _problem(code: Code, target: TargetRecord) -> str:
         kinds = {"cuda": "PTX", "vulkan": "SPIR-V", "metal": "Metal source"}
         return f"holds no {kinds.get(code.kind, 'code')}"
     wanted = target.machine if code.kind == "cpu" else target.architecture
-    exact = code.kind == "cpu" or wanted.startswith(("sm_", "gfx"))
+    exact = code.kind == "cpu" or (code.kind in ("cuda", "rocm") and wanted.startswith(("sm_", "gfx")))
     if exact and wanted and code.architecture != wanted:
         return f"is for {code.architecture or 'an unknown machine'}, not for {wanted}"
     if code.kind == "metal" and not all(metal_kernels(text) for text in code.texts):

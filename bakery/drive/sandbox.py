@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from bakery.drive.engine import DOCTOR, Engine
+from bakery.drive.process import caught
 from bakery.errors import EngineError, OutputError
 
 LABEL = "bakery.sandbox"
@@ -46,7 +47,10 @@ LOG = 64 * 1024
 _CHUNK = 1024 * 1024
 
 _CLIENT_S = 60.0
-"""Seconds that docker may take to begin and to end, beside the program's own time."""
+"""Seconds that docker may take for an answer."""
+
+_START_S = 300.0
+"""Seconds that docker may take to begin and to end a container, beside the program's own time."""
 
 _TIMED_OUT = 124
 """Exit code of timeout(1)."""
@@ -162,7 +166,7 @@ class Sandbox:
         assert process.stderr is not None
         log = _Tail(process.stderr)
         received = _Received(process.stdout, limits.output, self.scratch)
-        deadline = time.monotonic() + limits.seconds + GRACE_S + _CLIENT_S
+        deadline = time.monotonic() + limits.seconds + GRACE_S + _START_S
         try:
             while process.poll() is None and time.monotonic() < deadline and not self._halted.is_set():
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -254,7 +258,9 @@ def sandbox(environment: Mapping[str, str], scratch: Path) -> Iterator[Sandbox]:
         try:
             yield made
         finally:
-            made.halt()
+            # Another Ctrl-C waits until nothing is left.
+            with caught():
+                made.halt()
 
 
 def _flags(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) -> list[str]:
@@ -270,7 +276,7 @@ def _flags(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) ->
     flags += ["--ulimit=core=0", "--ulimit=nofile=1024:1024"]
     flags += [f"--cpuset-cpus={limits.cores}"] if limits.cores else []
     flags += [f"--platform={platform}"] if platform else []
-    flags += ["--gpus=all"] if gpus else []
+    flags += ["--gpus=all", "--env=NVIDIA_DRIVER_CAPABILITIES=compute,utility"] if gpus else []
     flags += [f"--env=LIMIT={limits.seconds}", f"--env=GRACE={GRACE_S}", f"--env=HOME={FOLDER}"]
     return [*flags, f"--env=TMPDIR={FOLDER}", "--entrypoint=sh"]
 

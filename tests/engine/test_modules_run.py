@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
+import struct
+import subprocess
 import sys
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -133,13 +136,16 @@ def test_module_for_another_machine_is_told_as_what_it_is(tmp_path: Path, image:
         bakery(tmp_path, "validate", "a.vmfb", *CALL, "--expected", "64x64xf32=65", "--image", image, "--json").out
     )
     assert (found["a"]["status"], found["a"]["emulated"]) == ("not run", False)
-    content = bytearray(module.read_bytes())
-    # The machine's number in the ELF file: the module now says that it is for x86-64, and its loader disagrees.
+    # The machine's number in the ELF file, its name in the archive, and the checksum that goes with it: now the module
+    # says that it is for x86-64, and IREE finds out.
+    content = module.read_bytes().replace(b"arm_64.so", b"x86_64.so")
     at = content.index(b"\x7fELF")
-    content[at + 18] = 62
-    module.write_bytes(content)
-    fake = re.sub(rb"arm_64\.so", b"x86_64.so", bytes(content))
-    module.write_bytes(fake)
+    with zipfile.ZipFile(module) as archive:
+        code = archive.infolist()[1]
+    end = at + code.file_size
+    patched = content[at : at + 18] + b"\x3e" + content[at + 19 : end]
+    old, new = (struct.pack("<I", number) for number in (code.CRC, zlib.crc32(patched)))
+    module.write_bytes((content[:at] + patched + content[end:]).replace(old, new))
     done = bakery(tmp_path, "validate", "a.vmfb", *CALL, "--expected", "64x64xf32=65", "--image", image, code=15)
     assert "INCOMPATIBLE" in done.err
 
@@ -180,8 +186,6 @@ def test_bundle_runs_where_there_is_nothing_else(
         "printf x >> modules/matmul.cpu-generic.vmfb; python run.py matmul --target cpu:generic; echo rc $?"
     )
     with (tmp_path / "kit.tar").open("rb") as file:
-        import subprocess
-
         done = subprocess.run(
             ["docker", "run", "--rm", "--interactive", "--network=none", image, "sh", "-c", script],
             env=dict(engine_environment),

@@ -264,7 +264,9 @@ def targets(folder: Path) -> None:
         folder, "matmul.cpu-aarch64", target={**base, "name": "cpu:aarch64", "machine": "aarch64", "architecture": ""}
     )
     recorded(folder, "matmul.cuda", target={**CUDA, "name": "cuda:a100", "architecture": "a100"})
-    recorded(folder, "matmul.vulkan", target={**CUDA, "name": "vulkan:ampere", "backend": "vulkan"})
+    recorded(
+        folder, "matmul.vulkan", target={**CUDA, "name": "vulkan:ampere", "backend": "vulkan", "architecture": "ampere"}
+    )
 
 
 def test_bundle_is_the_same_twice_and_complete(tmp_path: Path) -> None:
