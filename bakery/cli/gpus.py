@@ -12,10 +12,10 @@ from bakery.cli.console import err, out
 
 def gpus(
     archs: Annotated[
-        str,
+        list[str],
         typer.Argument(
             help="Architectures as torch ('8.0;9.0+PTX'), CMake ('80;90a;120-virtual') or nvcc ('sm_80,compute_90') "
-            "write them.",
+            "write them; several words are one list.",
             metavar="ARCHS",
         ),
     ],
@@ -34,7 +34,7 @@ def gpus(
     from bakery.facts.cover import cover, lack
     from bakery.report import gpus as report
 
-    wanted = parse(archs)
+    wanted = parse(" ".join(archs))
     release = cuda_release(cuda) if cuda else None
     if cuda and release is None:
         raise UsageError(

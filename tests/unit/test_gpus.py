@@ -33,6 +33,10 @@ def test_a_table() -> None:
     assert "not verified" in lines["10.7"]
 
 
+def test_several_words_are_one_list() -> None:
+    assert run("8.0", "8.6", "9.0+PTX") == run("8.0;8.6;9.0+PTX")
+
+
 def test_json() -> None:
     text, _ = run("80;90a;120-virtual", "--json", "--cuda", "12.4")
     document = json.loads(text)
