@@ -17,10 +17,11 @@ from bakery.drive.listener import Listener
 from bakery.emit.files import generate
 from bakery.errors import BakeryError, UnavailableError
 from bakery.load import Loaded, load
+from bakery.lock.materials import Materials
 from bakery.locker import LockFailure
 from bakery.models import Builder
 from bakery.pipeline import Held, Options, Oven, bake_plan, conclusion
-from bakery.plan import Plan
+from bakery.plan import Add, Plan
 from bakery.record import made
 from bakery.record.read import Recorded, read
 from bakery.resolve.lower import resolve
@@ -84,7 +85,7 @@ def reproduce(wheel: Path, cwd: Path, again: Again, oven: Oven, listener: Listen
     recorded = read(wheel, again.provenance)
     with _project(recorded, cwd, again) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output = Path(folder)
-        held = None if again.here else Held({recorded.cell: made.again(recorded)}, made.images(recorded))
+        held = None if again.here else Held({recorded.cell: _held(plan, made.again(recorded))}, made.images(recorded))
         if held and not recorded.requirements:
             oven.say("its provenance names no packages: those that the index has now are taken")
         options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, held=held)
@@ -99,6 +100,19 @@ def reproduce(wheel: Path, cwd: Path, again: Again, oven: Oven, listener: Listen
             names = tuple(sorted(path.name for path in output.glob("*.whl")))
             return Reproduction(wheel, (Difference("", "file name", (wheel.name,), names),))
         return Reproduction(wheel, differences(wheel, built), tuple(_materials(recorded, read(built))))
+
+
+def _held(plan: Plan, materials: Materials) -> Materials:
+    """Return materials with the commits under the addresses that the plan has: a locked build asks for commits."""
+    by_repository = {address.partition("#")[0]: commit for address, commit in materials.sources.items()}
+    texts = (
+        "".join(part for part in step.source if isinstance(part, str))
+        for stage in plan.stages
+        for step in stage.steps
+        if isinstance(step, Add)
+    )
+    found = {text: commit for text in texts if (commit := by_repository.get(text.partition("#")[0]))}
+    return replace(materials, sources=found)
 
 
 def _materials(old: Recorded, new: Recorded) -> Iterator[str]:

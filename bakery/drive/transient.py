@@ -44,6 +44,7 @@ NETWORK: tuple[str, ...] = (
     r"tls handshake timeout|handshake (?:timed out|operation timed out)|unexpected eof|eof occurred in violation",
     r"net/http: request canceled|client\.timeout exceeded|http2: (?:client connection lost|server sent goaway)",
     r"network is unreachable|no route to host|host is unreachable",
+    r"download failed after \d+ attempts? because not enough bytes were received",
     r"remote end closed connection|incompleteread|incomplete message|connection broken|early eof",
     r"the remote end hung up unexpectedly|rpc failed; (?:curl|http)|unexpected disconnect",
     r"hash sum mismatch|file has unexpected size|mirror sync in progress",

@@ -50,7 +50,10 @@ def _differences(locked: Materials, found: Materials) -> Iterator[str]:
         if before != digest:
             yield f"base image {ref} ({platform}): {_change(before, digest)}"
     for address, commit in found.sources.items():
-        if (known := locked.sources.get(address)) != commit:
+        # A build that is held to a lock asks for the commit itself.
+        if (known := locked.sources.get(address)) != commit and not (
+            address.endswith(f"#{commit}") and commit in locked.sources.values()
+        ):
             yield f"source {address}: {_change(known, commit)}"
     for place in dict.fromkeys((*locked.packages, *found.packages)):
         yield from _of_place(place, locked.packages.get(place), found.packages.get(place))

@@ -16,11 +16,12 @@ _SOURCE = re.compile(r"(?m)^sdist: (?P<file>\S+) is locked as sha256 (?P<locked>
 _OWN = re.compile(r"(?m)^(?:bakery|sdist): (?P<said>.*bakery\.lock.*|--locked takes no .*)$")
 
 
-def refusals(lines: Iterable[str]) -> list[str]:
+def refusals(lines: Iterable[str], *, reached: bool = True) -> list[str]:
     """Return what differs from the lock, one line each; nothing where a step failed for another reason.
 
     Args:
         lines: the last that the step printed.
+        reached: the index answered; to pip, one that cannot be reached has nothing.
     """
     text = "\n".join(lines)
     found = [
@@ -32,6 +33,7 @@ def refusals(lines: Iterable[str]) -> list[str]:
         f"{match['file']}: sha256 {match['locked']} is locked, and the package index gave {match['found']}"
         for match in _SOURCE.finditer(text)
     ]
-    found += [f"{match['what']} is locked, and the package index does not have it" for match in _GONE.finditer(text)]
+    gone = _GONE.finditer(text) if reached else ()
+    found += [f"{match['what']} is locked, and the package index does not have it" for match in gone]
     found += [match["said"] for match in _OWN.finditer(text)]
     return list(dict.fromkeys(found))

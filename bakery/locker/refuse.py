@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bakery.drive.outcome import BakeFailure, BakeOutcome
-from bakery.drive.transient import OWN_WORK
+from bakery.drive.transient import OWN_WORK, is_transient
 from bakery.errors import LockError
 from bakery.lock.refusals import refusals
 
@@ -31,5 +31,5 @@ def failure(outcome: BakeOutcome, lock: str) -> BakeFailure:
     """
     # A project's own code may print anything.
     told = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
-    details = tuple(line for item in told for line in refusals(item.tail))
+    details = tuple(line for item in told for line in refusals(item.tail, reached=not is_transient(item)))
     return LockFailure(outcome, lock, details) if details else BakeFailure(outcome)

@@ -110,7 +110,8 @@ def environment(served: str) -> dict[str, str]:
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_INDEX_URL": f"http://{served}/simple/",
         "PIP_TRUSTED_HOST": served.partition(":")[0],
-        "PIP_RETRIES": "0",
+        # Without one, pip says nothing of why it found nothing.
+        "PIP_RETRIES": "1",
         "PIP_TIMEOUT": "5",
     }
 
@@ -120,7 +121,7 @@ def environment(served: str) -> dict[str, str]:
     [
         ("refuse", "onnection refused"),
         ("hang", "imed out"),
-        ("truncate", "ncomplete"),
+        ("truncate", "not enough bytes were received"),
         ("lie", "DO NOT MATCH THE HASHES"),
     ],
     indirect=["served"],

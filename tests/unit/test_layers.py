@@ -87,8 +87,8 @@ ALLOWED: dict[str, set[str]] = {
         *("finish", "runner", "work"),
     },
     "reproduce": {
-        *(*BASE, "audit", "checkout", "drive", "emit", "load", "locker", "models", "pipeline", "plan"),
-        *("record", "resolve"),
+        *(*BASE, "audit", "checkout", "drive", "emit", "load", "lock", "locker", "models", "pipeline"),
+        *("plan", "record", "resolve"),
     },
     "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "promises", "report"},
     # The library: what the command does, without the command.

@@ -186,11 +186,30 @@ def test_what_was_not_as_locked_is_told_and_has_the_lock_s_exit_code(printed: st
     assert failure(outcome("[compile 1/1] RUN make"), "bakery.lock").exit_code == 7
 
 
+def test_an_index_that_cannot_be_reached_lacks_nothing_that_is_locked() -> None:
+    printed = (
+        "WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'NewConnectionError(\"HTTPConnection("
+        "host='host', port=1): Failed to establish a new connection: [Errno 111] Connection refused\")': /simple/a/",
+        "ERROR: No matching distribution found for a==1",
+    )
+    error = 'process "/bin/sh -c x" did not complete successfully: exit code: 1'
+    failed = Failure(("wheel-a",), "[builder 3/4] RUN net packages.py install build", error, printed, None, "")
+    assert failure(BakeOutcome({}, 1.0, (), (failed,)), "bakery.lock").exit_code == 7
+
+
 # --- what differs
 
 
 def test_nothing_differs() -> None:
     assert differences({"a": CELL, "b": CELL}, {"a": CELL, "b": CELL}) == []
+
+
+def test_a_commit_that_is_asked_for_as_it_is_locked_is_no_difference() -> None:
+    commit, other = "a" * 40, "b" * 40
+    locked = {"c": replace(CELL, sources={"https://host/x.git#v1": commit})}
+    assert differences(locked, {"c": replace(CELL, sources={f"https://host/x.git#{commit}": commit})}) == []
+    told = differences(locked, {"c": replace(CELL, sources={f"https://host/x.git#{other}": other})})
+    assert told == [f"source https://host/x.git#{other}: {other} is not locked (c)"]
 
 
 def test_each_difference_is_one_line() -> None:

@@ -54,6 +54,7 @@ NETWORK = [
     "fatal: unable to access 'https://github.com/x/y/': Could not resolve host: github.com",
     "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: CANCEL (err 8)",
     "fatal: early EOF",
+    "× Download failed after 6 attempts because not enough bytes were received (64 kB/128 kB)",
     "curl: (28) Operation timed out after 30001 milliseconds with 0 out of 0 bytes received",
     "curl: (22) The requested URL returned error: 503",
 ]
