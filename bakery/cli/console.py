@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,18 @@ out = Console(highlight=False, soft_wrap=True)
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 """Everything else: progress and failures."""
+
+
+OF_THE_MACHINE = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room, or have the quota raised",
+    errno.EROFS: "let the folder be written to, or name another",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "close programs with many open files",
+    errno.ENOMEM: "free memory, or run fewer cells at a time (--max-parallel)",
+    errno.EIO: "look at the disk: it does not read or write what it holds",
+}
+"""What ends any program, and no defect of this one → what to do."""
 
 
 @contextmanager
@@ -38,6 +51,14 @@ def failures() -> Iterator[None]:
     except Exception as error:
         if os.environ.get("BAKERY_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+            where = f": {error.filename}" if error.filename else ""
+            hint = (
+                f"{OF_THE_MACHINE[error.errno]}, then run the command again; of a bake, --resume keeps what is finished"
+            )
+            said = os.strerror(error.errno)
+            show(BakeryError(f"{said[:1].lower()}{said[1:]}{where}", hint=hint))
+            leave(BakeryError.exit_code)
         text = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200]
         show(
             BakeryError(f"internal error: {text}", hint="this is a defect of bakery; BAKERY_DEBUG=1 shows where it is")
