@@ -19,7 +19,16 @@ from bakery.drive import bootstrap
 
 pytestmark = [pytest.mark.engine]
 
-RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]\n'
+# The wheel holds the environment of its build, and a compiler cache, which `reproduce` goes without, is a part of that.
+RECIPE = """\
+name = "demo"
+[matrix]
+python = ["3.11"]
+[builder]
+compiler-cache = false
+[test]
+imports = ["demo"]
+"""
 
 
 def git(folder: Path, *words: str, at: int = 1_700_000_000) -> str:
