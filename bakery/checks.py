@@ -73,7 +73,19 @@ def check(
         *_override_variables(data),
         *_secrets(data),
         *_references(data),
+        *_image(data),
     )
+
+
+def _image(data: Table) -> Iterator[Problem]:
+    """Yield what a recipe whose result is an image says of wheels."""
+    for key in ("source", "native", "wheel", "test", "macos", "windows", "ci", "output") if "image" in data else ():
+        if key in data:
+            yield Problem((key,), "a recipe whose result is an image has no wheel", f"remove [{key}], or [image]")
+    platforms = data.get("platforms") if "image" in data else ()
+    for index, platform in enumerate(platforms if isinstance(platforms, list | tuple) else ()):
+        if isinstance(platform, str) and platform.startswith(("macos/", "windows/")):
+            yield Problem(("platforms", index), f"there are no images for {platform}", "name platforms of Linux")
 
 
 def _table(data: Table, key: str) -> Table:

@@ -159,6 +159,13 @@ class RegressionError(BakeryError):
     title = "regression"
 
 
+class CompilerError(BakeryError):
+    """A compiler of modules crashed, or was ended for want of memory or time."""
+
+    exit_code = 17
+    title = "compiler"
+
+
 class InterruptedBake(BakeryError):
     """Ctrl-C or SIGTERM; the build was ended. Wheels that were finished by then are in the output folder."""
 
@@ -185,6 +192,7 @@ EXIT_CODES: dict[int, str] = {
         ModuleError,
         WrongResultError,
         RegressionError,
+        CompilerError,
         InterruptedBake,
     )
 }

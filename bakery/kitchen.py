@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from bakery.errors import ModuleError, UsageError
 from bakery.models.baseline import Baseline, Measured
-from bakery.models.job import Benchmark, Check, Input, Job
+from bakery.models.job import Benchmark, Check, Job, name_of
 from bakery.modules import Compiled, find_modules
 from bakery.problems import dotted
 
@@ -82,11 +82,6 @@ def asked_by_hand(
 ) -> list[Asked]:
     """Return modules by their files and folders, all with the same checks and benchmark; paths are of this folder."""
     return [Asked(module, checks, benchmark, Path()) for module in find_modules(paths, only)]
-
-
-def name_of(item: Input) -> str:
-    """Return what the results of a job's module are called."""
-    return item.name or Path(item.input).stem
 
 
 def read_baseline(path: Path) -> dict[str, Measured]:

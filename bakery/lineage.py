@@ -13,8 +13,8 @@ from functools import cached_property
 from bakery.names import Kind
 from bakery.plan import Arg, Cell, Copy, Plan, Ref, Run, Stage, Value
 
-FULL = (Kind.WHEEL, Kind.TEST)
-"""The kinds of target that stand for a cell."""
+FULL = (Kind.IMAGE, Kind.WHEEL, Kind.TEST)
+"""The kinds of target that stand for a cell, where its recipe has them."""
 
 
 class Lineage:
@@ -37,8 +37,9 @@ class Lineage:
         point = cell.platform, *(args.get(name, "") for name in self._used)
         return {
             name: digest
-            for kind in kinds
-            for name, digest in self._closure(self._plan.family(kind).stage, args, point).items()
+            for family in self._plan.families
+            if family.kind in kinds
+            for name, digest in self._closure(family.stage, args, point).items()
         }
 
     @cached_property

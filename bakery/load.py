@@ -45,8 +45,10 @@ class Loaded:
 
     @property
     def source(self) -> Path | None:
-        """The folder with the project's source; None where the engine fetches it."""
+        """The folder with the project's source; None where the engine fetches it, or there is none."""
         source = self.recipe.source
+        if self.recipe.image is not None:
+            return None
         if source is not None and source.path is None:
             return None
         return self.root / self.folder / (source.path or "." if source else ".")

@@ -57,9 +57,11 @@ class Kind(StrEnum):
     """What a target produces."""
 
     DEV = "dev"
+    IMAGE = "image"
     WHEEL = "wheel"
     TEST = "test"
     MATERIALS = "materials"
+    MODULE = "module"
 
 
 INGREDIENTS = "ingredients"
@@ -95,13 +97,16 @@ class CacheBackend(StrEnum):
 GROUPS: dict[str, tuple[Kind, ...]] = {
     "default": (Kind.WHEEL,),
     "dev": (Kind.DEV,),
+    "image": (Kind.IMAGE,),
     "wheel": (Kind.WHEEL,),
     "test": (Kind.TEST,),
     "full": (Kind.WHEEL, Kind.TEST),
 }
-"""What a person may ask for, and the kinds of target it stands for."""
+"""What a person may ask for, and the kinds of target it stands for. A recipe has those whose targets it has."""
 
 PHASES: dict[Kind, frozenset[Phase]] = {
+    Kind.IMAGE: frozenset({Phase.REQUIREMENTS}),
+    Kind.MODULE: frozenset(),
     Kind.DEV: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
     Kind.WHEEL: frozenset(Phase) - {Phase.TEST},
     Kind.TEST: frozenset(Phase),

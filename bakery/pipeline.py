@@ -210,7 +210,7 @@ def lock_plan(
     Raises:
         BakeryError: any of its kinds.
     """
-    cells = [target.cell for target in plan.select((Kind.TEST.value,), options.only)]
+    cells = list(plan.chosen(options.only).cells)
     needed = plan.told({Kind.MATERIALS})
     _check_wants(root, plan, options, needed)
     pip_conf = oven.index.pip_conf().encode()

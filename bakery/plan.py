@@ -599,6 +599,11 @@ class Plan:
         Raises:
             UsageError: none does.
         """
+        strange = [group for group in groups if group not in self.groups]
+        if strange:
+            raise UsageError(
+                f"recipe {self.recipe} has no target {', '.join(strange)}", hint=f"it has {', '.join(self.groups)}"
+            )
         kinds = {kind for group in groups for kind in self.groups[group]}
         served = self.served()
 

@@ -59,11 +59,17 @@ class Number:
 
 def recipe_error(file: str, problems: Iterable[Problem]) -> RecipeError:
     """Return the one error that lists all ``problems`` of ``file``, in the order of its lines."""
+    what, details = listed(file, problems)
+    return RecipeError(what, details=details)
+
+
+def listed(file: str, problems: Iterable[Problem]) -> tuple[str, list[str]]:
+    """Return how many ``problems`` ``file`` has, and the lines that list them in the order of its lines."""
     ordered = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column, dotted(problem.path)))
     details = [line for problem in ordered[:_MOST] for line in _lines(file, problem)]
     if len(ordered) > _MOST:
         details.append(f"and {len(ordered) - _MOST} more")
-    return RecipeError(f"{count(len(ordered), 'problem')} in {file}", details=details)
+    return f"{count(len(ordered), 'problem')} in {file or 'what was asked for'}", details
 
 
 def merged(errors: Sequence[RecipeError]) -> RecipeError:
@@ -75,10 +81,12 @@ def merged(errors: Sequence[RecipeError]) -> RecipeError:
 
 
 def _lines(file: str, problem: Problem) -> list[str]:
-    place = ":".join([file, *(str(number) for number in (problem.line, problem.column) if number)])
+    place = ":".join(
+        [item for item in (file, *(str(number) for number in (problem.line, problem.column) if number)) if item]
+    )
     subject = f"{dotted(problem.path)}: " if problem.path else ""
     shown = [f"    {line}" for line in (*problem.excerpt, problem.fix) if line]
-    return [f"{place}: {subject}{problem.what}", *shown]
+    return [(f"{place}: " if place else "") + f"{subject}{problem.what}", *shown]
 
 
 def count(number: int, noun: str) -> str:

@@ -16,6 +16,7 @@ from bakery.cli import (
     audit,
     bake,
     builders,
+    compile,
     doctor,
     engine,
     generate,
@@ -66,7 +67,22 @@ def _root(
         raise typer.Exit
 
 
-for module in (bake, lock, plan, generate, audit, verify, modules, reproduce, index, gpus, rules, doctor, schema):
+for module in (
+    bake,
+    compile,
+    lock,
+    plan,
+    generate,
+    audit,
+    verify,
+    modules,
+    reproduce,
+    index,
+    gpus,
+    rules,
+    doctor,
+    schema,
+):
     module.register(app)
 app.add_typer(engine.app, name="engine")
 app.add_typer(builders.app, name="builders")

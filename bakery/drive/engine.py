@@ -113,6 +113,15 @@ class Engine:
             runtimes=_names(document, "Runtimes"),
         )
 
+    def has_image(self, name: str) -> bool:
+        """Say whether the engine has an image of that name.
+
+        Raises:
+            EngineError: it does not answer.
+        """
+        with _reported("the engine does not answer"):
+            return self.client.image.exists(name)
+
     def bake_offers(self, flag: str) -> bool:
         """Say whether ``docker buildx bake`` has a flag. Its help tells; versions of builds from source do not.
 

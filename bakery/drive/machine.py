@@ -86,3 +86,13 @@ def _mount_points() -> list[Path]:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     # The kernel writes a blank in a path as an octal escape.
     return [Path(line.split()[4].replace("\\040", " ")) for line in lines]
+
+
+def cpu() -> str:
+    """Return what tells this machine's CPU from another kind: its model and features, as Linux names them."""
+    found: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "flags", "CPU implementer", "CPU part", "Features"):
+            found.setdefault(key.strip(), value.strip())
+    return "\n".join(f"{key}: {value}" for key, value in sorted(found.items()))

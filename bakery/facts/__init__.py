@@ -28,6 +28,7 @@ TABLES: dict[str, dict[str, type[Row]]] = {
     },
     "debian": {"suites": rows.Suite},
     "gpus": {"gpus": rows.Gpu, "claims": rows.WrongClaim},
+    "iree": {"releases": rows.IreeRelease, "targets": rows.IreeTarget, "refused": rows.IreeRefused},
     "jax": {"releases": rows.JaxRelease},
     "manylinux": {
         "images": rows.ManylinuxImage,
@@ -158,6 +159,24 @@ def missing_images() -> tuple[rows.MissingImage, ...]:
 def removed_pythons() -> tuple[rows.RemovedPythons, ...]:
     """Return the Pythons that manylinux images no longer hold."""
     return table("manylinux", "removed-pythons", rows.RemovedPythons)
+
+
+@cache
+def iree_releases() -> tuple[rows.IreeRelease, ...]:
+    """Return the releases of IREE's compiler that bakery knows; the first is the one it takes."""
+    return table("iree", "releases", rows.IreeRelease)
+
+
+@cache
+def iree_targets() -> tuple[rows.IreeTarget, ...]:
+    """Return what IREE's compiler compiles for."""
+    return table("iree", "targets", rows.IreeTarget)
+
+
+@cache
+def iree_refused() -> tuple[rows.IreeRefused, ...]:
+    """Return names of targets that look right and are not."""
+    return table("iree", "refused", rows.IreeRefused)
 
 
 @cache

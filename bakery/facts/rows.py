@@ -288,3 +288,43 @@ class DiskSize(Row):
 
     what: str
     gb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IreeRelease(Row):
+    """A release of IREE's compiler; ``runtime`` is the oldest release of its runtime that is known to load modules."""
+
+    version: str
+    runtime: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IreeTarget(Row):
+    """Devices that IREE's compiler compiles for with the same flags.
+
+    Attributes:
+        names: what stands behind ``BACKEND:``; empty text for the backend alone. ``{}`` in flags is the name.
+        prefix: begins each name, and is no part of what flags get.
+        architecture: what the record says in place of the name.
+        machine: the machine of a CPU's code.
+        device: what ``iree-run-module --device=`` takes.
+        is_local: the result depends on the machine that compiles.
+    """
+
+    backend: str
+    names: tuple[str, ...]
+    flags: tuple[str, ...]
+    device: str
+    prefix: str = ""
+    architecture: str = ""
+    machine: str = ""
+    is_local: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IreeRefused(Row):
+    """Names of targets that look right and are not."""
+
+    names: tuple[str, ...]
+    why: str
+    instead: tuple[str, ...]

@@ -4,6 +4,7 @@ from bakery.models.builder import Base, Builder
 from bakery.models.cache import Cache
 from bakery.models.ci import Ci
 from bakery.models.farm import Builders, Farm, Node, Tls
+from bakery.models.image import Image
 from bakery.models.job import Benchmark, Check, Input, Job, Tolerance
 from bakery.models.matrix import Matrix, Override
 from bakery.models.module import ModuleRecord
@@ -27,6 +28,7 @@ __all__ = [
     "Check",
     "Ci",
     "Farm",
+    "Image",
     "Input",
     "Job",
     "Macos",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
@@ -19,6 +20,7 @@ COMPILER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,8}){1,2}(?:(?:rc|a|b)[0-9]{1,10})
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,78}[A-Za-z0-9_])?\Z")
 """What results may be called: also a folder, a bake target's part and a file name."""
 
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _FUNCTION = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.-]{0,255}\Z")
 _REFERENCE = re.compile(r"[^:\x00]+\.py:[A-Za-z_][A-Za-z0-9_]*\Z")
 _CORES = re.compile(r"[0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*\Z")
@@ -136,6 +138,11 @@ class Input(Model):
     """How it is validated."""
     benchmark: Benchmark | None = None
     """How it is measured."""
+
+
+def name_of(item: Input) -> str:
+    """Return what the results of a module are called; it may fit no `NAME` where a file's name has no letter."""
+    return item.name or _ODD.sub("-", PurePath(item.input).stem).strip("-_")[:80].rstrip("-_")
 
 
 class Job(Model):

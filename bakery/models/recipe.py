@@ -11,6 +11,7 @@ from bakery.models.base import Model
 from bakery.models.builder import Builder
 from bakery.models.cache import Cache
 from bakery.models.ci import Ci
+from bakery.models.image import Image
 from bakery.models.matrix import Matrix
 from bakery.models.native import Native
 from bakery.models.output import Output
@@ -49,6 +50,8 @@ class Recipe(Model):
     """How the wheel is built, repaired and named."""
     test: Test | None = None
     """What is done with the wheel in a clean runtime base."""
+    image: Image | None = None
+    """An image as the result in place of wheels."""
     secrets: dict[SecretName, Secret] | None = None
     """What steps are told in confidence."""
     macos: Macos | None = None

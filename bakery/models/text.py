@@ -99,4 +99,7 @@ PlatformName = Annotated[
 AxisName = Annotated[str, Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
 BuilderName = Annotated[str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'")]
 SecretName = Annotated[str, Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
+ProgramName = Annotated[
+    str, Matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z"), "a program's name, such as 'ptxas'")
+]
 EnvironmentName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]

@@ -81,17 +81,32 @@ source (objects, extensions, CMake's cache) would be taken for up to date in a c
 """
 
 _DESCRIPTIONS = {
+    Kind.IMAGE: "The image with its tools",
     Kind.WHEEL: "The repaired wheel",
     Kind.TEST: "The wheel alone in a clean base: loaded, imported, tried",
     Kind.DEV: "The build tools and the project, for a shell",
     Kind.MATERIALS: "What a cell is made of, for a lock; nothing is compiled",
 }
-_EXPORTS = {Kind.WHEEL: "wheels", Kind.TEST: "nothing", Kind.DEV: "image", Kind.MATERIALS: "materials"}
+_EXPORTS = {
+    Kind.IMAGE: "image",
+    Kind.WHEEL: "wheels",
+    Kind.TEST: "nothing",
+    Kind.DEV: "image",
+    Kind.MATERIALS: "materials",
+}
 IsMeant: TypeAlias = Callable[[str, Mapping[str, str]], bool]
 """Whether values are for a cell, by its id and its axes."""
 
 
-_STAGES = {Kind.WHEEL: "wheel", Kind.TEST: "test", Kind.DEV: "builder", Kind.MATERIALS: "materials"}
+_STAGES = {
+    Kind.IMAGE: "image",
+    Kind.WHEEL: "wheel",
+    Kind.TEST: "test",
+    Kind.DEV: "builder",
+    Kind.MATERIALS: "materials",
+}
+_OF_WHEELS = (Kind.WHEEL, Kind.TEST, Kind.DEV, Kind.MATERIALS)
+_OF_IMAGES = (Kind.IMAGE, Kind.MATERIALS)
 
 
 def resolve(
@@ -140,6 +155,7 @@ def resolve(
         item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT
     }
     recipe = loaded.recipe
+    kinds = _OF_IMAGES if recipe.image else _OF_WHEELS
     dockerfile, bakefile = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl"
     plan = Plan(
         recipe=recipe.name,
@@ -153,10 +169,9 @@ def resolve(
         global_args=_global_args(made),
         cells=cells,
         families=tuple(
-            Family(kind, f"{recipe.name}-{_STAGES[kind]}", _EXPORTS[kind], _DESCRIPTIONS[kind])
-            for kind in (Kind.WHEEL, Kind.TEST, Kind.DEV, Kind.MATERIALS)
+            Family(kind, f"{recipe.name}-{_STAGES[kind]}", _EXPORTS[kind], _DESCRIPTIONS[kind]) for kind in kinds
         ),
-        groups=GROUPS,
+        groups=_groups(kinds),
         cache=Cache(
             CacheBackend(settings.text("cache.backend")),
             settings.text("cache.ref"),
@@ -184,6 +199,15 @@ def resolve(
     )
     check_written(plan, settings)
     return plan
+
+
+def _groups(kinds: Sequence[Kind]) -> dict[str, tuple[Kind, ...]]:
+    """Return what a person may ask for of a recipe whose targets are of these kinds; its first kind is the default."""
+    return {
+        name: found if name != "default" else (kinds[0],)
+        for name, found in GROUPS.items()
+        if name == "default" or set(found) <= set(kinds)
+    }
 
 
 def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
@@ -226,7 +250,7 @@ def _in_context(parts: Parts, patterns: Sequence[str]) -> tuple[str, ...]:
 
 def _sent(parts: Parts) -> Sent:
     settings = parts.settings
-    if not settings.text("source.path"):
+    if not settings.text("source.path") or settings.texts("image.requirements"):
         return Sent()
     return Sent(
         folder(parts),

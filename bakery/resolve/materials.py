@@ -39,13 +39,11 @@ def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[
         *([_image("native-tools", made.compiles, f"{TOOLS}/bin/python")] if parts.native_python else []),
     ]
     tested = _image("test-env", made.runs, f"{VENV}/bin/python")
-    suites = _suites(made.packages)
+    suites = _suites(made.packages.base, f"{TOOLS}/bin/python")
     others = [name for name in resolving if name not in (*of_cuda, *tests)]
     return (
         *toolkit,
-        Stage(
-            _TELLER, literal("scratch"), (script("materials.py", _PROGRAM, "Tells what an image is made of.", "0644"),)
-        ),
+        _teller(),
         *images,
         tested,
         suites,
@@ -64,6 +62,29 @@ def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[
     )
 
 
+def image_materials(recipe: str, line: Line, image: str, requirements: str) -> tuple[Stage, ...]:
+    """Return the stages that tell what an image is made of.
+
+    Args:
+        image: its stage.
+        requirements: the stage that resolves its packages.
+    """
+    python = f"{VENV}/bin/python"
+    told, suites = _image(image, line, python), _suites(image, python)
+    steps = (*_packages(requirements), *_system(told, suites))
+    return (
+        _teller(),
+        told,
+        suites,
+        Stage(f"{recipe}-materials", literal("scratch"), steps, "What the image is made of, and nothing else."),
+    )
+
+
+def _teller() -> Stage:
+    program = script("materials.py", _PROGRAM, "Tells what an image is made of.", "0644")
+    return Stage(_TELLER, literal("scratch"), (program,))
+
+
 def _packages(*stages: str) -> tuple[Copy, ...]:
     return tuple(Copy(f"{packages.RESOLVED}/", "/packages/", name) for name in stages)
 
@@ -78,6 +99,6 @@ def _image(stage: str, line: Line, python: str) -> Stage:
     return Stage(f"{stage}-materials", literal(stage), (Run((telling,), (_MOUNT, below), network=False),))
 
 
-def _suites(line: Line) -> Stage:
-    telling = Script(f"net {TOOLS}/bin/python {_PROGRAM} suites")
-    return Stage(SUITES, literal(line.base), (Run((telling,), (_MOUNT, packages.lock_mount(SUITES), *SECRETS)),))
+def _suites(stage: str, python: str) -> Stage:
+    telling = Script(f"net {python} {_PROGRAM} suites")
+    return Stage(SUITES, literal(stage), (Run((telling,), (_MOUNT, packages.lock_mount(SUITES), *SECRETS)),))

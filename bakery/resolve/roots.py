@@ -80,9 +80,7 @@ def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     first = made.compiles
     others = [line for line in dict.fromkeys((made.packages, made.runs)) if line != first]
     return (
-        *parts.base.stages(parts.request),
-        Stage("root", first.root),
-        Stage(first.common, literal("root"), _programs(parts), "What every image of this file has."),
+        *lowest(parts, first),
         *(Stage(line.common, line.root, _copied(_programs(parts), first.common)) for line in others),
         *_tools(parts, first),
         Stage(
@@ -104,6 +102,15 @@ def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
                 ),
             )
         ),
+    )
+
+
+def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
+    """Return the root file systems to choose from, and the first line's stages that all its images start from."""
+    return (
+        *parts.base.stages(parts.request),
+        Stage("root", line.root),
+        Stage(line.common, literal("root"), _programs(parts), "What every image of this file has."),
     )
 
 

@@ -32,6 +32,7 @@ from bakery.providers.frameworks.base import Framework
 from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.packages import TOOLS
 from bakery.providers.registry import frameworks
+from bakery.resolve.image import image_stages
 from bakery.resolve.materials import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_stages, taken_in
@@ -71,6 +72,8 @@ STUBS = "/usr/local/cuda/lib64/stubs"
 
 def stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
+    if parts.settings.texts("image.requirements"):
+        return image_stages(parts)
     made = lines(parts)
     found = (
         *root_stages(parts, made),

@@ -18,7 +18,7 @@ from bakery.plan import Naming, Plan, Ref, Value, substitute
 from bakery.resolve.settings import Settings
 from bakery.resolve.values import parse
 
-_REQUIREMENTS = ("builder.requirements", "native.requirements", "test.requirements")
+_REQUIREMENTS = ("builder.requirements", "native.requirements", "test.requirements", "image.requirements")
 _NAMED = ("a local version label, such as 'cu128' or 'cu128torch2.8'", "a build tag that starts with a digit")
 
 

@@ -12,6 +12,9 @@ from buildx import Buildx, offline
 
 from bakery.emit.bakefile import bakefile
 from bakery.emit.dockerfile import dockerfile
+from bakery.emit.job import batch_names, cell_target, generate_job
+from bakery.jobs.load import load as load_job
+from bakery.jobs.resolve import resolve as resolve_job
 from bakery.load import load, shipped
 from bakery.plan import Plan
 from bakery.resolve.lower import resolve
@@ -19,6 +22,9 @@ from bakery.resolve.settings import EPOCH
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = [*shipped(), *(str(file.parent.relative_to(ROOT)) for file in sorted(ROOT.glob("examples/*/bakery.toml")))]
+JOB = ROOT / "tests/golden/jobs/job.json"
+IMAGES = ("iree-cpu", "iree-cuda")
+"""Recipes whose result is an image."""
 SHARED = [str(ROOT / "tests/golden/recipes" / f"{name}.toml") for name in ("abi3", "native")]
 """Recipes with fewer wheels than cells."""
 GOLDEN = sorted(ROOT.glob("tests/golden/recipes/*.toml"))
@@ -84,7 +90,7 @@ def test_a_variable_of_the_environment(buildx: Buildx) -> None:
 
 
 @pytest.mark.parametrize("cache", ["none", "local"])
-@pytest.mark.parametrize("name", [*RECIPES, SHARED[0]])
+@pytest.mark.parametrize("name", [*(name for name in RECIPES if name not in IMAGES), SHARED[0]])
 def test_overrides(buildx: Buildx, name: str, cache: str) -> None:
     buildx.assert_prints(plan_of(name, *SETS), variables={"CACHE": cache})
 
@@ -128,7 +134,7 @@ def test_check_through_bake(buildx: Buildx, name: str) -> None:
         file = buildx.folder / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    done = buildx.call("bake", "-f", plan.bakefile, "--call=check", "full", "dev")
+    done = buildx.call("bake", "-f", plan.bakefile, "--call=check", *plan.groups)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no warnings found" in done.stdout
 
@@ -178,3 +184,19 @@ def test_chosen_cells_of_a_shared_wheel(buildx: Buildx) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == buildx.print(bakefile(plan_of(SHARED[0])), ["wheel-cp311", "test-cp313"])
+
+
+def test_files_of_a_job(buildx: Buildx) -> None:
+    plan = resolve_job(load_job(JOB, "job.json"))
+    texts = generate_job(plan, "debian:bookworm-slim")
+    (buildx.folder / "inputs").mkdir(exist_ok=True)
+    said = buildx.print(texts["bake.hcl"], ["default", "batch"], {"DEST": "a ${b}"})
+    assert isinstance(said["target"], dict)
+    assert set(said["target"]) == {*map(cell_target, plan.cells), *batch_names(plan)}
+    for cell in plan.cells:
+        found = said["target"][cell_target(cell)]
+        assert isinstance(found, dict)
+        assert found["output"] == [{"type": "local", "dest": f"a ${{b}}/{cell.id}"}]
+    # It names the compiler by a context, which no image of that name stands for here.
+    text = texts["Dockerfile"].replace("FROM compiler AS", "FROM scratch AS compiler\nFROM compiler AS")
+    assert not buildx.frontend(text, "check", batch_names(plan)[0])["warnings"]

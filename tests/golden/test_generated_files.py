@@ -18,7 +18,10 @@ RECIPES = Path(__file__).parent / "recipes"
 WORKSPACE = load(None, ROOT)
 
 
-@pytest.mark.parametrize("item", WORKSPACE, ids=lambda item: item.recipe.name)
+IMAGES = [item for name in ("iree-cpu", "iree-cuda") for item in load(name, ROOT)]
+
+
+@pytest.mark.parametrize("item", [*WORKSPACE, *IMAGES], ids=lambda item: item.recipe.name)
 def test_committed_files_are_what_the_recipes_say(golden: Callable[[Path, str], None], item: Loaded) -> None:
     for path, text in generate(resolve(item)).items():
         golden(ROOT / path, text)

@@ -28,6 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "images": BASE,
     "models": BASE,
     "mlir": BASE,
+    "job": {*BASE, "plan"},
+    "jobs": {*BASE, *READING, "facts", "job", "mlir", "models"},
     # The loader names the providers that exist; it never asks them for stages.
     **{name: {*BASE, "models", "providers", *READING} for name in READING},
     "schema": {*BASE, "models"},
@@ -50,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},
     "resolve": {*BASE, "images", "load", "models", "plan", "providers"},
-    "emit": {*BASE, "plan", "facts", "parcels", "providers"},
+    "emit": {*BASE, "job", "plan", "facts", "parcels", "providers"},
     "context": {*BASE, "plan", "facts"},
     "rules": {*BASE, "images", "plan", "facts"},
     "files": {"errors"},
@@ -62,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     "audit": BASE,
     "site": {*BASE, "drive", "files"},
     "record": {*BASE, "plan", "audit", "lock", "models"},
-    "report": {*BASE, "plan", "audit", "facts", "models", "rules", "parcels"},
+    "report": {*BASE, "job", "plan", "audit", "facts", "models", "rules", "parcels"},
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
     "verify": {*BASE, "plan", "rules", "audit", "promises"},
     "recorder": {*BASE, "plan", "checkout", "drive", "emit", "lock", "record"},
@@ -86,6 +88,8 @@ ALLOWED: dict[str, set[str]] = {
         ),
         *("finish", "runner", "work"),
     },
+    "toolimage": {*BASE, "drive", "emit", "load", "pipeline", "plan", "resolve"},
+    "compiler": {*BASE, "drive", "emit", "files", "job", "models", "pipeline", "plan", "report", "toolimage"},
     "reproduce": {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "lock", "locker", "models", "pipeline"),
         *("plan", "record", "resolve"),
@@ -101,6 +105,7 @@ ALLOWED: dict[str, set[str]] = {
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
         *("farm", "parcels", "since", "verify", "wheelhouse"),
         *("benchmark", "bundle", "kitchen", "modules", "surface", "validate"),
+        *("compiler", "job", "jobs"),
     },
     "__main__": {"cli"},
 }

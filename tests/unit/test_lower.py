@@ -10,7 +10,6 @@ import pytest
 from bakery.errors import PlanError, UsageError
 from bakery.load import from_python
 from bakery.models import Recipe
-from bakery.names import Kind
 from bakery.plan import Add, Arg, Command, Env, Mount, Override, Plan, Ref, Run, Stage, substitute
 from bakery.report.plan import to_json
 from bakery.resolve.lower import resolve
@@ -248,7 +247,7 @@ def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
             assert all(name in known for name in mounts), (item.name, mounts)
             assert item.name not in known
             known.append(item.name)
-        assert {plan.family(kind).stage for kind in Kind} <= set(known)
+        assert {family.stage for family in plan.families} <= set(known)
 
 
 def test_overrides_of_cells_fit_the_pattern_too() -> None:

@@ -1,0 +1,121 @@
+"""``bakery compile``: MLIR modules → executables for CPUs and GPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
+from bakery.cli.console import err, out, say
+from bakery.errors import UsageError
+
+if TYPE_CHECKING:
+    from bakery.job import JobPlan
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(help="Modules (.mlir as text or .mlirbc as bytecode), or one job file (.json).", metavar="INPUT…"),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        help="What to compile for: cpu:x86-64-v3, cpu:aarch64, cuda:sm_80, vulkan:ampere, metal, rocm:gfx942. May be "
+        "given several times; takes the place of the job's list.",
+        metavar="TARGET",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="The folder that receives NAME.TARGET.vmfb and .json.", metavar="DIR"),
+]
+Compiler = Annotated[
+    str | None, typer.Option("--compiler", help="The release of iree-base-compiler.", metavar="VERSION")
+]
+Plan = Annotated[bool, typer.Option("--plan", help="Show what would be compiled; needs no engine.")]
+Again = Annotated[bool, typer.Option("--again", help="Compile also what the output folder has already.")]
+
+
+def compile_(
+    inputs: Inputs,
+    target: Targets = None,
+    output: Output = None,
+    only: options.Only = None,
+    compiler: Compiler = None,
+    plan: Plan = False,
+    json_: options.AsJson = False,
+    again: Again = False,
+    no_cache: NoCache = False,
+    builder: Builder = None,
+    progress: Progress = "auto",
+    ca_bundle: options.CaBundle = None,
+    engine_up: EngineUp = False,
+) -> None:
+    """Compile MLIR modules with IREE, in containers: no network, one module each, nothing installed here.
+
+    [dim]bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/[/dim]
+    """
+    found = job_plan(inputs, tuple(target or ()), output, compiler).chosen(tuple(only or ()))
+    if plan:
+        _show(found, as_json=json_)
+        return
+    from bakery.cli.engine import find_or_start
+    from bakery.cli.trust import find_ca_bundle
+    from bakery.compiler import CompileOptions, compile_job
+    from bakery.drive.display import choose
+    from bakery.drive.find import find
+    from bakery.pipeline import Oven
+    from bakery.report.modules import conclusion, render
+
+    address = find_or_start() if engine_up else find(os.environ)
+    oven = Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+    listener = choose(progress, out if progress == "rawjson" else err, os.environ)
+    chosen = CompileOptions(again=again, no_cache=no_cache, builder=builder)
+    report = compile_job(Path.cwd(), found, chosen, oven, listener)
+    if json_:
+        out.print(json.dumps(report.to_json(), indent=2), markup=False, soft_wrap=True)
+    elif progress != "quiet":
+        err.print(render(report))
+    for item in report.modules if not json_ and progress != "rawjson" else ():
+        if item.path:
+            out.print(str(item.path), markup=False)
+    judged = conclusion(report)
+    if judged:
+        raise judged
+
+
+def job_plan(inputs: list[str], targets: tuple[str, ...], output: Path | None, compiler: str | None) -> JobPlan:
+    """Return the plan of what the command line asks for.
+
+    Raises:
+        UsageError: a job file stands beside other inputs.
+        ModuleError: a module or the job is not what it should be.
+    """
+    from bakery.jobs.load import LoadedJob, from_inputs, load
+    from bakery.jobs.resolve import resolve
+
+    jobs = [item for item in inputs if item.endswith(".json")]
+    if jobs and len(inputs) > 1:
+        raise UsageError("a job file stands alone", hint=f"bakery compile {jobs[0]}")
+    loaded: LoadedJob = load(Path(jobs[0]), jobs[0]) if jobs else from_inputs(inputs, Path.cwd())
+    return resolve(loaded, targets, output, compiler=compiler)
+
+
+def _show(plan: JobPlan, *, as_json: bool) -> None:
+    if as_json:
+        out.print(json.dumps(plan.to_json(), indent=2), markup=False, soft_wrap=True)
+        return
+    from bakery.report.modules import cells
+
+    out.print(cells(plan))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compile")(compile_)

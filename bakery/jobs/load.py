@@ -1,0 +1,147 @@
+"""A job file → `Job`; every problem at once, with its line."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakery.errors import ModuleError
+from bakery.jobs.places import places
+from bakery.models import Job
+from bakery.plain import Step
+from bakery.positions import line_of
+from bakery.problems import Problem, listed
+from bakery.wording import findings
+
+LARGEST = 16 * 1024**2
+"""Bytes that a job file may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A job, and where it was written.
+
+    Attributes:
+        file: its file as messages write it; empty for one that the command line makes.
+        folder: where its paths are relative to.
+        lines: path → 1-based line.
+    """
+
+    job: Job
+    file: str
+    folder: Path
+    lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
+
+    def error(self, problems: list[Problem]) -> ModuleError:
+        """Return the one error that lists all ``problems``."""
+        placed = [
+            problem if problem.line or not self.lines else _placed(problem, line_of(self.lines, problem.path))
+            for problem in problems
+        ]
+        what, details = listed(self.file, placed)
+        return ModuleError(what, details=details)
+
+
+def load(file: Path, shown: str) -> LoadedJob:
+    """Load the job file that messages call ``shown``.
+
+    Raises:
+        ModuleError: it cannot be read, is no JSON, or no job; ``details`` holds every problem.
+    """
+    text = _text(file, shown)
+    data = _data(text, shown)
+    lines = places(text)
+    if not isinstance(data, dict):
+        raise _error(shown, Problem((), "expected an object { … }", 'begin with { "version": 1, "modules": [ … ] }', 1))
+    problems = [_in_json(problem) for problem in _leaves(findings(Job, data))]
+    if problems:
+        what, details = listed(shown, [_placed(problem, line_of(lines, problem.path)) for problem in problems])
+        raise ModuleError(what, details=details, hint="bakery schema job prints what a job file may hold")
+    return LoadedJob(Job.model_validate(data, by_alias=True, by_name=False), shown, file.absolute().parent, lines)
+
+
+def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
+    """Return the job that compiles some files.
+
+    Raises:
+        ModuleError: a path is none.
+    """
+    data = {"version": 1, "modules": [{"input": item} for item in dict.fromkeys(inputs)]}
+    problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in findings(Job, data)]
+    if problems:
+        what, details = listed("", problems)
+        raise ModuleError(what, details=details)
+    return LoadedJob(Job.model_validate(data, by_alias=True, by_name=False), "", folder)
+
+
+def _error(shown: str, problem: Problem) -> ModuleError:
+    what, details = listed(shown, [problem])
+    return ModuleError(what, details=details)
+
+
+def _leaves(problems: list[Problem]) -> list[Problem]:
+    """Return problems without those of lists that only count what is wrong inside of them."""
+    paths = [problem.path for problem in problems]
+    return [
+        problem
+        for problem in problems
+        if not any(path != problem.path and path[: len(problem.path)] == problem.path for path in paths if problem.path)
+    ]
+
+
+def _placed(problem: Problem, line: int) -> Problem:
+    return Problem(problem.path, problem.what, problem.fix, problem.line or line, problem.column, problem.excerpt)
+
+
+def _in_json(problem: Problem) -> Problem:
+    """Return a problem whose advice is not TOML."""
+    name, found, rest = problem.fix.partition(" = ")
+    if problem.fix.startswith("add ") and found:
+        fix = f'add "{name.removeprefix("add ")}": {rest}'
+    else:
+        fix = problem.fix.replace("[[…]]", "[ … ]") if "[[" in problem.fix else problem.fix
+    return Problem(problem.path, problem.what, fix, problem.line, problem.column, problem.excerpt)
+
+
+def _text(file: Path, shown: str) -> str:
+    try:
+        status = file.stat()
+        # Reading a pipe or a device could wait for ever.
+        if not stat.S_ISREG(status.st_mode):
+            raise ModuleError(f"{shown} is no regular file", hint="name a JSON file")
+        if status.st_size > LARGEST:
+            raise ModuleError(f"{shown} has {status.st_size} bytes, more than {LARGEST}", hint="is it a job file?")
+        return file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModuleError(f"{shown}: byte {error.start} is not UTF-8", hint="a job file is JSON") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "its name is not possible"
+        raise ModuleError(f"{shown} cannot be read: {reason}", hint="check the path") from None
+
+
+def _data(text: str, shown: str) -> object:
+    twice: list[str] = []
+
+    def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
+        made = dict(items)
+        twice.extend(key for key in made if sum(key == other for other, _ in items) > 1)
+        return made
+
+    def constant(word: str) -> object:
+        raise ValueError(f"{word} is no JSON")
+
+    try:
+        data = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+    except json.JSONDecodeError as error:
+        problem = Problem((), f"this is not JSON: {error.msg.lower()}", "correct it", error.lineno, error.colno)
+        raise _error(shown, problem) from None
+    except RecursionError:
+        raise _error(shown, Problem((), "lists or objects are nested too deeply", "a job needs six levels")) from None
+    except ValueError as error:
+        raise _error(shown, Problem((), str(error)[:200], "write a number as JSON has it")) from None
+    if twice:
+        raise _error(shown, Problem((twice[0],), "this key stands twice in one object", "keep one of the two"))
+    return data

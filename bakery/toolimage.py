@@ -1,0 +1,73 @@
+"""The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from bakery.drive.engine import Engine
+from bakery.drive.listener import Listener
+from bakery.emit.bakefile import bake_json
+from bakery.emit.files import generate
+from bakery.errors import PlanError
+from bakery.load import load
+from bakery.names import MACHINES, Kind
+from bakery.pipeline import Options, Oven, bake_plan, conclusion
+from bakery.plan import Override, Plan, Target
+from bakery.resolve.lower import resolve
+
+RECIPE = "iree-cpu"
+
+
+def tool_image(oven: Oven, listener: Listener, version: str, *, recipe: str = RECIPE, machine: str = "") -> str:
+    """Return the name of the image with IREE's tools; it is baked where the engine does not have it.
+
+    Its name holds a digest of all that its recipe says, so another recipe is another image.
+
+    Args:
+        version: the release of IREE.
+        recipe: a shipped recipe.
+        machine: ``x86_64`` or ``aarch64``; empty for the engine's own.
+
+    Raises:
+        BakeryError: it cannot be made.
+    """
+    place = oven.places.cache / "images" / recipe
+    place.mkdir(parents=True, exist_ok=True)
+    (loaded,) = load(recipe, place)
+    plan = resolve(loaded, [f"IREE_VERSION={version}"])
+    engine = Engine(oven.environment)
+    target = _target(plan, machine or _machine(engine.info().architecture))
+    name = f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
+    if not engine.has_image(name):
+        oven.say(f"baking {name}, which compiles and runs modules; this is done once")
+        _bake(place, plan, target, name, oven, listener)
+    return name
+
+
+def _target(plan: Plan, machine: str) -> Target:
+    found = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
+    if not found:
+        some = ", ".join(cell.platform for cell in plan.cells)
+        raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {some}")
+    return found[0]
+
+
+def _machine(architecture: str) -> str:
+    """Return the machine of an engine as wheels call it: ``docker info`` says x86_64 or aarch64, others amd64, arm64."""
+    return MACHINES.get(f"linux/{architecture}", architecture)
+
+
+def _digest(plan: Plan, target: Target) -> str:
+    texts = [generate(plan)[plan.dockerfile], bake_json(plan, (target,))[target.name]["args"]]
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _bake(place: Path, plan: Plan, target: Target, name: str, oven: Oven, listener: Listener) -> None:
+    named = replace(plan, overrides=(*plan.overrides, Override(target.name, "tags", False, name)))
+    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,)), oven, listener)
+    failed = conclusion([report])
+    if failed:
+        raise failed

@@ -1,0 +1,109 @@
+"""Modules compiled for real: every kind of target, everything that can go wrong, and nothing compiled twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from command import ROOT, bakery
+
+from bakery.models import ModuleRecord
+from bakery.schema import module_schema
+
+pytestmark = [pytest.mark.engine]
+
+DATA = ROOT / "tests" / "unit" / "data" / "mlir"
+TARGETS = (
+    *("cpu:generic", "cpu:x86-64-v3", "cpu:host", "cpu:aarch64"),
+    *("cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_120", "cuda:sm_90:explicit"),
+    *("vulkan", "vulkan:ampere", "metal", "metal:ios", "rocm:gfx942"),
+)
+WORDS = [word for name in TARGETS for word in ("--target", name)]
+
+
+def copied(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_bytes((DATA / name).read_bytes())
+
+
+def test_every_kind_of_target_in_one_command(tmp_path: Path) -> None:
+    copied(tmp_path, "matmul.mlir", "softmax.mlir")
+    first = bakery(tmp_path, "compile", "matmul.mlir", "softmax.mlir", *WORDS, "-o", "out")
+    made = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.vmfb")}
+    assert sorted(made) == sorted(
+        f"{name}.{t.replace(':', '-')}.vmfb" for name in ("matmul", "softmax") for t in TARGETS
+    )
+    assert len(first.out.splitlines()) == len(made)
+    assert b".target sm_90" in made["matmul.cuda-sm_90-explicit.vmfb"]
+    assert b".target sm_80" in made["matmul.cuda-sm_80.vmfb"]
+    for name, module in made.items():
+        told = json.loads((tmp_path / "out" / name).with_suffix(".json").read_text())
+        jsonschema.validate(told, module_schema())
+        assert ModuleRecord.model_validate(told).output.size == len(module)
+    # Nothing else: no unfinished file, nothing of the step.
+    assert len(list((tmp_path / "out").iterdir())) == 2 * len(made)
+
+    # What is there is kept; what is not is in the engine's cache, also for another folder, time and owner.
+    again = bakery(tmp_path, "compile", "matmul.mlir", "softmax.mlir", *WORDS, "-o", "out", "--json")
+    fresh = {item["cell"] for item in json.loads(again.out)["modules"] if item["result"] != "kept"}
+    # What is made for the machine itself is asked for again.
+    assert fresh == {"matmul.cpu-host", "softmax.cpu-host"}
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "matmul.mlir").write_bytes((DATA / "matmul.mlir").read_bytes())
+    (other / "matmul.mlir").chmod(0o600)
+    cached = bakery(other, "compile", "matmul.mlir", "--target", "cuda:sm_80", "-o", "out")
+    assert not [title for title in cached.ran() if "compile-module" in title]
+    assert (other / "out" / "matmul.cuda-sm_80.vmfb").read_bytes() == made["matmul.cuda-sm_80.vmfb"]
+
+
+def test_broken_inputs_are_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    copied(tmp_path, "matmul.mlir", "bad_syntax.mlir")
+    job = {
+        "version": 1,
+        "output": "out",
+        "targets": ["cpu:generic"],
+        "modules": [
+            {"input": "matmul.mlir"},
+            {"input": "bad_syntax.mlir", "name": "bad1"},
+            {"input": "unknown.mlir", "name": "bad2"},
+            {"input": "dialect.mlir", "name": "bad3"},
+            {"input": "types.mlir", "name": "bad4"},
+            {"input": "matmul.mlir", "name": "bad5", "flags": ["--iree-no-such-flag"]},
+        ],
+    }
+    body = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  OP\n  return %0 : tensor<4xf32>\n}\n"
+    ops = {
+        "unknown": "%0 = stablehlo.nothing %a : tensor<4xf32>",
+        "dialect": '%0 = "nobody.op"(%a) : (tensor<4xf32>) -> tensor<4xf32>',
+        "types": "%0 = stablehlo.add %a, %a : tensor<5xf32>",
+    }
+    for name, op in ops.items():
+        (tmp_path / f"{name}.mlir").write_text(body.replace("OP", op))
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    done = bakery(tmp_path, "compile", "job.json", code=11)
+    assert done.out.splitlines() == [str(tmp_path / "out" / "matmul.cpu-generic.vmfb")]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "matmul.cpu-generic.json",
+        "matmul.cpu-generic.vmfb",
+    ]
+    assert "bad_syntax.mlir:2:25: error: " in done.err
+    assert "unknown.mlir:2:" in done.err
+    assert "types.mlir:2:" in done.err
+    assert "5 of 6 modules failed" in done.err
+    assert "module.mlir" not in done.err
+    # The same failures again come from the cache; alone, each has an exit code of its own.
+    assert bakery(tmp_path, "compile", "bad_syntax.mlir", "-t", "cpu:generic", "-o", "o", code=14).err
+    crash = bakery(tmp_path, "compile", "dialect.mlir", "-t", "cpu:generic", "-o", "o", code=17)
+    assert "the compiler crashed" in crash.err
+
+
+def test_odd_names_reach_no_shell_and_no_template(tmp_path: Path) -> None:
+    odd = "a 'b' \"c\" ${d} $(touch e) %{f}.mlir"
+    (tmp_path / odd).write_bytes((DATA / "matmul.mlir").read_bytes())
+    bakery(tmp_path, "compile", odd, "-t", "cpu:generic", "-o", "out dir")
+    (module,) = (tmp_path / "out dir").glob("*.vmfb")
+    assert odd.encode() not in module.read_bytes()
+    assert not (tmp_path / "e").exists()

@@ -1,0 +1,97 @@
+"""What came out of a compile: its errors in the user's words, and nothing taken that is no module."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bakery.compiler import _plain, failure, in_words_of, kept
+from bakery.errors import CompilerError, ModuleError
+from bakery.job import JobPlan
+from bakery.jobs.load import from_inputs
+from bakery.jobs.resolve import resolve
+
+DATA = Path(__file__).parent / "data" / "mlir"
+CRASH = """\
+Please report issues to https://github.com/iree-org/iree/issues and include the crash backtrace.
+Stack dump:
+0.\tProgram arguments: iree-compile module.mlir
+ #0 0x00007f1e llvm::sys::PrintStackTrace
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> JobPlan:
+    (tmp_path / "my model.mlir").write_text((DATA / "matmul.mlir").read_text())
+    return resolve(from_inputs(["my model.mlir"], tmp_path), ["cuda:sm_80"], tmp_path / "out")
+
+
+def test_places_are_those_of_the_users_own_file(plan: JobPlan) -> None:
+    said = 'module.mlir:2:3: error: x\nloc("module.mlir":2:3)\n/in/module.mlir:1:1\nmodule.mlirbc:1'
+    assert in_words_of(plan.cells[0], said).splitlines() == [
+        "my model.mlir:2:3: error: x",
+        'loc("my model.mlir":2:3)',
+        "/in/module.mlir:1:1",
+        "module.mlirbc:1",
+    ]
+
+
+def test_failures_are_told_apart(plan: JobPlan) -> None:
+    (cell,) = plan.cells
+    refused = failure(cell, 1, "m.mlir:2:3: error: unknown op\nm.mlir:2:3: note: see\n", Path("log"))
+    assert isinstance(refused, ModuleError)
+    assert "m.mlir:2:3: error: unknown op" in refused.message
+    argument = failure(cell, 74, "error: bad cpu", Path("log"))
+    assert isinstance(argument, ModuleError)
+    assert "refused an argument" in argument.message
+    crash = failure(cell, 139, "module.mlir:3:4: error: op x\n" + CRASH, Path("log"))
+    assert isinstance(crash, CompilerError)
+    assert "crashed (SIGSEGV): module.mlir:3:4: error: op x" in crash.message
+    assert "it said nothing" in failure(cell, 134, "", Path("log")).message
+    assert {refused.exit_code, crash.exit_code} == {14, 17}
+
+
+def test_a_result_is_kept_only_if_it_is_made_of_the_same(plan: JobPlan) -> None:
+    (cell,) = plan.cells
+    assert kept(plan, cell) is None
+    plan.output.mkdir()
+    module = plan.output / f"{cell.id}.vmfb"
+    module.write_bytes(b"x")
+    record = {
+        "version": 1,
+        "name": cell.name,
+        "compiler": plan.compiler,
+        "runtime": plan.runtime,
+        "target": {"name": "cuda:sm_80", "backend": "cuda", "architecture": "sm_80", "device": "cuda"},
+        "flags": list(cell.flags),
+        "input": {"name": "my model.mlir", "sha256": cell.source.sha256, "size": cell.source.size},
+        "output": {
+            "name": module.name,
+            "sha256": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
+            "size": 1,
+        },
+        "functions": [],
+    }
+    (plan.output / f"{cell.id}.json").write_text(json.dumps(record))
+    assert kept(plan, cell) is not None
+    assert kept(replace(plan, compiler="3.12.0"), cell) is None
+    assert kept(plan, replace(cell, flags=(*cell.flags, "--x"))) is None
+    assert kept(plan, replace(cell, source=replace(cell.source, sha256="0" * 64))) is None
+    assert kept(plan, replace(cell, target=replace(cell.target, is_local=True))) is None
+    module.write_bytes(b"y")
+    assert kept(plan, cell) is None
+
+
+def test_only_plain_files_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    _plain(tmp_path / "file")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "hard").hardlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "hard", "pipe", "."):
+        with pytest.raises(ValueError, match="no plain file"):
+            _plain(tmp_path / name)

@@ -1,0 +1,274 @@
+"""Jobs: what they mean, and everything that is wrong with one at once, before an engine is asked."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakery.cli.compile import job_plan
+from bakery.errors import ModuleError, UsageError
+from bakery.job import BATCH, JobPlan
+from bakery.jobs.load import from_inputs, load
+from bakery.jobs.places import places
+from bakery.jobs.resolve import resolve
+from bakery.jobs.targets import UnknownTarget, known, target
+from bakery.models import Job
+from bakery.models.module import TargetRecord
+from bakery.schema import job_schema
+
+DATA = Path(__file__).parent / "data" / "mlir"
+MATMUL = (DATA / "matmul.mlir").read_text()
+
+
+def write(folder: Path, job: object, **files: str) -> Path:
+    for name, text in {"m": MATMUL, **files}.items():
+        (folder / f"{name}.mlir").write_text(text)
+    path = folder / "job.json"
+    path.write_text(job if isinstance(job, str) else json.dumps(job, indent=1))
+    return path
+
+
+def plan(folder: Path, job: object, **files: str) -> JobPlan:
+    return resolve(load(write(folder, job, **files), "job.json"))
+
+
+def refused(folder: Path, job: object, **files: str) -> list[str]:
+    with pytest.raises(ModuleError) as caught:
+        plan(folder, job, **files)
+    return [line for line in (caught.value.message, *caught.value.details) if not line.startswith(" ")]
+
+
+def test_cells_are_modules_times_targets(tmp_path: Path) -> None:
+    own = {"input": "n.mlir", "name": "own", "targets": ["cpu:host"], "flags": ["--iree-opt-level=O3"]}
+    found = plan(
+        tmp_path, {"version": 1, "targets": ["cuda:sm_80", "metal"], "modules": [{"input": "m.mlir"}, own]}, n=MATMUL
+    )
+    assert [cell.id for cell in found.cells] == ["m.cuda-sm_80", "m.metal", "own.cpu-host"]
+    assert found.cells[0].flags == ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
+    assert found.cells[2].flags[-1] == "--iree-opt-level=O3"
+    assert found.cells[2].target.is_local
+    assert not found.cells[0].target.is_local
+    assert (found.compiler, found.output) == ("3.13.0", tmp_path / "out")
+    (function,) = found.cells[0].source.functions
+    assert function.arguments[0] == ("tensor<64x64xf32>", (64, 64), "float32")
+    assert [cell.id for cell in found.chosen(["*metal", "own.*"]).cells] == ["m.metal", "own.cpu-host"]
+    with pytest.raises(UsageError):
+        found.chosen(["x"])
+
+
+def test_the_command_line_makes_the_same_job(tmp_path: Path) -> None:
+    write(tmp_path, "")
+    by_hand = resolve(from_inputs(["m.mlir"], tmp_path), ["metal", "metal"], Path("o"), compiler="3.12.0")
+    assert [cell.id for cell in by_hand.cells] == ["m.metal"]
+    assert (by_hand.compiler, by_hand.output) == ("3.12.0", Path("o"))
+    with pytest.raises(UsageError):
+        job_plan(["a.json", "b.mlir"], (), None, None)
+
+
+def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
+    job = """{
+ "version": 1,
+ "targets": ["cuda:sm_90", "cpu:x86-64-v3"],
+ "modules": [
+  {"input": "gone.mlir"},
+  {"input": "bad.mlir"},
+  {"input": "m.mlir", "flags": ["--iree-cuda-target=sm_80", "--mlir-print-ir-tree-dir=x"]},
+  {"input": "M.mlir", "targets": ["cpu", "cuda:sm_80,sm_86"]},
+  {"input": "m.mlir", "name": "b", "checks": [{"inputs": ["a.npy"], "expected": ["b.npy"]}]}
+ ]
+}"""
+    said = refused(tmp_path, job, bad="module { func.func @main(", M=MATMUL)
+    assert said[0] == "8 problems in job.json"
+    places_ = [line.partition(": ")[0] for line in said[1:]]
+    assert places_ == [f"job.json:{line}" for line in (3, 5, 6, 7, 7, 8, 8, 9)]
+    assert "iree-org/iree#22147" in said[1]
+    assert "modules[0].input: gone.mlir cannot be read" in said[2]
+    assert "bad.mlir:1:25" in said[3]
+    assert "says what to compile for" in said[4]
+    assert "names files" in said[5]
+    assert "does not say which CPU" in said[6]
+    assert "is a list" in said[7]
+    assert "@main takes 3 inputs" in said[8]
+
+
+def test_shapes_of_the_file(tmp_path: Path) -> None:
+    assert "missing" in refused(tmp_path, {"version": 1})[1]
+    assert "one" in refused(tmp_path, {"version": 2, "modules": [{"input": "m.mlir"}]})[1]
+    assert (
+        "did you mean 'targets'" in refused(tmp_path, {"version": 1, "modules": [{"input": "m.mlir"}], "target": []})[1]
+    )
+    assert "twice" in refused(tmp_path, '{"version": 1, "version": 1}')[1]
+    assert "not JSON" in refused(tmp_path, '{"version": 1,}')[1]
+    assert "NaN" in refused(tmp_path, '{"version": NaN}')[1]
+    assert "expected an object" in refused(tmp_path, "[]")[1]
+    assert "exactly one of" in " ".join(
+        refused(tmp_path, {"version": 1, "modules": [{"input": "m.mlir", "checks": [{"inputs": []}]}]})
+    )
+    nothing = refused(tmp_path, {"version": 1, "modules": [{"input": "m.mlir"}]})
+    assert "nothing says what it is compiled for" in nothing[1]
+
+
+def test_two_results_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "M.mlir").write_text(MATMUL)
+    modules = [{"input": "m.mlir"}, {"input": "other/M.mlir"}]
+    (line,) = refused(tmp_path, {"version": 1, "targets": ["metal"], "modules": modules})[1:]
+    assert "would be called M.metal, as that of m.mlir" in line
+
+
+def test_names_that_no_file_should_have(tmp_path: Path) -> None:
+    odd = 'a b"$(touch x)${y}.mlir'
+    (tmp_path / odd).write_text(MATMUL)
+    (cell,) = resolve(from_inputs([odd], tmp_path), ["metal"]).cells
+    assert cell.id == "a-b-touch-x-y.metal"
+    (tmp_path / "$$.mlir").write_text(MATMUL)
+    with pytest.raises(ModuleError, match="1 problem"):
+        resolve(from_inputs(["$$.mlir"], tmp_path), ["metal"])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("cuda:sm_90", "iree-org/iree#22147"),
+        ("h100", "iree-org/iree#22147"),
+        ("cuda:sm_100", "iree-org/iree#22147"),
+        ("cuda:smm_80", "did you mean 'cuda:sm_80'"),
+        ("vulkan:amper", "did you mean 'vulkan:ampere'"),
+        ("cpu:x86_64_v3", "did you mean 'cpu:x86-64-v3'"),
+        ("x86-64-v3", "did you mean 'cpu:x86-64-v3'"),
+        ("cpu", "does not say which CPU"),
+        ("rocm", "does not say which architecture"),
+        ("cuda:sm_80,sm_86", "is a list"),
+        ("local", "unknown target"),
+        ("", "unknown target"),
+    ],
+)
+def test_targets_that_are_none(name: str, said: str) -> None:
+    with pytest.raises(UnknownTarget, match=said.replace("(", "\\(")) as caught:
+        target(name)
+    assert caught.value.fix
+
+
+def test_every_target_has_a_record_and_a_name_of_its_own() -> None:
+    slugs = [item.slug for item in known().values()]
+    assert len(set(slugs)) == len(slugs)
+    assert not any("--" in slug or slug.startswith("-") for slug in slugs)
+    for item in known().values():
+        TargetRecord(
+            name=item.name,
+            backend=item.backend,
+            architecture=item.architecture,
+            machine=item.machine,
+            device=item.device,
+        )
+        assert all("{}" not in flag for flag in item.flags)
+
+
+def test_batches_hold_every_cell_once(tmp_path: Path) -> None:
+    modules = [{"input": "m.mlir", "name": f"m{number}"} for number in range(BATCH * 2 + 1)]
+    found = plan(tmp_path, {"version": 1, "targets": ["metal"], "modules": modules})
+    assert [len(batch) for batch in found.batches()] == [BATCH, BATCH, 1]
+    assert [cell for batch in found.batches() for cell in batch] == list(found.cells)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON, st.sampled_from([None, 0, 1, 4]))
+def test_places_are_those_of_the_values(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    found = places(text)
+
+    def paths(item: Any, path: tuple[str | int, ...]) -> set[tuple[str | int, ...]]:
+        inner = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ()
+        return {path} - {()} | {found for key, below in inner for found in paths(below, (*path, key))}
+
+    assert set(found) == paths(value, ())
+    assert all(1 <= line <= text.count("\n") + 1 for line in found.values())
+
+
+def test_the_schema_and_the_models_agree(tmp_path: Path) -> None:
+    check = {"inputs": ["64x64xf32=1"] * 3, "reference": "r.py:f", "tolerance": {"float32": {"atol": 1e-4}}}
+    benchmark = {"inputs": ["64x64xf32=1"] * 3, "repetitions": 5, "cores": "0-1", "threshold": 0.1}
+    full = {
+        "$schema": "job.schema.json",
+        "version": 1,
+        "compiler": "3.13.0",
+        "output": "o",
+        "targets": ["metal"],
+        "modules": [{"input": "m.mlir", "name": "a", "flags": ["--x=1"], "checks": [check], "benchmark": benchmark}],
+    }
+    validator = jsonschema.Draft202012Validator(job_schema())
+    validator.validate(full)
+    again = Job.model_validate(full).model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert Job.model_validate(again) == Job.model_validate(full)
+    for wrong in (
+        {"version": 1},
+        {**full, "version": 2},
+        {**full, "x": 1},
+        {**full, "modules": []},
+        {**full, "compiler": "x"},
+    ):
+        assert not validator.is_valid(wrong)
+        assert refused(tmp_path, wrong)
+
+
+def garbage(number: int) -> bytes:
+    """Return one of 300 files that are no modules."""
+    rng = random.Random(number)
+    whole = MATMUL.encode()
+    match number % 6:
+        case 0:
+            return whole[: rng.randrange(len(whole) - 3)]
+        case 1:
+            return rng.randbytes(rng.randrange(2000))
+        case 2:
+            return b"{" * rng.randrange(1, 100_000)
+        case 3:
+            return whole.replace(b"func.func", rng.choice([b"func", b"", b"fnc.func", b"func.func private"]))
+        case 4:
+            at = rng.randrange(len(whole))
+            return whole[:at] + rng.choice([b"\xff", b'"', b"}", b")"]) + whole[at:]
+        case _:
+            return (
+                b"module {\n"
+                + b"  func.func @f(%a: tensor<"
+                + b"1x" * rng.randrange(1, 10_000)
+                + b"f32>"
+                + rng.choice([b"", b"("])
+            )
+
+
+def error_of(folder: Path, name: str) -> str:
+    """Return what is said of a module that is refused; empty for one that is let through."""
+    try:
+        resolve(from_inputs([name], folder), ["metal"])
+    except ModuleError as error:
+        return " ".join(error.details)
+    return ""
+
+
+def test_garbage_ends_in_an_error_that_names_the_file(tmp_path: Path) -> None:
+    """What is still let through is left to the compiler; nothing ends in anything but a module's error."""
+    accepted = 0
+    for number in range(300):
+        name = ["x.mlir", "x y.mlir", "x'\"$`.mlir", "${x}.mlir", "-x.mlir", "x;rm.mlir"][number % 6]
+        (tmp_path / name).write_bytes(garbage(number))
+        said = error_of(tmp_path, name)
+        assert not said or name in said
+        accepted += not said
+    assert accepted < 60
+    for path in ("../../etc/passwd", "/dev/zero", "/proc/self/mem", ".", "a" * 5000, "x\ny", "x\0y", ""):
+        with pytest.raises(ModuleError):
+            resolve(from_inputs([path], tmp_path), ["metal"])
