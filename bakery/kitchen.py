@@ -9,13 +9,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.errors import ModuleError, UsageError
+from bakery.jobs.load import LoadedJob, load
+from bakery.jobs.resolve import OUTPUT
 from bakery.models.baseline import Baseline, Measured
-from bakery.models.job import Benchmark, Check, Job, name_of
+from bakery.models.job import Benchmark, Check, name_of
 from bakery.modules import Compiled, find_modules
-from bakery.problems import dotted
-
-OUTPUT = "out"
-"""The folder that receives results where a job names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +30,6 @@ class Asked:
     folder: Path
 
 
-def read_job(path: Path) -> Job:
-    """Read a job file.
-
-    Raises:
-        ModuleError: it is none; all that is wrong is listed.
-    """
-    try:
-        return Job.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ModuleError(f"{path} cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        details = [f"{path}: {dotted(item['loc'])}: {item['msg']}" for item in error.errors()]
-        raise ModuleError(
-            f"{len(details)} problems in {path}", hint="`bakery schema job` prints what a job may hold", details=details
-        ) from error
-
-
 def asked_by_job(path: Path, output: Path | None, only: Sequence[str]) -> list[Asked]:
     """Return the compiled modules of a job, each with its checks and its benchmark.
 
@@ -59,19 +40,25 @@ def asked_by_job(path: Path, output: Path | None, only: Sequence[str]) -> list[A
         ModuleError: the job cannot be read, or one of its modules is not compiled.
         UsageError: ``only`` selects none.
     """
-    job, folder = read_job(path), path.parent
-    inputs = {name_of(item): item for item in job.modules}
-    results = output or folder / (job.output or OUTPUT)
+    loaded = load(path, str(path))
+    results = output or loaded.folder / (loaded.job.output or OUTPUT)
     if not results.is_dir():
         raise ModuleError(f"{results} does not exist", hint=f"first `bakery compile {path}`")
     modules = find_modules([results], only)
-    missing = [] if only else sorted(set(inputs) - {module.name for module in modules})
+    names = {module.name for module in modules}
+    missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
     if missing:
         raise ModuleError(
             f"not compiled: {', '.join(missing)}", hint=f"first `bakery compile {path}`, or choose others by --only"
         )
+    return asked_of(loaded, modules)
+
+
+def asked_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Asked]:
+    """Return what a job asks of its modules; those of others are left out."""
+    inputs = {name_of(item): item for item in loaded.job.modules}
     return [
-        Asked(module, inputs[module.name].checks or (), inputs[module.name].benchmark, folder)
+        Asked(module, inputs[module.name].checks or (), inputs[module.name].benchmark, loaded.folder)
         for module in modules
         if module.name in inputs
     ]

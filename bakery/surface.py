@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from bakery.drive.emulate import emulated
 from bakery.drive.engine import Engine, EngineInfo
 from bakery.drive.sandbox import Limits, Sandbox
-from bakery.errors import BakeryError
+from bakery.errors import BakeryError, InterruptedBake
 from bakery.models.module import TargetRecord
 from bakery.modules import Compiled
 from bakery.names import MACHINES
@@ -59,7 +60,7 @@ class Place:
 
 @dataclass(slots=True)
 class _Kept:
-    images: dict[tuple[str, str], str] = field(default_factory=dict)
+    images: dict[tuple[str, str], str | BakeryError] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -158,8 +159,26 @@ class Surface:
             return Place(reason=f"the image for {platform} cannot be had: {error.message}")
         return Place(image, platform=platform, emulated=foreign)
 
+    def prepare(self, modules: Sequence[Compiled]) -> None:
+        """Make the images that are needed: in the main thread, where a signal ends what makes them."""
+        kinds = {code.kind for module in modules for code in module.content.codes}
+        for module in modules:
+            self.place(module.target)
+        if kinds & {"cuda", "vulkan"}:
+            with contextlib.suppress(BakeryError):
+                self._image(CUDA_IMAGE, self.platform)
+
     def _image(self, name: str, platform: str) -> str:
+        """Return an image; it is asked for once, also where it cannot be had."""
         with self._kept.lock:
             if (name, platform) not in self._kept.images:
-                self._kept.images[name, platform] = self.images(name, platform)
-            return self._kept.images[name, platform]
+                try:
+                    self._kept.images[name, platform] = self.images(name, platform)
+                except InterruptedBake:
+                    raise
+                except BakeryError as error:
+                    self._kept.images[name, platform] = error
+            found = self._kept.images[name, platform]
+        if isinstance(found, BakeryError):
+            raise found
+        return found

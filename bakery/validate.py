@@ -84,6 +84,7 @@ def validate(
         EngineError: a container cannot be run.
         UnavailableError: an image cannot be had.
     """
+    surface.prepare([subject.module for subject in subjects])
     runnable = [case for subject in subjects if surface.place(subject.module.target).image for case in subject.cases]
     references = call_references(runnable, box, surface.tools()) if runnable else {}
     with ThreadPoolExecutor(max(1, parallel)) as pool:

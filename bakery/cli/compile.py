@@ -12,6 +12,7 @@ import typer
 from bakery.cli import options
 from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
+from bakery.cli.modules import Kitchen, after
 from bakery.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ Compiler = Annotated[
     str | None, typer.Option("--compiler", help="The release of iree-base-compiler.", metavar="VERSION")
 ]
 Plan = Annotated[bool, typer.Option("--plan", help="Show what would be compiled; needs no engine.")]
+Validate = Annotated[bool, typer.Option("--validate", help="Then validate what is compiled (`bakery validate`).")]
+Measure = Annotated[bool, typer.Option("--benchmark", help="Then measure what is compiled (`bakery benchmark`).")]
+Bundle = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        help="Where nothing failed, write the modules with what they need, and a program that takes the one that suits a "
+        "machine and runs it.",
+        metavar="FILE.tar|DIR",
+    ),
+]
 Again = Annotated[bool, typer.Option("--again", help="Compile also what the output folder has already.")]
 
 
@@ -56,6 +68,9 @@ def compile_(
     progress: Progress = "auto",
     ca_bundle: options.CaBundle = None,
     engine_up: EngineUp = False,
+    validate: Validate = False,
+    benchmark: Measure = False,
+    bundle: Bundle = None,
 ) -> None:
     """Compile MLIR modules with IREE, in containers: no network, one module each, nothing installed here.
 
@@ -78,16 +93,30 @@ def compile_(
     listener = choose(progress, out if progress == "rawjson" else err, os.environ)
     chosen = CompileOptions(again=again, no_cache=no_cache, builder=builder)
     report = compile_job(Path.cwd(), found, chosen, oven, listener)
-    if json_:
-        out.print(json.dumps(report.to_json(), indent=2), markup=False, soft_wrap=True)
-    elif progress != "quiet":
+    document = report.to_json()
+    if not json_ and progress != "quiet":
         err.print(render(report))
     for item in report.modules if not json_ and progress != "rawjson" else ():
         if item.path:
             out.print(str(item.path), markup=False)
-    judged = conclusion(report)
+    failures = [conclusion(report)]
+    if validate or benchmark or bundle:
+        paths = [item.path for item in report.modules if item.path]
+        added, more = after(
+            inputs, paths, Kitchen(ca_bundle=ca_bundle), validate=validate, benchmark=benchmark, table=not json_
+        )
+        document |= added
+        failures += more
+    if json_:
+        out.print(json.dumps(document, indent=2), markup=False, soft_wrap=True)
+    judged = next((failure for failure in failures if failure), None)
     if judged:
         raise judged
+    if bundle:
+        from bakery.bundle import bundle as write_bundle
+        from bakery.modules import find_modules
+
+        write_bundle(find_modules(paths), bundle)
 
 
 def job_plan(inputs: list[str], targets: tuple[str, ...], output: Path | None, compiler: str | None) -> JobPlan:

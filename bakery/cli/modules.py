@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import out, say
-from bakery.errors import UnavailableError, UsageError
+from bakery.cli.console import err, out, say
+from bakery.errors import BakeryError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from bakery.benchmark import Measurement
     from bakery.drive.sandbox import Sandbox
     from bakery.kitchen import Asked
     from bakery.models import Check
+    from bakery.plan import Json
     from bakery.surface import Images, Surface
+    from bakery.validate import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +127,35 @@ def validate(
 
     [dim]bakery validate job.json[/dim]
     """
+    from bakery.bundle import bundle as write_bundle
+    from bakery.report.trials import validation_json, validation_table
+    from bakery.validate import conclusion
+
     checks = _checks(function, inputs, expected, reference, tolerance)
     asked = _asked(paths, only, output, checks, None, given=bool(inputs or expected or reference or function))
-    run_validation(
-        asked, _root(paths), cores or "", max_parallel, strict=strict, json=json, kitchen=Kitchen(image, ca_bundle)
-    )
+    verdicts = run_validation(asked, _root(paths), Kitchen(image, ca_bundle), cores or "", max_parallel)
+    found = [(verdict.module.title, verdict.record) for verdict in verdicts]
+    out.print(validation_json(found) if json else validation_table(found), markup=False, soft_wrap=json)
+    if failed := conclusion(verdicts, strict=strict):
+        raise failed
     if bundle:
-        from bakery.bundle import bundle as write_bundle
-
         write_bundle([item.module for item in asked], bundle)
 
 
 def run_validation(
-    asked: Sequence[Asked],
-    root: Path,
-    cores: str = "",
-    parallel: int = 2,
-    *,
-    strict: bool = False,
-    json: bool = False,
-    kitchen: Kitchen,
-) -> None:
-    """Validate modules, write their records, and show what was found.
+    asked: Sequence[Asked], root: Path, kitchen: Kitchen, cores: str = "", parallel: int = 2
+) -> list[Verdict]:
+    """Validate modules and write their records.
 
     Raises:
-        BakeryError: a module failed, or could not be run.
+        BakeryError: a check does not fit, or a container cannot be run.
     """
     from bakery.modules import write_record
-    from bakery.report.trials import render_validation, validation_json
-    from bakery.validate import conclusion, read_subjects
+    from bakery.validate import read_subjects
     from bakery.validate import validate as run
 
     subjects = read_subjects((item.module, item.checks, item.folder) for item in asked)
-    with _opened(root, kitchen) as (box, surface):
+    with _opened(asked, root, kitchen) as (box, surface):
         verdicts = run(
             subjects,
             box,
@@ -167,13 +166,7 @@ def run_validation(
         )
     for verdict in verdicts:
         write_record(verdict.module, validation=verdict.record)
-    found = [(verdict.module.title, verdict.record) for verdict in verdicts]
-    if json:
-        out.print(validation_json(found), markup=False, soft_wrap=True)
-    else:
-        out.print(render_validation(found))
-    if failed := conclusion(verdicts, strict=strict):
-        raise failed
+    return verdicts
 
 
 def benchmark(
@@ -208,6 +201,10 @@ def benchmark(
 
     [dim]bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
     """
+    from bakery.benchmark import baseline_of, conclusion
+    from bakery.files import write
+    from bakery.report.trials import benchmarks_json, benchmarks_table
+
     changes: dict[str, object] = {
         name: value
         for name, value in (
@@ -221,28 +218,27 @@ def benchmark(
         if value is not None
     }
     asked = _asked(paths, only, output, (), changes, given=bool(function or inputs))
-    run_benchmark(asked, _root(paths), baseline, save_baseline, json=json, kitchen=Kitchen(image, ca_bundle))
+    measured = run_benchmark(asked, _root(paths), Kitchen(image, ca_bundle), baseline)
+    found = [(item.module.title, item.record, item.reason) for item in measured]
+    out.print(benchmarks_json(found) if json else benchmarks_table(found), markup=False, soft_wrap=json)
+    if save_baseline:
+        text = baseline_of(measured).model_dump_json(by_alias=True, indent=2) + "\n"
+        write(save_baseline.parent, {save_baseline.name: text})
+    if failed := conclusion(measured):
+        raise failed
 
 
 def run_benchmark(
-    asked: Sequence[Asked],
-    root: Path,
-    baseline: Path | None = None,
-    save: Path | None = None,
-    *,
-    json: bool = False,
-    kitchen: Kitchen,
-) -> None:
-    """Measure modules, write their records, and show the figures.
+    asked: Sequence[Asked], root: Path, kitchen: Kitchen, baseline: Path | None = None
+) -> list[Measurement]:
+    """Measure modules and write their records.
 
     Raises:
-        BakeryError: a module could not be measured, or became slower.
+        BakeryError: nothing is to be measured, a call does not fit, or a container cannot be run.
     """
-    from bakery.benchmark import baseline_of, conclusion, measure, read_subjects
-    from bakery.files import write
+    from bakery.benchmark import measure, read_subjects
     from bakery.kitchen import read_baseline
     from bakery.modules import write_record
-    from bakery.report.trials import benchmarks_json, render_benchmarks
 
     named = [item for item in asked if item.benchmark is not None]
     if not named:
@@ -250,7 +246,7 @@ def run_benchmark(
     subjects = read_subjects((item.module, item.benchmark, item.folder) for item in named if item.benchmark)
     files = [baseline] if baseline else _baselines(named)
     before = {title: figure for file in files for title, figure in read_baseline(file).items()}
-    with _opened(root, kitchen) as (box, surface):
+    with _opened(named, root, kitchen) as (box, surface):
         measured = measure(
             subjects,
             box,
@@ -261,13 +257,54 @@ def run_benchmark(
     for item in measured:
         if item.record:
             write_record(item.module, benchmark=item.record)
-    found = [(item.module.title, item.record, item.reason) for item in measured]
-    out.print(benchmarks_json(found) if json else render_benchmarks(found), markup=False, soft_wrap=True)
-    if save:
-        text = baseline_of(measured).model_dump_json(by_alias=True, indent=2) + "\n"
-        write(save.parent, {save.name: text})
-    if failed := conclusion(measured):
-        raise failed
+    return measured
+
+
+def after(
+    inputs: Sequence[str], paths: Sequence[Path], kitchen: Kitchen, *, validate: bool, benchmark: bool, table: bool
+) -> tuple[dict[str, Json], list[BakeryError | None]]:
+    """Validate and measure what was just compiled.
+
+    Args:
+        inputs: what was compiled: a job, or modules that nothing is asked of.
+        paths: the compiled modules.
+        table: what is found is shown on the terminal.
+
+    Returns:
+        What was found, for machines; and the failures that it amounts to.
+    """
+    from bakery import benchmark as benchmarks
+    from bakery import validate as validation
+    from bakery.jobs.load import load
+    from bakery.kitchen import asked_by_hand, asked_of
+    from bakery.modules import find_modules
+    from bakery.report import trials
+
+    if not paths:
+        return {}, []
+    is_job = inputs[0].endswith(".json")
+    asked = (
+        asked_of(load(Path(inputs[0]), inputs[0]), find_modules(paths))
+        if is_job
+        else asked_by_hand(paths, (), (), None)
+    )
+    document: dict[str, Json] = {}
+    failed: list[BakeryError | None] = []
+    if validate:
+        verdicts = run_validation(asked, Path(), kitchen)
+        judged = [(item.module.title, item.record) for item in verdicts]
+        document["validation"] = trials.validated(judged)
+        failed.append(validation.conclusion(verdicts))
+        if table:
+            err.print(trials.validation_table(judged))
+    if benchmark:
+        measured = run_benchmark(asked, Path(), kitchen)
+        figures = [(item.module.title, item.record, item.reason) for item in measured]
+        document["benchmarks"] = trials.measured(figures)
+        failed.append(benchmarks.conclusion(measured))
+        if table:
+            err.print(trials.benchmarks_table(figures))
+    return document, failed
 
 
 def _baselines(asked: Sequence[Asked]) -> list[Path]:
@@ -362,29 +399,50 @@ def _root(paths: Sequence[Path]) -> Path:
     return paths[0].parent if paths[0].suffix == ".json" else Path()
 
 
-def _images(environment: Mapping[str, str], kitchen: Kitchen) -> Images:
+def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kitchen) -> Images:
     """Return what finds or makes images.
 
     Raises:
-        UnavailableError: none can be had.
+        ModuleError: modules need different releases of the runtime.
     """
     from bakery.drive.rootfs import inspect
     from bakery.surface import CPU_IMAGE
 
-    if kitchen.image is None:
-        raise UnavailableError("bakery has no image for modules yet", hint="name one by --image")
     own = kitchen.image
 
     def find(name: str, platform: str) -> str:
-        if name != CPU_IMAGE or inspect(environment, own, platform.partition("/")[2]) is None:
+        if name != CPU_IMAGE or own is None or inspect(environment, own, platform.partition("/")[2]) is None:
             raise UnavailableError(f"{own} is no {name} image for {platform}")
         return own
 
-    return find
+    return find if own else _baked(asked, environment, kitchen.ca_bundle)
+
+
+def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Path | None) -> Images:
+    """Return what bakes images where the engine does not have them."""
+    from bakery import facts
+    from bakery.cli.trust import find_ca_bundle
+    from bakery.drive.display import choose
+    from bakery.errors import ModuleError
+    from bakery.names import MACHINES
+    from bakery.pipeline import Oven
+    from bakery.toolimage import tool_image
+
+    versions = sorted({item.module.record.runtime for item in asked if item.module.record})
+    if len(versions) > 1:
+        raise ModuleError(f"modules need different runtimes: {', '.join(versions)}", hint="choose some by --only")
+    version = versions[0] if versions else facts.iree_releases()[0].runtime
+    oven = Oven(environment, find_ca_bundle(ca_bundle, os.environ), say)
+
+    def bake(name: str, platform: str) -> str:
+        listener = choose("auto", err, os.environ)
+        return tool_image(oven, listener, version, recipe=name, machine=MACHINES[platform])
+
+    return bake
 
 
 @contextmanager
-def _opened(root: Path, kitchen: Kitchen) -> Iterator[tuple[Sandbox, Surface]]:
+def _opened(asked: Sequence[Asked], root: Path, kitchen: Kitchen) -> Iterator[tuple[Sandbox, Surface]]:
     """Give a sandbox of the engine's, and what modules can run on there."""
     from bakery.drive.find import find
     from bakery.drive.runs import run_folder
@@ -396,7 +454,7 @@ def _opened(root: Path, kitchen: Kitchen) -> Iterator[tuple[Sandbox, Surface]]:
         stage = folder / "stage"
         stage.mkdir()
         with sandbox(environment, stage) as box:
-            yield box, Surface(environment, _images(environment, kitchen))
+            yield box, Surface(environment, _images(asked, environment, kitchen))
 
 
 def register(app: typer.Typer) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bakery.models.module import BenchmarkRecord, ValidationRecord
+from bakery.plan import Json
 from bakery.report.audit import plain
 
 VERSION = 1
@@ -24,7 +25,7 @@ Measured = tuple[str, BenchmarkRecord | None, str]
 """A module's title, the figures, and why there are none or they are not compared."""
 
 
-def render_validation(found: Sequence[Validated]) -> RenderableType:
+def validation_table(found: Sequence[Validated]) -> RenderableType:
     """Return verdicts as a table."""
     table = _table("module", "result", "checks", "largest error", "")
     for title, record in found:
@@ -47,11 +48,15 @@ def _note(record: ValidationRecord) -> str:
 
 def validation_json(found: Sequence[Validated]) -> str:
     """Return verdicts as JSON."""
-    modules = [{"module": title, **record.model_dump(mode="json", by_alias=True)} for title, record in found]
-    return json.dumps({"version": VERSION, "modules": modules}, indent=2, ensure_ascii=False)
+    return _text(validated(found))
 
 
-def render_benchmarks(found: Sequence[Measured]) -> RenderableType:
+def validated(found: Sequence[Validated]) -> list[Json]:
+    """Return verdicts for machines."""
+    return [{"module": title, **record.model_dump(mode="json", by_alias=True)} for title, record in found]
+
+
+def benchmarks_table(found: Sequence[Measured]) -> RenderableType:
     """Return measurements as a table; times in milliseconds."""
     table = _table("module", "p50 ms", "p90 ms", "p99 ms", "calls/s", "× baseline", "")
     for title, record, reason in found:
@@ -71,10 +76,22 @@ def render_benchmarks(found: Sequence[Measured]) -> RenderableType:
 
 def benchmarks_json(found: Sequence[Measured]) -> str:
     """Return measurements as JSON; times in seconds."""
-    modules = [
-        {"module": title, "reason": reason, "benchmark": record and record.model_dump(mode="json", by_alias=True)}
+    return _text(measured(found))
+
+
+def measured(found: Sequence[Measured]) -> list[Json]:
+    """Return measurements for machines."""
+    return [
+        {
+            "module": title,
+            "reason": reason,
+            "benchmark": record.model_dump(mode="json", by_alias=True) if record else None,
+        }
         for title, record, reason in found
     ]
+
+
+def _text(modules: list[Json]) -> str:
     return json.dumps({"version": VERSION, "modules": modules}, indent=2, ensure_ascii=False)
 
 

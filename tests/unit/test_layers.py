@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "arrays": {*BASE, "mlir"},
     # Compiled modules: what is on disk, what is asked of it, and the containers that it runs in.
     "modules": {*BASE, "audit", "files", "mlir", "models"},
-    "kitchen": {*BASE, "models", "modules", "problems"},
+    "kitchen": {*BASE, "jobs", "models", "modules"},
     "calls": {*BASE, "arrays", "mlir", "models", "modules", "problems"},
     "room": {*BASE, "drive"},
     "surface": {*BASE, "drive", "models", "modules"},
@@ -104,7 +104,7 @@ ALLOWED: dict[str, set[str]] = {
         *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
         *("farm", "parcels", "since", "verify", "wheelhouse"),
-        *("benchmark", "bundle", "kitchen", "modules", "surface", "validate"),
+        *("benchmark", "bundle", "kitchen", "modules", "surface", "toolimage", "validate"),
         *("compiler", "job", "jobs"),
     },
     "__main__": {"cli"},
