@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from bakery.audit.vmfb import Code, as_spirv_1_6, spirv_version
 from bakery.drive.emulate import emulated
 from bakery.drive.engine import Engine, EngineInfo
 from bakery.drive.sandbox import Limits, Sandbox
@@ -56,6 +58,14 @@ class Place:
     platform: str = ""
     emulated: bool = False
     gpus: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a tool said; not having looked is no objection."""
+
+    ok: bool
+    text: str
 
 
 @dataclass(slots=True)
@@ -117,34 +127,44 @@ class Surface:
         wrong: list[str] = []
         for code in module.content.codes:
             if code.kind == "cuda":
-                files = {f"in/{index}.ptx": text for index, text in enumerate(code.texts)}
                 command = f'ptxas --gpu-name={code.architecture} "$file" --output-file=code.cubin'
-                said = self._tool(box, CUDA_IMAGE, "ptxas", command, files)
+                found = self._tool(box, "ptxas", command, code.texts)
             elif code.kind == "vulkan":
-                files = {f"in/{index}.spv": text for index, text in enumerate(code.texts)}
-                said = self._tool(box, CUDA_IMAGE, "spirv-val", 'spirv-val --target-env vulkan1.3 "$file"', files)
+                found = self._spirv(box, code)
             else:
                 continue
-            (right if said[0] else wrong).append(f"{code.name}: {said[1]}")
+            (right if found.ok else wrong).append(f"{code.name}: {found.text}")
         return right, wrong
 
-    def _tool(self, box: Sandbox, image: str, tool: str, command: str, files: Mapping[str, bytes]) -> tuple[bool, str]:
-        """Run a tool on files; say whether nothing is wrong with them, and what is to be said."""
+    def _spirv(self, box: Sandbox, code: Code) -> _Found:
+        command = 'spirv-val --target-env vulkan1.3 "$file"'
+        found = self._tool(box, "spirv-val", command, code.texts)
+        if found.ok or "NoSignedWrap" not in found.text:
+            return found
+        # iree-org/iree#24724: iree-compile 3.13.0 writes version 1.0 into the header, and what 1.4 and later have into
+        # the module. Drivers take that; all else in it is to be looked at, too.
+        again = self._tool(box, "spirv-val", command, tuple(map(as_spirv_1_6, code.texts)))
+        version = ", ".join(sorted(set(map(spirv_version, code.texts))))
+        return replace(again, text=f"{again.text}, as SPIR-V 1.6; its header says {version} (iree-org/iree#24724)")
+
+    def _tool(self, box: Sandbox, tool: str, command: str, texts: Sequence[bytes]) -> _Found:
+        """Run a tool on files."""
         try:
-            name = self._image(image, self.platform)
+            name = self._image(CUDA_IMAGE, self.platform)
         except BakeryError as error:
-            return True, f"not looked at by {tool}: {error.message}"
+            return _Found(True, f"not looked at by {tool}: {error.message}")
         script = (
             f"command -v {tool} >/dev/null || exit 99; for file in in/*; do {command} || exit 1; done; {tool} --version"
         )
-        ran = box.run(name, ["sh", "-c", script], dict(files), limits=Limits(seconds=_TOOL_S))
+        files: dict[str, Path | bytes] = {f"in/{index}": text for index, text in enumerate(texts)}
+        ran = box.run(name, ["sh", "-c", script], files, limits=Limits(seconds=_TOOL_S))
         lines = [line.strip() for line in ran.log.splitlines() if line.strip()]
         if ran.code == 99:
-            return True, f"not looked at by {tool}, which the image does not have"
+            return _Found(True, f"not looked at by {tool}, which the image does not have")
         if ran.code:
-            return False, f"{tool} refuses it: {' | '.join(lines[-3:])[:400]}"
-        version = next((line for line in reversed(lines) if any(c.isdigit() for c in line)), "")
-        return True, f"accepted by {tool} ({version})"
+            return _Found(False, f"{tool} refuses it: {' | '.join(lines[-3:])[:400]}")
+        version = next((line for line in lines if re.search(r"\d+\.\d+", line)), "")
+        return _Found(True, f"accepted by {tool} ({version})")
 
     def _cpu(self, target: TargetRecord) -> Place:
         platform = _PLATFORMS.get(target.machine, self.platform)

@@ -184,6 +184,16 @@ def spirv_problem(data: bytes) -> str:
     return "" if {14, 15} <= operations else "no entry point"
 
 
+def spirv_version(data: bytes) -> str:
+    """Return the version that a SPIR-V module says it is of: ``1.0``."""
+    return f"{data[6]}.{data[5]}"
+
+
+def as_spirv_1_6(data: bytes) -> bytes:
+    """Return a SPIR-V module that says it is of version 1.6."""
+    return data[:4] + b"\x00\x06\x01\x00" + data[8:]
+
+
 def metal_kernels(text: bytes) -> list[str]:
     """Return the names of the kernels in Metal's source."""
     return [match.decode() for match in _KERNEL.findall(text)]

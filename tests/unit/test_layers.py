@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "kitchen": {*BASE, "jobs", "models", "modules"},
     "calls": {*BASE, "arrays", "mlir", "models", "modules", "problems"},
     "room": {*BASE, "drive"},
-    "surface": {*BASE, "drive", "models", "modules"},
+    "surface": {*BASE, "audit", "drive", "models", "modules"},
     "references": {*BASE, "arrays", "calls", "drive", "plan", "providers", "room"},
     "comparison": {*BASE, "arrays", "calls", "drive", "mlir", "models", "plan", "providers", "room"},
     "trial": {*BASE, "calls", "drive", "modules", "plan", "providers", "room", "surface"},

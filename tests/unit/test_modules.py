@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.audit.vmfb import read_vmfb
+from bakery.audit.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.benchmark import Measurement, _compared, baseline_of, conclusion, percentile
 from bakery.benchmark import read_subjects as read_benchmarks
 from bakery.bundle import bundle
@@ -54,6 +54,16 @@ def test_module_is_opened(name: str, kind: str, architecture: str, said: str) ->
     right, wrong = inspect(module)
     assert not wrong
     assert said in right[0]
+
+
+def test_spirv_is_read_to_its_end() -> None:
+    (code,) = read_vmfb(DATA / "matmul.vulkan.vmfb").codes
+    (text,) = code.texts
+    newer = as_spirv_1_6(text)
+    assert [spirv_version(item) for item in (text, newer)] == ["1.0", "1.6"]
+    assert (len(newer), spirv_problem(text), spirv_problem(newer)) == (len(text), "", "")
+    assert spirv_problem(text[:-4])
+    assert spirv_problem(text[:40])
 
 
 def test_functions_are_the_modules_own() -> None:
