@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 import zipfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,15 +174,18 @@ def spirv_problem(data: bytes) -> str:
     if len(data) < 20 or len(data) % 4:
         return "no header"
     words = struct.unpack(f"<{len(data) // 4}I", data)
-    at, operations = 5, set()
+    at, operations = 5, Counter[int]()
     while at < len(words):
         count, operation = words[at] >> 16, words[at] & 0xFFFF
         if count == 0 or at + count > len(words):
             return f"an instruction that does not end, at word {at}"
-        operations.add(operation)
+        operations[operation] += 1
         at += count
+    # OpFunction, OpFunctionEnd
+    if operations[54] != operations[56]:
+        return "a function that does not end"
     # OpMemoryModel, OpEntryPoint
-    return "" if {14, 15} <= operations else "no entry point"
+    return "" if operations[14] and operations[15] else "no entry point"
 
 
 def spirv_version(data: bytes) -> str:
