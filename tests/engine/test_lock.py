@@ -184,6 +184,7 @@ def test_a_tag_that_moves_is_the_commit_that_was_locked(tmp_path: Path, reposito
     assert "is locked, and here it is" in bakery(folder, "lock", "--check", code=5).err
 
 
+@pytest.mark.proof
 def test_a_source_archive_is_the_one_that_was_locked(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
@@ -202,6 +203,7 @@ def test_a_source_archive_is_the_one_that_was_locked(tmp_path: Path) -> None:
     assert f"ujson-6.1.0.tar.gz: sha256 {'0' * 64} is locked, and the package index gave {digest[1]}" in refused.err
 
 
+@pytest.mark.proof
 def test_the_native_step_is_locked(tmp_path: Path) -> None:
     text, done = locked(native(tmp_path / "project"))
     assert 'place = "native"' in text
@@ -209,6 +211,7 @@ def test_the_native_step_is_locked(tmp_path: Path) -> None:
     assert len(done.wheels) == 3
 
 
+@pytest.mark.proof
 def test_a_wheel_for_several_pythons_is_locked(tmp_path: Path) -> None:
     text, done = locked(stable(tmp_path / "project"))
     assert len(done.wheels) == 1

@@ -53,6 +53,7 @@ def absent() -> str:
     return f'[[builders.farm.nodes]]\nname = "absent"\nendpoint = "tcp://127.0.0.1:{free_port()}"\nslots = 9\n'
 
 
+@pytest.mark.proof
 def test_cells_are_spread_and_the_same(tmp_path: Path, nodes: list[EngineNode], environment: dict[str, str]) -> None:
     folder = project(tmp_path / "project", "abcdef", table(nodes, slots=1, more=absent()), 3)
     done = bakery(folder, "wheel", "--builder", "farm", environment=environment)
