@@ -169,9 +169,11 @@ def softmax(draw: st.DrawFn) -> Small:
 def convolution(draw: st.DrawFn) -> Small:
     """Draw a convolution of an image of several channels, without padding."""
     kernel, stride = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    height, width = (draw(st.integers(kernel, 11)) for _ in range(2))
+    # The windows reach to the last row and column: iree-compile 3.13.0 refuses 3×7 with a kernel of 2 and a stride of 2
+    # (the output has one row, which is folded away with the row that no window covers).
+    out = tuple(draw(st.integers(1, 9)) for _ in range(2))
+    height, width = ((size - 1) * stride + kernel for size in out)
     channels, filters = draw(st.integers(1, 5)), draw(st.integers(1, 5))
-    out = ((height - kernel) // stride + 1, (width - kernel) // stride + 1)
     image, weights = (1, height, width, channels), (kernel, kernel, channels, filters)
     shape = (1, *out, filters)
     lines = [
