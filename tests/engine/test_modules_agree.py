@@ -45,7 +45,8 @@ _SETTINGS = {
 }
 
 
-@settings(**_SETTINGS, max_examples=1, derandomize=True)
+# Hypothesis begins with the smallest of everything; the second batch is one that is drawn, the same each time.
+@settings(**_SETTINGS, max_examples=2, derandomize=True)
 @given(batch=batches(each=1))
 def test_modules_agree_with_numpy(tmp_path: Path, batch: dict[str, Small]) -> None:
     agree(tmp_path / "batch", batch, TARGETS)
@@ -59,7 +60,7 @@ def test_many_modules_agree_with_numpy(tmp_path: Path, batch: dict[str, Small]) 
 
 
 @pytest.mark.proof
-@settings(**_SETTINGS, max_examples=1)
+@settings(**_SETTINGS, max_examples=2)
 @given(batch=batches(each=1))
 def test_modules_agree_on_another_machine(tmp_path: Path, batch: dict[str, Small]) -> None:
     agree(tmp_path / "batch", batch, ["cpu:aarch64", "cpu:generic"])
