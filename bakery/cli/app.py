@@ -96,13 +96,18 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
-    with failures():
-        try:
-            app()
-        except _Signal as arrived:
-            raise InterruptedBake(
-                f"interrupted by {arrived}", hint="nothing half done is in the output folder"
-            ) from None
+    try:
+        with failures():
+            try:
+                app()
+            except _Signal as arrived:
+                raise InterruptedBake(
+                    f"interrupted by {arrived}", hint="nothing half done is in the output folder"
+                ) from None
+    finally:
+        # All is said: a second one, while Python ends, would only take the exit code away.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 class _Signal(BaseException):
