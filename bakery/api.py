@@ -86,11 +86,14 @@ def bake(
     Raises:
         BakeryError: any of its kinds; also `SomeFailed`'s exit code where some cells are done.
     """
+    from bakery.conclusion import conclusion
     from bakery.drive.display import QuietDisplay
     from bakery.drive.find import find
     from bakery.drive.nodes import gather
     from bakery.farm import nodes_of
-    from bakery.pipeline import Again, Options, Oven, bake_plan, conclusion
+    from bakery.options import Again, Options
+    from bakery.oven import Oven
+    from bakery.pipeline import bake_plan
 
     environment = {**environ, **find(environ).environment}
     named = nodes_of(builder, root) if builder else ()

@@ -28,7 +28,7 @@ from bakery.files import write
 from bakery.job import JobPlan, ModuleCell
 from bakery.models.module import FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.names import Kind
-from bakery.pipeline import Oven
+from bakery.oven import Oven
 from bakery.plan import Cell, Target
 from bakery.report.modules import ModuleReport, ModuleRun
 from bakery.toolimage import tool_image

@@ -12,6 +12,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.audit.difference import Difference, differences
 from bakery.checkout import clone
+from bakery.conclusion import conclusion
 from bakery.drive.context import files, tree_hash
 from bakery.drive.listener import Listener
 from bakery.emit.files import generate
@@ -20,7 +21,9 @@ from bakery.load import Loaded, load
 from bakery.lock.materials import Materials
 from bakery.locker import LockFailure
 from bakery.models import Builder
-from bakery.pipeline import Held, Options, Oven, bake_plan, conclusion
+from bakery.options import Held, Options
+from bakery.oven import Oven
+from bakery.pipeline import bake_plan
 from bakery.plan import Add, Plan
 from bakery.record import made
 from bakery.record.read import Recorded, read

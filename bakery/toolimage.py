@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from bakery.conclusion import conclusion
 from bakery.drive.engine import Engine
 from bakery.drive.listener import Listener
 from bakery.emit.bakefile import bake_json
@@ -14,7 +15,9 @@ from bakery.emit.files import generate
 from bakery.errors import PlanError
 from bakery.load import load
 from bakery.names import MACHINES, Kind
-from bakery.pipeline import Options, Oven, bake_plan, conclusion
+from bakery.options import Options
+from bakery.oven import Oven
+from bakery.pipeline import bake_plan
 from bakery.plan import Override, Plan, Target
 from bakery.resolve.lower import resolve
 

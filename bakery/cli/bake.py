@@ -19,7 +19,7 @@ from bakery.errors import BakeryError, EngineError, InterruptedBake, UsageError
 from bakery.names import GROUPS
 
 if TYPE_CHECKING:
-    from bakery.pipeline import Options
+    from bakery.options import Options
     from bakery.plan import Plan
     from bakery.report.run import RunReport
 
@@ -185,7 +185,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         if print_:
             _print([plan for _, plan in found], groups, tuple(only or ()))
             return
-        from bakery.pipeline import Again, Options
+        from bakery.options import Again, Options
 
         chosen = Options(
             groups=groups,
@@ -220,11 +220,13 @@ def run(
 
     from bakery.cli.engine import find_or_start
     from bakery.cli.trust import find_ca_bundle
+    from bakery.conclusion import conclusion, refused
     from bakery.drive.display import choose
     from bakery.drive.find import find
     from bakery.drive.nodes import gather
     from bakery.farm import nodes_of
-    from bakery.pipeline import Oven, bake_plan, conclusion, refused, warm_up
+    from bakery.oven import Oven, warm_up
+    from bakery.pipeline import bake_plan
     from bakery.report.run import render
 
     with ThreadPoolExecutor(1) as pool:

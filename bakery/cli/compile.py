@@ -85,7 +85,7 @@ def compile_(
     from bakery.compiler import CompileOptions, compile_job
     from bakery.drive.display import choose
     from bakery.drive.find import find
-    from bakery.pipeline import Oven
+    from bakery.oven import Oven
     from bakery.report.modules import conclusion, render
 
     address = find_or_start() if engine_up else find(os.environ)

@@ -51,7 +51,9 @@ def lock(
     from bakery.drive.display import choose
     from bakery.drive.find import find
     from bakery.files import compare, write
-    from bakery.pipeline import Options, Oven, lock_plan
+    from bakery.options import Options
+    from bakery.oven import Oven
+    from bakery.pipeline import lock_plan
 
     found = plans(recipe, set_, bake=True)
     address = find_or_start() if engine_up else find(os.environ)

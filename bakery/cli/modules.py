@@ -425,7 +425,7 @@ def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Pa
     from bakery.drive.display import choose
     from bakery.errors import ModuleError
     from bakery.names import MACHINES
-    from bakery.pipeline import Oven
+    from bakery.oven import Oven
     from bakery.toolimage import tool_image
 
     versions = sorted({item.module.record.runtime for item in asked if item.module.record})

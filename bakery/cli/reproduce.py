@@ -47,7 +47,7 @@ def reproduce(
         from bakery.cli.trust import find_ca_bundle
         from bakery.drive.display import choose
         from bakery.drive.find import find
-        from bakery.pipeline import Oven
+        from bakery.oven import Oven
 
         oven = Oven({**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say)
         listener = choose(os.environ.get("BAKERY_PROGRESS", "auto"), err, os.environ)

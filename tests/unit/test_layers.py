@@ -71,32 +71,31 @@ ALLOWED: dict[str, set[str]] = {
     "work": {*BASE, "plan", "lineage", "emit", "drive"},
     "finish": {*BASE, "plan", "rules", "drive", "audit", "promises", "recorder", "work"},
     "runner": {*BASE, "plan", "drive", "audit", "finish", "work"},
-    "pipeline": {
-        *(
-            *BASE,
-            "ingredients",
-            "lineage",
-            "lock",
-            "locker",
-            "plan",
-            "emit",
-            "files",
-            "drive",
-            "record",
-            "recorder",
-            "report",
-        ),
-        *("finish", "runner", "work"),
+    "options": {*BASE, "lock"},
+    "oven": {*BASE, "drive"},
+    "summary": {*BASE, "plan", "drive", "report", "runner"},
+    "conclusion": {*BASE, "plan", "drive", "options", "report"},
+    "run": {
+        *(*BASE, "drive", "emit", "files", "finish", "ingredients", "lineage", "locker", "options", "oven", "plan"),
+        *("record", "recorder", "report", "runner", "summary", "work"),
     },
-    "toolimage": {*BASE, "drive", "emit", "load", "pipeline", "plan", "resolve"},
-    "compiler": {*BASE, "drive", "emit", "files", "job", "models", "pipeline", "plan", "report", "toolimage"},
+    "pipeline": {
+        *(*BASE, "drive", "ingredients", "locker", "options", "oven", "plan", "report", "run", "work"),
+    },
+    "toolimage": {
+        *(*BASE, "conclusion", "drive", "emit", "load", "options", "oven", "pipeline", "plan", "resolve"),
+    },
+    "compiler": {*BASE, "drive", "emit", "files", "job", "models", "oven", "plan", "report", "toolimage"},
     "reproduce": {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "lock", "locker", "models", "pipeline"),
-        *("plan", "record", "resolve"),
+        *("conclusion", "options", "oven", "plan", "record", "resolve"),
     },
     "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "promises", "report"},
     # The library: what the command does, without the command.
-    "api": {*BASE, "farm", "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"},
+    "api": {
+        *(*BASE, "farm", "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"),
+        *("conclusion", "options", "oven"),
+    },
     "__init__": {"api", "models"},
     "cli": {
         *BASE,
@@ -106,6 +105,7 @@ ALLOWED: dict[str, set[str]] = {
         *("farm", "parcels", "since", "verify", "wheelhouse"),
         *("benchmark", "bundle", "kitchen", "modules", "surface", "toolimage", "validate"),
         *("compiler", "job", "jobs"),
+        *("conclusion", "options", "oven"),
     },
     "__main__": {"cli"},
 }

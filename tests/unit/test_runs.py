@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from bakery.conclusion import conclusion
 from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure
 from bakery.errors import AuditError, BakeryError, InterruptedBake, OutputError
 from bakery.load import from_python
 from bakery.models import Matrix, Recipe, Wheel
-from bakery.pipeline import conclusion
 from bakery.plan import Plan
 from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport, markdown
 from bakery.resolve.lower import resolve

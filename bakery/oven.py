@@ -1,0 +1,47 @@
+"""The engine that bakes, and what this machine gives it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bakery.drive import index
+from bakery.drive.bases import Bases
+from bakery.drive.layouts import Layouts
+from bakery.drive.nodes import Nodes
+from bakery.drive.places import places
+
+
+def warm_up() -> None:
+    """Import what a bake needs and what is slow to import; called while the engine is asked who it is."""
+    for name in ("python_on_whales", "pip._internal.configuration"):
+        importlib.import_module(name)
+
+
+class Oven:
+    """The engine, and what this machine gives it; one serves any number of recipes.
+
+    Attributes:
+        environment: the process' environment with what leads to the engine.
+        ca_bundle: a PEM file that build steps shall trust; None for none.
+        say: tells a person one line.
+        bases: the base images it has.
+        nodes: what bakes it in the engine's place; None for the engine itself.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        ca_bundle: Path | None,
+        say: Callable[[str], None],
+        nodes: Nodes | None = None,
+    ) -> None:
+        self.environment = environment
+        self.ca_bundle = ca_bundle
+        self.say = say
+        self.bases = Bases(environment, say)
+        self.places = places(environment)
+        self.index = index.configured()
+        self.nodes = nodes
+        self.layouts = Layouts(environment, self.places.cache / "layouts")

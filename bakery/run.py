@@ -1,0 +1,297 @@
+"""One run of one recipe in its folder: bake what is to be baked, publish what passes, report on all."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bakery import locker
+from bakery.drive.argv import EXECUTION
+from bakery.drive.bake import BakeRequest
+from bakery.drive.collect import check_output
+from bakery.drive.engine import Engine
+from bakery.drive.journal import Record, open_journal
+from bakery.drive.layouts import Layout
+from bakery.drive.listener import Listener
+from bakery.drive.logfiles import LogFiles
+from bakery.drive.nodes import Nodes
+from bakery.drive.outcome import Result
+from bakery.drive.peaks import Peaks, is_here
+from bakery.drive.process import caught
+from bakery.drive.progress import Board
+from bakery.drive.schedule import Item, Limits, Schedule, Seat, unknown
+from bakery.drive.secrets import Revealed
+from bakery.emit.files import generate
+from bakery.files import write
+from bakery.finish import Finisher
+from bakery.ingredients import beside, overrides
+from bakery.lineage import Lineage
+from bakery.locker import Bench, Pins
+from bakery.names import MACHINES, Kind
+from bakery.options import Again, Options
+from bakery.oven import Oven
+from bakery.plan import Image, Plan, Target, ignored_output
+from bakery.record import facts as recorded
+from bakery.record.facts import image_purl
+from bakery.recorder import Recorder
+from bakery.report.run import CellFailure, RunReport
+from bakery.runner import Runner
+from bakery.summary import baked_target, kept_target
+from bakery.work import Machine, Work, items, made_of, together
+
+USABLE = 0.85
+"""The share of an engine's memory that compilers may use, as ``with-jobs`` has it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run in its folder.
+
+    Attributes:
+        works: the cells to bake.
+        keys: cell → digest of what defines it.
+        known: what the last run knew.
+        pins: what each target is held to.
+        bench: knows what the engine calls a base image.
+    """
+
+    root: Path
+    plan: Plan
+    works: Mapping[str, Work]
+    keys: Mapping[str, str]
+    options: Options
+    oven: Oven
+    state: Path
+    known: Mapping[str, Record]
+    pip_conf: Path | None
+    secrets: Revealed
+    pins: Pins
+    bench: Bench
+
+    def go(self, listener: Listener, targets: Sequence[Target], kept: Mapping[str, Record]) -> RunReport:
+        """Bake what is to be baked; report on all ``targets``."""
+        began = time.monotonic()
+        if any(work.has(Kind.WHEEL) for work in self.works.values()):
+            check_output(self.output, self.root)
+        request = self._request()
+        schedule = self._schedule()
+        recorder = Recorder(
+            plan=self.plan,
+            root=self.root,
+            output=self.output,
+            state=self.state,
+            environment=self.oven.environment,
+            built_on=lambda cell: self._node(schedule.seat(cell.id)),
+            sent=self._names_of_sent(),
+        )
+        lineage = Lineage(self.plan)
+        journal = open_journal(self.root, self.plan.recipe, self._carried())
+        board = Board([target.name for work in self.works.values() for target in work.targets])
+        with caught() as signals, LogFiles(request.logs) as logs:
+            finisher = Finisher(
+                plan=self.plan,
+                root=self.root,
+                stage=request.stage,
+                output=self.output,
+                memory=self.oven.places.cache / "audited",
+                journal=journal,
+                keys=self.keys,
+                learnt=self._learnt,
+                recorder=recorder,
+                mask=self.secrets.mask,
+                is_halted=lambda: bool(signals.arrived),
+            )
+            for name, record in kept.items():
+                finisher.claims.take(name, {self.output / item.name: item.sha256 for item in record.wheels})
+            runner = Runner(
+                works=self.works,
+                args={name: self.plan.args_of(work.cell) for name, work in self.works.items()},
+                groups=together(self.works),
+                schedule=schedule,
+                finisher=finisher,
+                request=lambda work, node: self._of(request, work, node),
+                made_of=lambda work: made_of(self.plan, lineage, work),
+                error=lambda outcome: locker.failure(outcome, self._lock),
+                say=self.oven.say,
+                signals=signals,
+                deadline=self.options.deadline,
+                peaks=Peaks() if is_here(self.oven.environment) and not self.oven.nodes else None,
+                nodes=self.oven.nodes,
+            )
+            listener.start(board)
+            try:
+                runner.run(board, logs, listener)
+            finally:
+                listener.finish()
+        report = self._report(runner, targets, kept, time.monotonic() - began)
+        (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
+        return report
+
+    @property
+    def output(self) -> Path:
+        """The folder that receives wheels."""
+        return self.options.output or self.root / self.plan.output
+
+    @property
+    def _learnt(self) -> dict[str, int]:
+        return {name: record.memory for name, record in self.known.items()}
+
+    def _schedule(self) -> Schedule:
+        keep_going = self._keeps_going
+        if self.oven.nodes:
+            return self._spread(self.oven.nodes, keep_going=keep_going)
+        if len(self.works) < 2:
+            return Schedule([Item(name) for name in self.works], Limits(1, 0, self.options.retries, keep_going))
+        info = Engine(self.oven.environment).info()
+        machine = Machine(info.cpus, round(info.memory * USABLE / 1e6))
+        limits = Limits(self.options.parallel or machine.cores, machine.memory, self.options.retries, keep_going)
+        found = items(self.plan, self.works.values(), machine, self._learnt)
+        if limits.parallel > 1 and (number := unknown(found)):
+            self.oven.say(
+                f"{number} of {len(found)} cells: what memory they need is not known (builder.job-memory says it, or an "
+                f"earlier run); only their number is limited, to {limits.parallel} at once"
+            )
+        return Schedule(found, limits)
+
+    def _spread(self, nodes: Nodes, *, keep_going: bool) -> Schedule:
+        """Return the schedule over nodes: their slots say how many cells at once, whatever memory these need."""
+        seats = [Seat(one.node.name, one.node.slots, frozenset(one.platforms)) for one in nodes.alive]
+        parallel = self.options.parallel or sum(seat.slots for seat in seats)
+        found = items(self.plan, self.works.values(), Machine(0, 0), {})
+        return Schedule(found, Limits(parallel, 0, self.options.retries, keep_going), seats)
+
+    def _carried(self) -> list[Record]:
+        """Return what the new journal begins with: what is not baked now is as it was, the rest is unfinished."""
+        cells = {cell.id for cell in self.plan.cells}
+        rest = [record for name, record in self.known.items() if name in cells and name not in self.works]
+        begun = [Record(name, self.keys[name], Result.CANCELED, self._learnt.get(name, 0)) for name in self.works]
+        return [*rest, *begun]
+
+    def _request(self) -> BakeRequest:
+        """Return the request of all targets; that of a cell is a part of it."""
+        # The files of this very plan, beside the run's logs: what is committed may be out of date.
+        place = self.state.relative_to(self.root)
+        own = replace(
+            self.plan,
+            dockerfile=str(place / "Dockerfile"),
+            bakefile=str(place / "bake.hcl"),
+            ignore=(*self.plan.ignore, *self._output_ignored()),
+        )
+        write(self.root, generate(own))
+        ca_bundle = self.oven.ca_bundle
+        return BakeRequest(
+            root=self.root,
+            bakefile=Path(own.bakefile),
+            targets=tuple(target for work in self.works.values() for target in work.targets),
+            environment={**self.oven.environment, **self.pins.environment},
+            variables={
+                **self.plan.values(),
+                "DEST": str(self.state / "stage"),
+                "CA_BUNDLE": str(ca_bundle or ""),
+                "PIP_CONF": str(self.pip_conf or ""),
+                **self.secrets.variables,
+            },
+            state=self.state,
+            overrides=tuple(map(str, self.plan.overrides)),
+            builder=self.options.builder,
+            no_cache=self.options.no_cache,
+            pull=self.options.pull,
+            timeout_s=self.options.cell_timeout_s,
+            defer_errors=self._defers_errors(),
+            reads=(ca_bundle,) if ca_bundle else (),
+            mask=self.secrets.mask,
+        )
+
+    def _defers_errors(self) -> bool:
+        """Whether the targets of one cell shall not cancel each other, and buildx can do that."""
+        several = any(len(work.targets) > 1 for work in self.works.values())
+        return several and self._keeps_going and Engine(self.oven.environment).bake_offers(EXECUTION)
+
+    @property
+    def _keeps_going(self) -> bool:
+        return len(self.works) > 1 if self.options.keep_going is None else self.options.keep_going
+
+    def _of(self, request: BakeRequest, work: Work, node: str) -> BakeRequest:
+        also = beside(self.plan, work.targets)
+        every = (*work.targets, *also)
+        contexts = [override for target in every for override in self.pins.overrides[target.name]]
+        contexts += [override for target in also for override in overrides(self.plan, target)]
+        own = replace(request, targets=work.targets, beside=also, overrides=(*request.overrides, *contexts))
+        if not (node and self.oven.nodes):
+            return own
+        sent = [
+            f"{target.name}.contexts.{image.ref}={layout.context}"
+            for image, layout in self._sent(work).items()
+            for target in every
+        ]
+        return replace(
+            own,
+            builder=self.oven.nodes.node(node).builder,
+            overrides=(*own.overrides, *sent),
+            reads=(*own.reads, self.oven.layouts.folder),
+        )
+
+    def _sent(self, work: Work) -> dict[Image, Layout]:
+        """Return the base images of a cell that only this machine's engine has."""
+        found = {image: self.oven.layouts.of(self.bench.name(image), image.platform) for image in work.cell.images}
+        return {image: layout for image, layout in found.items() if layout}
+
+    def _names_of_sent(self) -> dict[str, str]:
+        """Return sha256 → package URL of all images that nodes are sent."""
+        if not self.oven.nodes:
+            return {}
+        return {
+            layout.digest.removeprefix("sha256:"): image_purl(self.bench.name(image), image.platform)
+            for work in self.works.values()
+            for image, layout in self._sent(work).items()
+        }
+
+    def _node(self, name: str) -> recorded.Machine | None:
+        """Return who builds on a node, for the record."""
+        seats = self.oven.nodes.seats if self.oven.nodes else ()
+        found = next((seat for seat in seats if seat.node.name == name), None)
+        if found is None:
+            return None
+        own = found.platforms[0] if found.platforms else ""
+        return recorded.Machine(found.version, "", f"linux/{MACHINES.get(own, own)}", "buildkit")
+
+    @property
+    def _lock(self) -> str:
+        """What the build is held to, in words; empty for nothing."""
+        return "" if not self.pins.locked else "its provenance" if self.options.held else self.plan.lock
+
+    def _output_ignored(self) -> tuple[str, ...]:
+        """An output folder inside the project must not change what the next bake sees."""
+        output, root = self.output.absolute(), self.root.absolute()
+        if not output.is_relative_to(root):
+            return ()
+        pattern = ignored_output(output.relative_to(root).as_posix())
+        return (pattern,) if pattern and pattern not in self.plan.ignore else ()
+
+    def _report(
+        self, runner: Runner, targets: Sequence[Target], kept: Mapping[str, Record], seconds: float
+    ) -> RunReport:
+        stopped = runner.signals.name or ("timeout" if runner.late else "")
+        failures = tuple(CellFailure(name, told.error) for name, told in runner.told.items() if told.error)
+        mine = tuple(
+            kept_target(target, kept[target.cell.id], self.output)
+            if target.cell.id in kept
+            else baked_target(target, runner.told[target.cell.id], self.output)
+            for target in targets
+            if self.options.again is not Again.FAILED or target.cell.id not in kept
+        )
+        outcomes = [told.outcome for told in runner.told.values() if told.outcome]
+        printed = tuple(sorted({name for outcome in outcomes for name in outcome.printed}))
+        return RunReport(
+            recipe=self.plan.recipe,
+            targets=mine,
+            output=self.output,
+            state=self.state,
+            seconds=seconds,
+            failures=failures,
+            stopped=stopped,
+            printed=printed,
+        )
