@@ -8,9 +8,10 @@ import re
 import signal
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bakery.drive.bake import BakeRequest, Bakes
 from bakery.drive.collect import check_output, publish
@@ -28,10 +29,11 @@ from bakery.files import write
 from bakery.job import JobPlan, ModuleCell
 from bakery.models.module import FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.names import Kind
-from bakery.oven import Oven
 from bakery.plan import Cell, Target
 from bakery.report.modules import ModuleReport, ModuleRun
-from bakery.toolimage import tool_image
+
+if TYPE_CHECKING:
+    from bakery.oven import Oven
 
 LARGEST = 16 * 1024**3
 """Bytes that a compiled module may have."""
@@ -74,11 +76,14 @@ class _Told:
     log: Path | None = None
 
 
-def compile_job(root: Path, plan: JobPlan, options: CompileOptions, oven: Oven, listener: Listener) -> ModuleRun:
+def compile_job(
+    root: Path, plan: JobPlan, options: CompileOptions, oven: Callable[[], Oven], listener: Listener
+) -> ModuleRun:
     """Compile the cells of a plan; each batch's modules are published as soon as it is finished.
 
     Args:
         root: the folder whose ``.bakery`` holds logs.
+        oven: finds the engine; it is asked only where something is to be compiled.
 
     Returns:
         The report, also of cells that failed and of a run that a signal ended.
@@ -95,7 +100,7 @@ def compile_job(root: Path, plan: JobPlan, options: CompileOptions, oven: Oven, 
             told[cell.id] = _Told("kept", record=record)
     rest = [cell for cell in plan.cells if told[cell.id].result != "kept"]
     with run_folder(root) as state:
-        stopped = _Run(root, plan, rest, options, oven, state, told).go(listener) if rest else ""
+        stopped = _Run(root, plan, rest, options, oven(), state, told).go(listener) if rest else ""
     return ModuleRun(
         modules=tuple(_report(plan, cell, told[cell.id]) for cell in plan.cells),
         output=plan.output,
@@ -138,6 +143,9 @@ class _Run:
 
     def go(self, listener: Listener) -> str:
         """Bake all batches; return the name of the signal that ended the run, empty for none."""
+        # Here, so that a run whose results are all there loads none of what bakes images.
+        from bakery.toolimage import tool_image
+
         image = tool_image(self.oven, listener, self.plan.compiler)
         part = JobPlan(self.plan.compiler, self.plan.runtime, self.plan.output, tuple(self.cells))
         self._inputs()

@@ -17,6 +17,7 @@ from bakery.errors import UsageError
 
 if TYPE_CHECKING:
     from bakery.job import JobPlan
+    from bakery.oven import Oven
 
 Inputs = Annotated[
     list[str],
@@ -85,11 +86,14 @@ def compile_(
     from bakery.compiler import CompileOptions, compile_job
     from bakery.drive.display import choose
     from bakery.drive.find import find
-    from bakery.oven import Oven
     from bakery.report.modules import conclusion, render
 
-    address = find_or_start() if engine_up else find(os.environ)
-    oven = Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+    def oven() -> Oven:
+        from bakery.oven import Oven
+
+        address = find_or_start() if engine_up else find(os.environ)
+        return Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+
     listener = choose(progress, out if progress == "rawjson" else err, os.environ)
     chosen = CompileOptions(again=again, no_cache=no_cache, builder=builder)
     report = compile_job(Path.cwd(), found, chosen, oven, listener)

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bakery.compiler import _plain, failure, in_words_of, kept
+from bakery.compiler import CompileOptions, _plain, compile_job, failure, in_words_of, kept
+from bakery.drive.display import QuietDisplay
 from bakery.errors import CompilerError, ModuleError
 from bakery.job import JobPlan
 from bakery.jobs.load import from_inputs
 from bakery.jobs.resolve import resolve
+from bakery.oven import Oven
+from bakery.report.modules import conclusion
 
 DATA = Path(__file__).parent / "data" / "mlir"
 CRASH = """\
@@ -55,9 +58,9 @@ def test_failures_are_told_apart(plan: JobPlan) -> None:
     assert {refused.exit_code, crash.exit_code} == {14, 17}
 
 
-def test_a_result_is_kept_only_if_it_is_made_of_the_same(plan: JobPlan) -> None:
+def made(plan: JobPlan) -> Path:
+    """Write what a compile of the plan's only cell would leave; return the module."""
     (cell,) = plan.cells
-    assert kept(plan, cell) is None
     plan.output.mkdir()
     module = plan.output / f"{cell.id}.vmfb"
     module.write_bytes(b"x")
@@ -77,6 +80,13 @@ def test_a_result_is_kept_only_if_it_is_made_of_the_same(plan: JobPlan) -> None:
         "functions": [],
     }
     (plan.output / f"{cell.id}.json").write_text(json.dumps(record))
+    return module
+
+
+def test_a_result_is_kept_only_if_it_is_made_of_the_same(plan: JobPlan) -> None:
+    (cell,) = plan.cells
+    assert kept(plan, cell) is None
+    module = made(plan)
     assert kept(plan, cell) is not None
     assert kept(replace(plan, compiler="3.12.0"), cell) is None
     assert kept(plan, replace(cell, flags=(*cell.flags, "--x"))) is None
@@ -84,6 +94,25 @@ def test_a_result_is_kept_only_if_it_is_made_of_the_same(plan: JobPlan) -> None:
     assert kept(plan, replace(cell, target=replace(cell.target, is_local=True))) is None
     module.write_bytes(b"y")
     assert kept(plan, cell) is None
+
+
+def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> None:
+    class EngineAsked(Exception):
+        pass
+
+    def engine() -> Oven:
+        raise EngineAsked
+
+    module = made(plan)
+    run = compile_job(tmp_path, plan, CompileOptions(), engine, QuietDisplay())
+    assert [(item.result, item.path) for item in run.modules] == [("kept", module)]
+    assert conclusion(run) is None
+    for asked in (CompileOptions(again=True), CompileOptions(no_cache=True)):
+        with pytest.raises(EngineAsked):
+            compile_job(tmp_path, plan, asked, engine, QuietDisplay())
+    module.write_bytes(b"y")
+    with pytest.raises(EngineAsked):
+        compile_job(tmp_path, plan, CompileOptions(), engine, QuietDisplay())
 
 
 def test_only_plain_files_are_taken(tmp_path: Path) -> None:
