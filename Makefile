@@ -46,6 +46,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/noop.py
 	$(RUN) bench/native.py
 	$(RUN) bench/keep_going.py
+	$(RUN) bench/iree.py
 
 proof: engine ## Slow proofs, run before an issue is closed
 	$(VENV)/bin/pytest -m proof tests

@@ -93,12 +93,8 @@ def compile_job(
     """
     began = time.monotonic()
     check_output(plan.output, root)
-    told = {cell.id: _Told() for cell in plan.cells}
-    for cell in plan.cells if not (options.again or options.no_cache) else ():
-        record = kept(plan, cell)
-        if record:
-            told[cell.id] = _Told("kept", record=record)
-    rest = [cell for cell in plan.cells if told[cell.id].result != "kept"]
+    told = {cell.id: _before(plan, cell, options) for cell in plan.cells}
+    rest = [cell for cell in plan.cells if told[cell.id].result == "canceled"]
     with run_folder(root) as state:
         stopped = _Run(root, plan, rest, options, oven(), state, told).go(listener) if rest else ""
     return ModuleRun(
@@ -108,6 +104,14 @@ def compile_job(
         seconds=time.monotonic() - began,
         stopped=stopped,
     )
+
+
+def _before(plan: JobPlan, cell: ModuleCell, options: CompileOptions) -> _Told:
+    """Return what is known of a cell before an engine is asked."""
+    if cell.source.problem:
+        return _Told("failed", ModuleError(f"{cell.id}: {cell.source.problem}"))
+    record = None if options.again or options.no_cache else kept(plan, cell)
+    return _Told("kept", record=record) if record else _Told()
 
 
 def kept(plan: JobPlan, cell: ModuleCell) -> ModuleRecord | None:

@@ -63,6 +63,7 @@ class Source:
         sha256: of its bytes, in hexadecimal.
         size: bytes.
         functions: what it exports; nothing for bytecode.
+        problem: why it cannot be compiled, known before a compiler is asked; empty for nothing.
     """
 
     path: Path
@@ -70,6 +71,7 @@ class Source:
     sha256: str
     size: int
     functions: tuple[Signature, ...]
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,11 @@ class JobPlan:
             raise UsageError(f"no cell matches {', '.join(globs)}", hint=f"cells: {some}")
         return replace(self, cells=cells) if globs else self
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with inputs, each once: their cells fail, and the others do not."""
+        return tuple(dict.fromkeys(cell.source.problem for cell in self.cells if cell.source.problem))
+
     def batches(self) -> tuple[tuple[ModuleCell, ...], ...]:
         """Return the cells in the groups that are baked together."""
         return tuple(self.cells[start : start + BATCH] for start in range(0, len(self.cells), BATCH))
@@ -138,6 +145,7 @@ class JobPlan:
                     "sha256": cell.source.sha256,
                     "target": cell.target.name,
                     "flags": list(cell.flags),
+                    "problem": cell.source.problem,
                 }
                 for cell in self.cells
             ],

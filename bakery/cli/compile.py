@@ -13,7 +13,7 @@ from bakery.cli import options
 from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
 from bakery.cli.modules import Kitchen, after
-from bakery.errors import UsageError
+from bakery.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
     from bakery.job import JobPlan
@@ -80,7 +80,11 @@ def compile_(
     found = job_plan(inputs, tuple(target or ()), output, compiler).chosen(tuple(only or ()))
     if plan:
         _show(found, as_json=json_)
+        if found.problems:
+            raise ModuleError("some inputs cannot be compiled", details=found.problems)
         return
+    for problem in found.problems:
+        say(f"left out: {problem}")
     from bakery.cli.engine import find_or_start
     from bakery.cli.trust import find_ca_bundle
     from bakery.compiler import CompileOptions, compile_job

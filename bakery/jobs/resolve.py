@@ -33,13 +33,15 @@ def resolve(
 ) -> JobPlan:
     """Return the plan of a job.
 
+    An input that cannot be compiled ends its own cells (`Source.problem`), and not those of the others.
+
     Args:
         targets: those of the command line; they take the place of the job's own list.
         output: the folder for results; None for the job's.
         compiler: the release of the compiler; None for the job's.
 
     Raises:
-        ModuleError: it cannot be satisfied; ``details`` holds every problem.
+        ModuleError: the job itself is wrong, or no input can be compiled; ``details`` holds every problem.
     """
     return _Resolver(loaded, tuple(targets)).plan(output, compiler)
 
@@ -55,7 +57,8 @@ class _Resolver:
         self._loaded = loaded
         self._given = targets
         self._problems: list[Problem] = []
-        self._sources: dict[Path, Source | None] = {}
+        self._broken: list[Problem] = []
+        self._sources: dict[Path, Source] = {}
 
     def plan(self, output: Path | None, compiler: str | None) -> JobPlan:
         job = self._loaded.job
@@ -65,8 +68,8 @@ class _Resolver:
             cell for number, item in enumerate(job.modules) for cell in self._cells(("modules", number), item, common)
         ]
         self._problems += _same_names(cells)
-        if self._problems:
-            raise self._loaded.error(self._problems)
+        if self._problems or all(source.problem for source in self._sources.values()):
+            raise self._loaded.error([*self._problems, *self._broken])
         folder = output or self._loaded.folder / (job.output or OUTPUT)
         return JobPlan(
             compiler=compiler or job.compiler or release.version,
@@ -100,8 +103,9 @@ class _Resolver:
         if not NAME.match(name):
             fix = 'name it: "name": "…"' if self._loaded.file else "rename the file, or write a job file with names"
             self._problems.append(Problem((*path, "input"), f"no name for results can be made of {item.input!a}", fix))
-        elif source:
-            self._check_functions(path, item, source)
+        else:
+            if not source.problem:
+                self._check_functions(path, item, source)
             for found in mine:
                 yield path, ModuleCell(name, source, found, (*found.flags, *(item.flags or ())))
 
@@ -137,21 +141,22 @@ class _Resolver:
                 what = f"@{function.name} takes {len(function.arguments)} inputs ({takes}), found {len(inputs)}"
                 self._problems.append(Problem((*place, "inputs"), what, "give one for each"))
 
-    def _source(self, text: str, path: tuple[Step, ...]) -> Source | None:
+    def _source(self, text: str, path: tuple[Step, ...]) -> Source:
         file = self._loaded.folder / text
         if file not in self._sources:
-            self._sources[file] = None
             try:
                 module = read_module(file)
                 data = file.read_bytes()
             except (ModuleError, OSError, ValueError) as error:
                 message = error.message if isinstance(error, ModuleError) else f"{file} cannot be read: {error}"
                 hint = error.hint if isinstance(error, ModuleError) else ""
-                self._problems.append(Problem(path, message.replace(str(file), text), hint or "check the path"))
-                return None
-            functions = tuple(_signature(function) for function in module.functions)
-            digest = hashlib.sha256(data).hexdigest()
-            self._sources[file] = Source(file, text, digest, len(data), functions)
+                problem = Problem(path, message.replace(str(file), text), hint or "check the path")
+                self._broken.append(problem)
+                self._sources[file] = Source(file, text, "", 0, (), f"{problem.what} ({problem.fix})")
+            else:
+                functions = tuple(_signature(function) for function in module.functions)
+                digest = hashlib.sha256(data).hexdigest()
+                self._sources[file] = Source(file, text, digest, len(data), functions)
         return self._sources[file]
 
 

@@ -140,5 +140,7 @@ def cells(plan: JobPlan) -> Table:
         table.add_column(column, style="cyan" if column == "module" else "", overflow="fold")
     for cell in plan.cells:
         names = ", ".join(f"@{function.name}" for function in cell.source.functions)
-        table.add_row(cell.id, Text(cell.source.shown), cell.target.name, Text(names or "(bytecode)"))
+        table.add_row(
+            cell.id, Text(cell.source.shown), cell.target.name, Text(names or cell.source.problem or "(bytecode)")
+        )
     return table

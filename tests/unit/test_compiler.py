@@ -115,6 +115,21 @@ def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> Non
         compile_job(tmp_path, plan, CompileOptions(), engine, QuietDisplay())
 
 
+def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobPlan, tmp_path: Path) -> None:
+    made(plan)
+    bad = replace(plan.cells[0], name="bad", source=replace(plan.cells[0].source, problem="bad.mlir:1:1: no"))
+
+    def engine() -> Oven:
+        raise AssertionError
+
+    both = replace(plan, cells=(bad, *plan.cells))
+    run = compile_job(tmp_path, both, CompileOptions(), engine, QuietDisplay())
+    assert [item.result for item in run.modules] == ["failed", "kept"]
+    error = conclusion(run)
+    assert error is not None
+    assert (error.exit_code, error.details) == (11, ("bad.cuda-sm_80: bad.mlir:1:1: no",))
+
+
 def test_only_plain_files_are_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     _plain(tmp_path / "file")

@@ -23,6 +23,7 @@ from bakery.models import Job
 from bakery.models.module import TargetRecord
 from bakery.schema import job_schema
 
+CHECK = {"inputs": ["a.npy"], "expected": ["b.npy"]}
 DATA = Path(__file__).parent / "data" / "mlir"
 MATMUL = (DATA / "matmul.mlir").read_text()
 
@@ -96,6 +97,25 @@ def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
     assert "does not say which CPU" in said[6]
     assert "is a list" in said[7]
     assert "@main takes 3 inputs" in said[8]
+
+
+def test_a_broken_input_ends_its_own_cells_only(tmp_path: Path) -> None:
+    job = {
+        "version": 1,
+        "targets": ["metal", "vulkan"],
+        "modules": [{"input": "m.mlir"}, {"input": "bad.mlir"}, {"input": "gone.mlir", "checks": [CHECK]}],
+    }
+    found = plan(tmp_path, job, bad="module { func.func @main(")
+    assert [(cell.id, bool(cell.source.problem)) for cell in found.cells] == [
+        *(("m.metal", False), ("m.vulkan", False), ("bad.metal", True)),
+        *(("bad.vulkan", True), ("gone.metal", True), ("gone.vulkan", True)),
+    ]
+    bad, gone = found.problems
+    assert bad.startswith("bad.mlir:1:25: ")
+    assert gone == "gone.mlir cannot be read: No such file or directory (check the path)"
+    # A mistake of the job's own ends all of it, and so do inputs of which none is good.
+    assert len(refused(tmp_path, {**job, "targets": ["metal", "cuda:sm_90"]}, bad="module {")) == 4
+    assert len(refused(tmp_path, {**job, "modules": job["modules"][1:]}, bad="module {")) == 3
 
 
 def test_shapes_of_the_file(tmp_path: Path) -> None:
