@@ -92,6 +92,8 @@ class CacheBackend(StrEnum):
     GHA = "gha"
     REGISTRY = "registry"
     LOCAL = "local"
+    S3 = "s3"
+    INLINE = "inline"
 
 
 GROUPS: dict[str, tuple[Kind, ...]] = {

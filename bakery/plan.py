@@ -308,12 +308,30 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The layer cache; its backend is the value of variable CACHE."""
+    """The layer cache. Variable CACHE chooses the backend, CACHE_REF, CACHE_DIR and CACHE_BRANCH its place.
+
+    Attributes:
+        backend: the backend of this plan.
+        offered: the backends that variable CACHE may name.
+        mode: ``min`` or ``max``.
+        compression: empty for BuildKit's own; ``compression_level`` is None for that.
+        timeout: what an import or export of ``gha`` may take, in Go's notation; empty for BuildKit's own.
+        limit_mb: MB (10⁶ bytes) that ``gha`` keeps for the repository.
+        expected_s: seconds that the longest cell takes; 0 where nobody said.
+        bucket: attributes that name the bucket of ``s3``; empty for none.
+    """
 
     backend: CacheBackend
+    offered: tuple[CacheBackend, ...]
     ref: str
-    directory: str
     mode: str
+    ignore_error: bool = True
+    compression: str = ""
+    compression_level: int | None = None
+    timeout: str = ""
+    limit_mb: int = 0
+    expected_s: float = 0
+    bucket: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

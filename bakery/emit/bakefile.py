@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bakery.emit.cache import cache_attributes, cache_functions
 from bakery.emit.override import merged, overridden
 from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
 from bakery.names import BASE_SECRETS, Kind
@@ -24,7 +25,7 @@ def bakefile(plan: Plan) -> str:
             "then run `python -m bakery generate`."
         ),
         *(_variable(variable) for variable in plan.variables),
-        *_cache_functions(plan),
+        *cache_functions(plan),
         _cells(plan),
         *(_group(name, kinds) for name, kinds in plan.groups.items() if name not in set(Kind)),
         _common(plan),
@@ -49,32 +50,6 @@ def _variable(variable: Variable) -> list[str]:
         message = hcl_string(f"{variable.name}: expected {variable.expected}")
         body += _block("validation", aligned([("condition", condition), ("error_message", message)]))
     return _block(f'variable "{variable.name}"', body)
-
-
-def _cache_functions(plan: Plan) -> list[list[str]]:
-    def function(name: str, *, export: bool) -> list[str]:
-        entries = [_cache_entry(plan, backend, export=export) for backend in _BACKENDS]
-        result = ["result = [", *indent(["for cache in [", *indent(entries), "] : cache if cache.type == CACHE"]), "]"]
-        return _block(f'function "{name}"', ["params = [scope]", *result])
-
-    return [
-        comment("Each target and platform has a cache of its own: none overwrites another's.")
-        + function("cache_from", export=False),
-        function("cache_to", export=True),
-    ]
-
-
-_BACKENDS = ("gha", "registry", "local")
-
-
-def _cache_entry(plan: Plan, backend: str, *, export: bool) -> str:
-    where = {
-        "gha": "scope = scope",
-        "registry": 'ref = "${CACHE_REF}:${scope}"',
-        "local": f'{"dest" if export else "src"} = "${{CACHE_DIR}}/${{scope}}"',
-    }
-    tail = f', mode = "{plan.cache.mode}", ignore-error = "true"' if export else ""
-    return f'{{ type = "{backend}", {where[backend]}{tail} }},'
 
 
 def _cells(plan: Plan) -> list[str]:
@@ -209,10 +184,7 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     secrets += [{"id": id_, "src": values[variable]} for id_, variable in _secret_files(plan) if values[variable]]
     if secrets:
         attributes["secret"] = secrets
-    if values["CACHE"] != "none":
-        attributes["cache-from"] = [_cache(plan, values, scope, export=False)]
-        attributes["cache-to"] = [_cache(plan, values, scope, export=True)]
-    return attributes
+    return attributes | cache_attributes(plan, values, scope)
 
 
 def _output(plan: Plan, target: Target, dest: str) -> Json:
@@ -225,15 +197,3 @@ def _output(plan: Plan, target: Target, dest: str) -> Json:
             return {"type": "docker"}
         case _:
             return {"type": "cacheonly"}
-
-
-def _cache(plan: Plan, values: dict[str, str], scope: str, *, export: bool) -> Json:
-    entry: dict[str, Json] = {"type": values["CACHE"]}
-    match values["CACHE"]:
-        case "gha":
-            entry["scope"] = scope
-        case "registry":
-            entry["ref"] = f"{values['CACHE_REF']}:{scope}"
-        case _:
-            entry["dest" if export else "src"] = f"{values['CACHE_DIR']}/{scope}"
-    return entry | ({"mode": plan.cache.mode, "ignore-error": "true"} if export else {})

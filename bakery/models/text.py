@@ -90,6 +90,13 @@ ComponentText = Annotated[
     str, AfterValidator(_requirement), Matching(_COMPONENT, "a component such as 'cublas', or 'cudnn==9.*'")
 ]
 SizeText = Annotated[str, Matching(names.SIZE, "a size such as '3.5 GB' or '800 MB'")]
+DurationText = Annotated[
+    str,
+    Matching(
+        re.compile(r"(?=\d)(?:\d{1,5}h)?(?:\d{1,6}m)?(?:\d{1,8}s)?\Z", re.ASCII),
+        "a span of time, such as '90m' or '1h30m'",
+    ),
+]
 SonameGlob = Annotated[str, Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
 VariableName = Annotated[str, Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
 PythonVersion = Annotated[str, Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]

@@ -11,11 +11,10 @@ from packaging.utils import canonicalize_name
 
 from bakery.errors import PlanError
 from bakery.load import PYPROJECT, Loaded
-from bakery.names import GROUPS, WHEEL_PYTHON, CacheBackend, Kind, axis_variable, size_mb, with_derived
+from bakery.names import GROUPS, WHEEL_PYTHON, Kind, axis_variable, size_mb, with_derived
 from bakery.patterns import escaped, normalised
 from bakery.plan import (
     Audit,
-    Cache,
     Cell,
     Env,
     Family,
@@ -34,6 +33,7 @@ from bakery.providers.bases.base import Base, Request
 from bakery.providers.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.providers.toolkits.base import Toolkit
 from bakery.providers.toolkits.repository import Repository
+from bakery.resolve.cache import layer_cache
 from bakery.resolve.ci import workflow_settings
 from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
 from bakery.resolve.elsewhere import check_some_baked, cibuildwheel, is_baked, split
@@ -172,12 +172,7 @@ def resolve(
             Family(kind, f"{recipe.name}-{_STAGES[kind]}", _EXPORTS[kind], _DESCRIPTIONS[kind]) for kind in kinds
         ),
         groups=_groups(kinds),
-        cache=Cache(
-            CacheBackend(settings.text("cache.backend")),
-            settings.text("cache.ref"),
-            settings.text("cache.directory"),
-            settings.text("cache.mode"),
-        ),
+        cache=layer_cache(settings),
         stages=made,
         ignore=(*_ignored(parts, bakefile, dockerfile, _lock_file(loaded)), *(("cibuildwheel",) if elsewhere else ())),
         audit=_audit(settings),

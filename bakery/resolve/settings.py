@@ -35,7 +35,12 @@ RELEASES = {
 EPOCH = 315532800
 """SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the first moment of a zip archive."""
 
-_CACHE_PATHS = {"CACHE": "cache.backend", "CACHE_REF": "cache.ref", "CACHE_DIR": "cache.directory"}
+_CACHE_PATHS = {
+    "CACHE": "cache.backend",
+    "CACHE_REF": "cache.ref",
+    "CACHE_DIR": "cache.directory",
+    "CACHE_BRANCH": "cache.branch",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +300,7 @@ def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
 
 def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, ...]:
     """Return the variables that every bake file has."""
+    offered = cache_backends(values)
     return (
         plan.Variable(
             "SOURCE_DATE_EPOCH",
@@ -310,12 +316,26 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             str(values["cache.backend"]),
             "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)",
             (),
-            tuple(CacheBackend),
-            "one of " + ", ".join(CacheBackend),
+            offered,
+            "one of " + ", ".join(offered),
         ),
         plan.Variable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
         plan.Variable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
+        plan.Variable(
+            "CACHE_BRANCH",
+            str(values["cache.branch"]),
+            "Branch that is built, with caches of its own; empty for the default branch",
+        ),
     )
+
+
+def cache_backends(values: Mapping[str, object]) -> tuple[CacheBackend, ...]:
+    """Return the layer caches that a recipe can have: a bucket must have a name, and only an image can hold its own."""
+    lacking = {
+        CacheBackend.S3: not values.get("cache.s3.bucket"),
+        CacheBackend.INLINE: not values.get("image.requirements"),
+    }
+    return tuple(item for item in CacheBackend if not lacking.get(item))
 
 
 def check_values(variables: Iterable[plan.Variable]) -> None:

@@ -133,6 +133,11 @@ _caches = st.fixed_dictionaries(
         "backend": st.sampled_from(["none", "gha", "registry", "local"]),
         "ref": lines,
         "directory": lines,
+        "branch": lines,
+        "ignore-error": st.booleans(),
+        "compression": st.just("zstd"),
+        "gha": st.just({"timeout": "1h5m"}),
+        "s3": st.fixed_dictionaries({"bucket": lines, "region": lines}, optional={"prefix": lines}),
         "mode": st.sampled_from(["min", "max"]),
     },
 )

@@ -47,7 +47,7 @@ SETS = (
 VARIABLES = {
     "none": {},
     "gha": {"CACHE": "gha"},
-    "registry": {"CACHE": "registry", "CACHE_REF": 'registry.example/team/cache,"x"'},
+    "registry": {"CACHE": "registry", "CACHE_REF": 'registry.example/team/cache,"x"', "CACHE_BRANCH": 'a/ü "${b}"'},
     "local": {"CACHE": "local", "CACHE_DIR": 'a,b "c"', "DEST": 'out,"put ${x}'},
 }
 

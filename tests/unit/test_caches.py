@@ -1,0 +1,88 @@
+"""The layer cache of a target: which places it is read from and written to, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bakery.emit.bakefile import bake_json
+from bakery.errors import PlanError
+from bakery.load import load
+from bakery.plan import Json, Plan
+from bakery.resolve.lower import resolve
+
+RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\npython = ["3.11", "3.13"]\n'
+
+
+def planned(folder: Path, text: str = "", environ: dict[str, str] | None = None) -> Plan:
+    (folder / "bakery.toml").write_text(RECIPE + text)
+    return resolve(load(None, folder)[0], environ=environ or {})
+
+
+def caches(plan: Plan, key: str) -> list[dict[str, Json]]:
+    """Return the entries of all targets, one after the other."""
+    found: list[dict[str, Json]] = []
+    for target in bake_json(plan, tuple(plan.targets())).values():
+        entries = target.get(key, [])
+        assert isinstance(entries, list)
+        found += [entry for entry in entries if isinstance(entry, dict)]
+    return found
+
+
+def test_none_by_default(tmp_path: Path) -> None:
+    assert caches(planned(tmp_path), "cache-to") == caches(planned(tmp_path), "cache-from") == []
+
+
+@pytest.mark.parametrize(("backend", "key"), [("gha", "scope"), ("registry", "ref"), ("local", "dest"), ("s3", "name")])
+def test_each_target_platform_and_branch_writes_a_place_of_its_own(tmp_path: Path, backend: str, key: str) -> None:
+    table = f'[cache]\nbackend = "{backend}"\nref = "r.example/c"\n[cache.s3]\nbucket = "b"\nregion = "r"\n'
+    plans = [planned(tmp_path, table, {"BAKERY_CACHE_BRANCH": branch}) for branch in ("", "feature/x", "feature_x")]
+    places = [entry[key] for plan in plans for entry in caches(plan, "cache-to")]
+    assert len(places) == len(set(map(str, places))) == 3 * len(list(plans[0].targets()))
+
+
+def test_own_branch_is_asked_first_then_the_default_branch(tmp_path: Path) -> None:
+    table = '[cache]\nbackend = "registry"\nref = "r.example/c"\n'
+    default, own = planned(tmp_path, table), planned(tmp_path, table, {"BAKERY_CACHE_BRANCH": "feature/x"})
+    (written,) = {
+        str(entry["ref"]) for entry in caches(own, "cache-to") if "wheel-cp311-linux_x86" in str(entry["ref"])
+    }
+    read = [str(entry["ref"]) for entry in caches(own, "cache-from") if "wheel-cp311-linux_x86" in str(entry["ref"])]
+    (shared,) = {str(one["ref"]) for one in caches(default, "cache-to") if "wheel-cp311-linux_x86" in str(one["ref"])}
+    assert read == [written, shared]
+    assert caches(default, "cache-from") == [
+        {"type": "registry", "ref": one["ref"]} for one in caches(default, "cache-to")
+    ]
+
+
+def test_how_it_is_written(tmp_path: Path) -> None:
+    table = (
+        '[cache]\nbackend = "local"\ncompression = "zstd"\ncompression-level = 19\nmode = "min"\nignore-error = false\n'
+    )
+    first = caches(planned(tmp_path, table), "cache-to")[0]
+    assert first == {
+        "type": "local",
+        "dest": ".bakery/cache/demo-wheel-cp311-linux_x86_64-linux_amd64",
+        "mode": "min",
+        "ignore-error": "false",
+        "compression": "zstd",
+        "compression-level": "19",
+        "force-compression": "true",
+    }
+
+
+def test_a_bucket_needs_a_name(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="a value that it cannot have") as caught:
+        planned(tmp_path, "", {"BAKERY_CACHE": "s3"})
+    assert caught.value.details == ("CACHE: expected one of none, gha, registry, local, got 's3'",)
+
+
+def test_an_image_holds_its_own_cache(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text(
+        'name = "tools"\n[image]\nrequirements = ["ninja"]\n[cache]\nbackend = "inline"\nref = "r.example/tools"\n'
+    )
+    plan = resolve(load(None, tmp_path)[0])
+    target = bake_json(plan, plan.select(("image",)))["image-cp311"]
+    assert target["cache-to"] == [{"type": "inline"}]
+    assert target["cache-from"] == [{"type": "registry", "ref": "r.example/tools:tools-image-cp311-linux_amd64"}]
