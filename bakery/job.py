@@ -76,12 +76,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCell:
-    """One module for one target."""
+    """One module for one target.
+
+    Attributes:
+        is_measured: its job says how it is measured.
+    """
 
     name: str
     source: Source
     target: ModuleTarget
     flags: tuple[str, ...]
+    is_measured: bool = False
 
     @property
     def id(self) -> str:
@@ -150,3 +155,17 @@ class JobPlan:
                 for cell in self.cells
             ],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job of a repository, for what is generated of it.
+
+    Attributes:
+        path: its file, relative to the repository, in POSIX form.
+        output: its folder of results, in the same form.
+    """
+
+    path: str
+    output: str
+    plan: JobPlan

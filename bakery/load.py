@@ -55,6 +55,21 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class JobFiles:
+    """The jobs of a workspace.
+
+    Attributes:
+        files: relative to the workspace, in POSIX form.
+        ci: how their workflow is; None where there is to be none.
+        alone: there is no recipe beside them.
+    """
+
+    files: tuple[str, ...] = ()
+    ci: Ci | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True)
 class _Source:
     """The table of a file that holds a recipe, a workspace or both."""
 
@@ -108,6 +123,28 @@ def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
     if problems:
         raise recipe_error(source.shown, map(source.located, problems))
     return Builders.model_validate(data, by_alias=True, by_name=False).builders or {}, source.file.parent
+
+
+def job_files(cwd: Path) -> JobFiles:
+    """Return the jobs of the workspace that ``cwd`` holds; none where it holds none.
+
+    Raises:
+        RecipeError: the table is malformed, or names what is no file in the workspace.
+    """
+    source = _find(cwd.absolute(), cwd.absolute())
+    if source is None or "workspace" not in source.data:
+        return JobFiles()
+    workspace = _workspace(source)
+    root = source.file.parent
+    problems = [
+        Problem(("workspace", "jobs", index), f"'{shorten(entry)}' is no file in the workspace", "name a job file")
+        for index, entry in enumerate(workspace.jobs or ())
+        if not _is_inside(entry, root) or not (root / entry).is_file()
+    ]
+    if problems:
+        raise recipe_error(source.shown, map(source.located, problems))
+    alone = workspace.recipes is None and not _own(source.data)
+    return JobFiles(tuple(PurePosixPath(entry).as_posix() for entry in workspace.jobs or ()), workspace.ci, alone)
 
 
 def from_python(recipe: Recipe, root: Path) -> Loaded:
@@ -197,6 +234,8 @@ def _load_source(source: _Source, root: Path, cwd: Path) -> tuple[Loaded, ...]:
     recipes, errors = _members(source, root, cwd)
     if errors:
         raise merged(errors)
+    if not recipes:
+        raise _no_recipe(None, root, "the workspace has jobs and no recipe; `bakery compile JOB` compiles one")
     return tuple(recipes)
 
 
@@ -208,7 +247,7 @@ def _members(source: _Source, root: Path, cwd: Path) -> tuple[list[Loaded], list
     recipes = [_recipe(source, root, ".")] if _own(source.data) else []
     problems: list[Problem] = []
     errors: list[RecipeError] = []
-    for index, entry in enumerate(workspace.recipes):
+    for index, entry in enumerate(workspace.recipes or ()):
         try:
             member = _member(entry, root, cwd)
         except RecipeError as error:
@@ -227,7 +266,8 @@ def _members(source: _Source, root: Path, cwd: Path) -> tuple[list[Loaded], list
 
 
 def _with_ci(item: Loaded, ci: Ci) -> Loaded:
-    if item.recipe.ci is not None:
+    # An image is made where it is needed; only wheels have a workflow.
+    if item.recipe.ci is not None or item.recipe.image is not None:
         return item
     return replace(item, recipe=item.recipe.model_copy(update={"ci": ci}))
 

@@ -13,7 +13,7 @@ from bakery.drive.listener import Listener
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import generate
 from bakery.errors import PlanError
-from bakery.load import load
+from bakery.load import load, shipped
 from bakery.names import MACHINES, Kind
 from bakery.options import Options
 from bakery.oven import Oven
@@ -39,15 +39,33 @@ def tool_image(oven: Oven, listener: Listener, version: str, *, recipe: str = RE
     """
     place = oven.places.cache / "images" / recipe
     place.mkdir(parents=True, exist_ok=True)
-    (loaded,) = load(recipe, place)
-    plan = resolve(loaded, [f"IREE_VERSION={version}"])
     engine = Engine(oven.environment)
-    target = _target(plan, machine or _machine(engine.info().architecture))
-    name = f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
+    plan, target = _planned(recipe, version, machine or _machine(engine.info().architecture), place)
+    name = _name(plan, target, version)
     if not engine.has_image(name):
         oven.say(f"baking {name}, which compiles and runs modules; this is done once")
         _bake(place, plan, target, name, oven, listener)
     return name
+
+
+def image_name(recipe: str, version: str, machine: str) -> str:
+    """Return what the image of a recipe, a release of IREE and a machine is called, wherever it is made.
+
+    Raises:
+        PlanError: the recipe has none for that machine.
+    """
+    plan, target = _planned(recipe, version, machine, shipped()[recipe].parent)
+    return _name(plan, target, version)
+
+
+def _planned(recipe: str, version: str, machine: str, place: Path) -> tuple[Plan, Target]:
+    (loaded,) = load(recipe, place)
+    plan = resolve(loaded, [f"IREE_VERSION={version}"])
+    return plan, _target(plan, machine)
+
+
+def _name(plan: Plan, target: Target, version: str) -> str:
+    return f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
 
 
 def _target(plan: Plan, machine: str) -> Target:

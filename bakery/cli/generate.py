@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli import options
 from bakery.cli.console import out
 from bakery.cli.recipes import plans
+from bakery.problems import count
+
+if TYPE_CHECKING:
+    from bakery.models import Ci
 
 
 def generate(
@@ -25,16 +31,43 @@ def generate(
     """
     from bakery.emit.files import generate as emit
     from bakery.files import compare, write
+    from bakery.load import JobFiles, job_files
 
-    for root, item in plans(recipe, None, dated=False):
+    jobs = job_files(Path.cwd()) if not recipe else JobFiles()
+    found = [] if jobs.alone else [(root, item.recipe, emit(item)) for root, item in plans(recipe, None, dated=False)]
+    if jobs.files and jobs.ci:
+        found.append((Path.cwd(), "IREE modules", _workflow(jobs.files, jobs.ci)))
+    for root, name, texts in found:
         folder = to or root
-        texts = emit(item)
         if check:
             compare(folder, texts)
-            out.print(f"{item.recipe}: {len(texts)} files are up to date", markup=False)
+            out.print(
+                f"{name}: {count(len(texts), 'file')} {'is' if len(texts) == 1 else 'are'} up to date", markup=False
+            )
         else:
             for path in write(folder, texts):
                 out.print(f"wrote {path}", markup=False)
+
+
+def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
+    """Return the workflow of jobs.
+
+    Raises:
+        BakeryError: a job is none, or they have too many targets.
+    """
+    from bakery.emit.module_workflow import PATH, module_workflow
+    from bakery.job import JobFile
+    from bakery.jobs.load import load
+    from bakery.jobs.resolve import resolve
+    from bakery.resolve.ci import workflow_of_jobs
+    from bakery.toolimage import image_name
+
+    jobs = []
+    for file in files:
+        plan = resolve(load(Path(file), file))
+        output = Path(os.path.relpath(plan.output)).as_posix()
+        jobs.append(JobFile(file, output, plan))
+    return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
 
 
 def register(app: typer.Typer) -> None:

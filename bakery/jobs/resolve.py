@@ -107,7 +107,8 @@ class _Resolver:
             if not source.problem:
                 self._check_functions(path, item, source)
             for found in mine:
-                yield path, ModuleCell(name, source, found, (*found.flags, *(item.flags or ())))
+                flags = (*found.flags, *(item.flags or ()))
+                yield path, ModuleCell(name, source, found, flags, is_measured=item.benchmark is not None)
 
     def _check_flag(self, flag: str, path: tuple[Step, ...]) -> None:
         if _NAMES_FILES.match(flag):

@@ -1,14 +1,15 @@
-"""The recipe's ``[ci]`` → what its workflow does."""
+"""A table ``[ci]`` → what its workflow does."""
 
 from __future__ import annotations
 
 from bakery import __version__
 from bakery.errors import PlanError
+from bakery.models import Ci as Written
 from bakery.names import MACHINES
 from bakery.plan import Ci
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.naming import namings
-from bakery.resolve.settings import Settings
+from bakery.resolve.settings import Settings, leaves
 
 
 def workflow_settings(settings: Settings) -> Ci:
@@ -40,3 +41,9 @@ def workflow_settings(settings: Settings) -> Ci:
         publish_url=settings.text("ci.publish-url"),
         pages=settings.flag("ci.pages"),
     )
+
+
+def workflow_of_jobs(written: Written) -> Ci:
+    """Return what the workflow of IREE modules does; it publishes nothing."""
+    silent = written.model_copy(update={"publish": None, "publish_url": None, "pages": None})
+    return workflow_settings(Settings({**DEFAULTS, **dict(leaves(silent, "ci."))}, (), {}, {}))

@@ -112,7 +112,7 @@ def decide(
     if loaded.recipe.source is None:
         values["source.path"] = values["source"]
     where = loaded.file.name if loaded.file else "python"
-    for path, value in _leaves(loaded.recipe, ""):
+    for path, value in leaves(loaded.recipe, ""):
         values[path] = value
         line = loaded.positions.get(path)
         origins[path] = (_shown(value), f"{where}:{line}" if line else where)
@@ -146,7 +146,7 @@ def settable(loaded: Loaded) -> set[str]:
     return {*_declared(loaded), *map(axis_variable, axes), *_CACHE_PATHS, "SOURCE_DATE_EPOCH"}
 
 
-def _leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
+def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of every field that was set, as a recipe writes it."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -154,7 +154,7 @@ def _leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
             continue
         path = prefix + (field.alias or name)
         if isinstance(value, BaseModel):
-            yield from _leaves(value, path + ".")
+            yield from leaves(value, path + ".")
         elif path == "matrix.axes":
             yield from ((f"matrix.{axis}", items) for axis, items in value.items())
         elif path == "secrets":

@@ -54,6 +54,7 @@ class Runner:
     used: list[str] = field(default_factory=list)
     needs: dict[str, Any] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    missed: dict[str, str] = field(default_factory=dict)
 
     @property
     def artifacts(self) -> Path:
@@ -78,7 +79,7 @@ class Runner:
         return self.folder / f"{job}-{entry}-{self.github['run_attempt']}"
 
     def _job(self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str]) -> None:
-        place = self.place(name, entry.get("job", ""))
+        place = self.place(name, entry.get("name", entry.get("job", "")))
         place.mkdir(parents=True)
         context: dict[str, Any] = {
             "github": self.github,
@@ -103,6 +104,9 @@ class Runner:
                 context["steps"][step.get("id", "")] = {"outputs": self._use(step["uses"], fields, place)}
         if failed:
             self.failed.add(name)
+        else:
+            self._cache(place)
+        self.missed.clear()
         outputs = {key: _filled(value, context) for key, value in job.get("outputs", {}).items()}
         self.needs[name] = {"outputs": outputs}
 
@@ -166,11 +170,34 @@ class Runner:
                 assert list(place.glob(fields["subject-path"]))
             case "pypa/gh-action-pypi-publish":
                 shutil.copytree(place / fields["packages-dir"], self.folder / "published")
+            case "actions/cache":
+                return {"cache-hit": self._take(fields, place)}
             case "actions/setup-python" | "docker/setup-buildx-action" | "crazy-max/ghaction-github-runtime":
                 pass
             case _:
                 raise AssertionError(f"unknown action {name}")
         return {}
+
+    def _take(self, fields: dict[str, Any], place: Path) -> str:
+        """Take a file out of the cache; return what the action says of it."""
+        kept = self._kept(fields["key"])
+        if not kept.exists():
+            self.missed[fields["key"]] = fields["path"]
+            return ""
+        (place / fields["path"]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(kept, place / fields["path"])
+        return "true"
+
+    def _cache(self, place: Path) -> None:
+        """Keep what a job that passed did not find in the cache."""
+        for key, path in self.missed.items():
+            self._kept(key).parent.mkdir(exist_ok=True)
+            shutil.move(place / path, self._kept(key))
+
+    def _kept(self, key: str) -> Path:
+        assert "," not in key
+        assert len(key) <= 512
+        return self.folder / "cache" / key
 
     def _upload(self, fields: dict[str, Any], place: Path) -> None:
         patterns = str(fields["path"]).split()
@@ -221,11 +248,12 @@ def _filled(value: Any, context: Mapping[str, Any]) -> Any:
 
 
 def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
-    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``||`` and three functions."""
+    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``||``, ``&&`` and four functions."""
     names: dict[str, Any] = {
         "startsWith": str.startswith,
         "failure": lambda: context.get("failed", False),
         "cancelled": lambda: False,
+        "always": lambda: True,
     }
 
     def name(match: re.Match[str]) -> str:
@@ -237,4 +265,4 @@ def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
         names[key] = value
         return key
 
-    return eval(_NAME.sub(name, text).replace("||", " or "), {"__builtins__": {}}, names)
+    return eval(_NAME.sub(name, text).replace("||", " or ").replace("&&", " and "), {"__builtins__": {}}, names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Mapping
@@ -13,10 +14,13 @@ from pathlib import Path
 
 import pytest
 from actions import Runner
-from command import bakery, digests
+from command import ROOT, bakery, digests
 from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
+
+MODULES = ROOT / "tests" / "unit" / "data" / "mlir"
+MEASURE = "Measure, and compare with the baselines that the job names"
 
 RECIPE = """\
 name = "tiny"
@@ -99,6 +103,64 @@ def test_a_set_that_is_not_whole_is_refused(release: Runner) -> None:
     assert "tiny cp313: a wheel is missing: no local version" in done.err
     done = bakery(project, "verify", "--only", "cp311", str(wheels), code=8)
     assert f"{last.name}: in no plan" in done.err
+
+
+JOBS = """\
+[workspace]
+jobs = ["models/job.json"]
+[workspace.ci]
+"""
+
+
+@pytest.mark.proof
+def test_modules_of_jobs_are_compiled_validated_and_measured(
+    tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    project = tmp_path / "project"
+    (project / "models").mkdir(parents=True)
+    (project / "bakery.toml").write_text(JOBS)
+    (project / "models" / "matmul.mlir").write_bytes((MODULES / "matmul.mlir").read_bytes())
+    ones = ["64x64xf32=1"] * 3
+    benchmark: dict[str, object] = {"inputs": ones, "repetitions": 20}
+    module = {
+        "input": "matmul.mlir",
+        "checks": [{"inputs": ones, "expected": ["64x64xf32=65"]}],
+        "benchmark": benchmark,
+    }
+    job = {"version": 1, "targets": ["cpu:x86-64-v3", "metal"], "modules": [module]}
+    (project / "models" / "job.json").write_text(json.dumps(job))
+    bakery(project, "generate")
+    workflow = (project / ".github/workflows/iree-modules.yml").read_text()
+    github = {"run_attempt": 1, "event_name": "pull_request", "ref": "refs/pull/1/merge", "workflow": "modules"}
+    runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
+    runner.folder.mkdir()
+    runner.run(workflow)
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    assert "Load the images" not in {done.step for done in runner.ran[:5]}
+    cpu, metal = "models-job.cpu-x86-64-v3", "models-job.metal"
+    assert {path.name for path in runner.artifacts.iterdir()} == {
+        *(f"{kind}-{name}" for kind in ("modules", "figures") for name in (cpu, metal))
+    }
+    record = json.loads((runner.artifacts / f"modules-{cpu}" / "matmul.cpu-x86-64-v3.json").read_text())
+    assert record["validation"]["status"] == "passed"
+    assert (runner.artifacts / f"modules-{metal}" / "matmul.metal.vmfb").stat().st_size
+
+    # The second run takes the images of the first; a module that became slower ends it, and its figures are kept.
+    figures = json.loads((runner.artifacts / f"figures-{cpu}" / "figures.json").read_text())
+    figures["benchmarks"][0]["record"]["p50"] /= 1000
+    (project / "models" / "speed.json").write_text(json.dumps(figures))
+    benchmark["baseline"] = "speed.json"
+    (project / "models" / "job.json").write_text(json.dumps(job))
+    shutil.rmtree(runner.artifacts)
+    runner.ran.clear()
+    github["run_attempt"] = 2
+    runner.run(workflow)
+    assert [done.step for done in runner.ran if done.code] == [MEASURE]
+    assert [done.step for done in runner.ran].count("Load the images") == 2
+    assert {path.name for path in runner.artifacts.iterdir()} == {
+        *(f"figures-{name}" for name in (cpu, metal)),
+        f"modules-{metal}",
+    }
 
 
 GATE = """

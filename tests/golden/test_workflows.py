@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sysconfig
 from collections.abc import Callable
@@ -10,13 +11,22 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
+from bakery.cli.app import app
 from bakery.emit.files import generate
-from bakery.errors import PlanError
+from bakery.emit.module_workflow import module_workflow
+from bakery.errors import DriftError, PlanError, RecipeError
 from bakery.facts import action
+from bakery.job import JobFile
+from bakery.jobs.load import load as load_job
+from bakery.jobs.resolve import resolve as resolve_job
 from bakery.load import from_python, load, shipped
+from bakery.load import job_files as load_jobs
 from bakery.models import Ci, Matrix, Recipe
+from bakery.resolve.ci import workflow_of_jobs
 from bakery.resolve.lower import resolve
+from bakery.toolimage import image_name
 
 HERE = Path(__file__).parent / "workflows"
 GOLDEN = sorted(HERE.glob("*.yml"))
@@ -63,8 +73,92 @@ def test_workflow_that_publishes(golden: Golden, name: str) -> None:
     golden(HERE / f"{name}.yml", made(*VARIANTS[name]))
 
 
+def job_files(folder: Path) -> list[JobFile]:
+    """Return two jobs of a repository: one is measured, and has modules for other targets than the rest."""
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "m.mlir").write_text("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }")
+    more = {"input": "../m.mlir", "name": "n", "targets": ["cuda:sm_80", "metal"]}
+    measured = {"input": "../m.mlir", "benchmark": {"inputs": ["4xf32=1"], "baseline": "speed.json"}}
+    first = {"version": 1, "targets": ["cpu:x86-64-v3", "cpu:aarch64"], "modules": [measured, more]}
+    second = {"version": 1, "targets": ["vulkan"], "modules": [{"input": "m.mlir"}]}
+    found = []
+    for name, output, job in (("models/job.json", "models/out", first), ("a b.json", "out", second)):
+        (folder / name).write_text(json.dumps(job))
+        found.append(JobFile(name, output, resolve_job(load_job(folder / name, name))))
+    return found
+
+
+def image(recipe: str, version: str, machine: str) -> str:
+    return f"{recipe}:{version}-{machine}-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("name", "ci"), [("jobs", PLAIN), ("jobs-uncached", PLAIN.model_copy(update={"cache": "none"}))]
+)
+def test_workflow_of_jobs(golden: Golden, tmp_path: Path, name: str, ci: Ci) -> None:
+    golden(HERE / f"{name}.yml", module_workflow(job_files(tmp_path), workflow_of_jobs(ci), image))
+
+
+def test_more_targets_than_github_takes_are_refused(tmp_path: Path) -> None:
+    (job, _) = job_files(tmp_path)
+    with pytest.raises(PlanError, match="at most 256"):
+        module_workflow([job] * 65, workflow_of_jobs(PLAIN), image)
+
+
+def test_a_workspace_of_jobs_generates_their_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_files(tmp_path)
+    (tmp_path / "bakery.toml").write_text(
+        '[workspace]\njobs = ["models/job.json"]\n[workspace.ci]\nbranches = ["trunk"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    assert runner.invoke(app, ["generate"]).stdout == "wrote .github/workflows/iree-modules.yml\n"
+    (file,) = tmp_path.rglob("*.yml")
+    document = YAML(typ="safe").load(file.read_text())
+    # What is not published is not made of releases, which take nothing from caches.
+    assert document["on"]["push"] == {"branches": ["trunk"]}
+    rows = document["jobs"]["modules"]["strategy"]["matrix"]["include"]
+    assert {row["images"] for row in rows if row["name"].startswith("models-job.cpu-x")} == {
+        image_name("iree-cpu", "3.13.0", "x86_64")
+    }
+    assert image_name("iree-cpu", "3.13.0", "x86_64") != image_name("iree-cpu", "3.13.0", "aarch64")
+    assert runner.invoke(app, ["generate", "--check"]).exit_code == 0
+    # A target more is another workflow.
+    (tmp_path / "models/job.json").write_text(
+        (tmp_path / "models/job.json").read_text().replace('"metal"', '"metal:ios"')
+    )
+    assert isinstance(runner.invoke(app, ["generate", "--check"]).exception, DriftError)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('jobs = ["gone.json"]', "workspace.jobs[0]: 'gone.json' is no file in the workspace"),
+        ('jobs = ["../job.json"]', "workspace.jobs[0]: '../job.json' is no file in the workspace"),
+        ("jobs = []", "workspace.jobs: expected at least one entry"),
+        ("", "workspace: expected recipes, or jobs"),
+    ],
+)
+def test_jobs_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "bakery.toml").write_text(f"[workspace]\n{text}\n")
+    with pytest.raises(RecipeError) as caught:
+        load_jobs(tmp_path)
+    assert said in caught.value.details[0]
+
+
+def test_an_image_of_a_workspace_has_no_workflow_and_jobs_alone_no_recipe(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text('[workspace]\nrecipes = ["iree-cpu"]\n[workspace.ci]\n')
+    (item,) = load(None, tmp_path)
+    assert resolve(item).ci is None
+    (tmp_path / "job.json").write_text("{}")
+    (tmp_path / "bakery.toml").write_text('[workspace]\njobs = ["job.json"]\n')
+    assert load_jobs(tmp_path).alone
+    with pytest.raises(RecipeError, match="no recipe here"):
+        load(None, tmp_path)
+
+
 def test_no_golden_workflow_is_left_over() -> None:
-    assert {path.stem for path in GOLDEN} == {*WHEELS, *VARIANTS}
+    assert {path.stem for path in GOLDEN} == {*WHEELS, *VARIANTS, "jobs", "jobs-uncached"}
 
 
 def tool(name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -94,6 +188,7 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
     assert document["permissions"] == {}
     rights = {name: job["permissions"] for name, job in document["jobs"].items()}
     known = {
+        "modules": {"contents": "read"},
         "bake": {"contents": "read"},
         "wheels": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},

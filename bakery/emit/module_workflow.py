@@ -1,0 +1,144 @@
+"""Jobs → a workflow for GitHub Actions: each target on a machine of its own is compiled, validated and measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from bakery.emit.actions import bakery_steps, document, flow, job_block, permissions, run, uses
+from bakery.emit.text import comment
+from bakery.errors import PlanError
+from bakery.job import JobFile, ModuleCell
+from bakery.names import MACHINES
+from bakery.plan import Ci
+
+PATH = ".github/workflows/iree-modules.yml"
+"""The workflow's file. Those of recipes begin with ``bakery-``."""
+
+MOST = 256
+"""Jobs that GitHub makes of one matrix."""
+
+Images = Callable[[str, str, str], str]
+"""A shipped recipe, the release of IREE and a machine → what its image is called."""
+
+_IMAGES = ".bakery/images.tar"
+_PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def module_workflow(jobs: Sequence[JobFile], ci: Ci, images: Images) -> str:
+    """Return the text of the workflow.
+
+    Raises:
+        PlanError: GitHub makes no run of that many jobs.
+    """
+    rows = [row for job in jobs for row in _rows(job, ci, images)]
+    if len(rows) > MOST:
+        raise PlanError(
+            f"{len(rows)} targets of all jobs together, and GitHub makes at most {MOST} of one matrix",
+            hint="leave a job out of [workspace] jobs",
+        )
+    source = ", ".join(job.path for job in jobs)
+    # No release: it would take images from a cache that other runs wrote.
+    return document(source, "the job", "IREE modules", replace(ci, tags=()), {}, [_modules(rows, ci)])
+
+
+def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
+    """Yield what differs from target to target."""
+    cells: dict[str, list[ModuleCell]] = {}
+    for cell in job.plan.cells:
+        cells.setdefault(cell.target.slug, []).append(cell)
+    for slug, mine in cells.items():
+        target = mine[0].target
+        machine = target.machine or "x86_64"
+        # What looks into code for GPUs is in an image of its own.
+        recipes = ["iree-cpu", *(["iree-cuda"] if target.backend in ("cuda", "vulkan") else [])]
+        yield {
+            "name": f"{_ODD.sub('-', job.path.removesuffix('.json'))}.{slug}",
+            "runner": ci.runners[_PLATFORMS[machine]],
+            "job": job.path,
+            "cells": f"*.{slug}",
+            "results": f"{job.output}/*.{slug}.*",
+            "measured": "yes" if any(cell.is_measured for cell in mine) else "no",
+            "images": " ".join(images(recipe, job.plan.compiler, machine) for recipe in recipes),
+        }
+
+
+def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
+    cells = {"JOB": "${{ matrix.job }}", "BAKERY_ONLY": "${{ matrix.cells }}"}
+    cached = ci.cache == "gha"
+    steps = [
+        *bakery_steps(ci),
+        *(_fetch_images() if cached else []),
+        run("Compile", 'python -m bakery compile "$JOB" --progress plain', cells),
+        run("Validate", 'python -m bakery validate "$JOB"', cells),
+        run(
+            "Measure, and compare with the baselines that the job names",
+            'python -m bakery benchmark "$JOB" --save-baseline figures.json',
+            cells,
+            condition="matrix.measured == 'yes'",
+        ),
+        *(_keep_images() if cached else []),
+        uses(
+            "Keep the modules",
+            "actions/upload-artifact",
+            {
+                "name": "modules-${{ matrix.name }}",
+                "path": "${{ matrix.results }}",
+                "if-no-files-found": "error",
+                "overwrite": True,
+            },
+        ),
+        uses(
+            "Keep the figures, also of a regression",
+            "actions/upload-artifact",
+            {
+                "name": "figures-${{ matrix.name }}",
+                "path": "figures.json",
+                "if-no-files-found": "ignore",
+                "overwrite": True,
+            },
+            condition="always() && matrix.measured == 'yes'",
+        ),
+    ]
+    head = [
+        "name: ${{ matrix.name }}",
+        "runs-on: ${{ matrix.runner }}",
+        f"timeout-minutes: {ci.timeout}",
+        *permissions({"contents": "read"}),
+        "strategy:",
+        "  fail-fast: false",
+        "  matrix:",
+        "    # Each target on a machine of its own; modules for arm64 run on one that is.",
+        "    include:",
+        *(f"      - {flow(row)}" for row in rows),
+    ]
+    return job_block("modules", head, steps)
+
+
+def _fetch_images() -> list[list[str]]:
+    """Return the steps that load the images with IREE's tools, where an earlier run kept them."""
+    cache = uses(
+        "Fetch the images with IREE's tools",
+        "actions/cache",
+        {"path": _IMAGES, "key": "${{ matrix.images }}"},
+        name="images",
+    )
+    note = comment("Their names hold digests of all that their recipes say. Bakery makes what is not there.")
+    load = run(
+        "Load the images", f"docker load --input {_IMAGES}", condition="steps.images.outputs.cache-hit == 'true'"
+    )
+    return [[*note, *cache], load]
+
+
+def _keep_images() -> list[list[str]]:
+    """Return the step that saves the images where the cache lacks them; the cache takes the file when the job ends."""
+    return [
+        run(
+            "Save the images for other runs",
+            f'mkdir -p .bakery\nread -ra images <<< "$IMAGES"\ndocker save --output {_IMAGES} "${{images[@]}}"',
+            {"IMAGES": "${{ matrix.images }}"},
+            condition="steps.images.outputs.cache-hit != 'true'",
+        )
+    ]
