@@ -54,6 +54,15 @@ def disk(parcel: Parcel) -> int:
     return sum(sizes[what] * len(digests) for what, digests in distinct.items())
 
 
+def cached(plan: Plan, packed: float) -> float:
+    """Return an estimate of the GB that the layers of all cells take in a cache.
+
+    Args:
+        packed: what share of their size layers have there.
+    """
+    return disk(Parcel(plan, plan.cells)) * packed if plan.cells else 0.0
+
+
 def parcels(plans: Sequence[Plan], most: int = MOST_JOBS) -> list[Parcel]:
     """Return all cells in at most ``most`` parcels, each of one recipe and one platform.
 

@@ -427,7 +427,7 @@ class Ci:
         max_jobs: jobs that the cells are packed into at most.
         timeout: minutes that a job may take.
         install: what pip installs as bakery.
-        cache: ``gha`` or ``none``.
+        cache: ``gha`` or ``none``; empty where an estimate decides.
         free_disk: whether space is made first; None where the estimate decides.
         attest: whether provenance is attested.
         publish: the GitHub environment of trusted publishing; empty for none.
@@ -608,6 +608,11 @@ class Plan:
             prefix = family.kind.value + "-"
             for cell in self.cells_of(family.kind):
                 yield Target(prefix + cell.id, family.kind, cell, family.stage)
+
+    def scope(self, target: Target) -> str:
+        """Return what names a target's layer cache: no other target of any recipe has it."""
+        cell = target.cell
+        return f"{self.recipe}-{target.kind.value}-{cell.id}-{cell.platform.replace('/', '_')}"
 
     def select(self, groups: tuple[str, ...], only: tuple[str, ...] = ()) -> tuple[Target, ...]:
         """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``.

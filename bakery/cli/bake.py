@@ -174,7 +174,9 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             )
         limit = seconds_of(timeout, "--timeout") if timeout else None
         cell_limit = seconds_of(cell_timeout, "--cell-timeout") if cell_timeout else None
-        found, left = narrow(plans(recipe, set_, bake=not print_), recipe, set_, tuple(only or ()), shard, since)
+        found, left = narrow(
+            plans(recipe, set_, bake=not print_, builder=builder), recipe, set_, tuple(only or ()), shard, since
+        )
         if shard or since:
             from bakery.report.plan import print_left
 

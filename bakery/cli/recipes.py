@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from bakery.names import VARIABLE
 
 if TYPE_CHECKING:
     from bakery.plan import Plan
+    from bakery.rules.caching import Host
 
 
 def plans(
@@ -20,6 +22,7 @@ def plans(
     *,
     root: Path | None = None,
     bake: bool = False,
+    builder: str | None = None,
     dated: bool = True,
 ) -> list[tuple[Path, Plan]]:
     """Return (project root, plan) of every recipe that the command line names.
@@ -28,6 +31,7 @@ def plans(
 
     Args:
         bake: they are to be built now, so that the engine's machine must have what they need.
+        builder: the builder of buildx that is to do it; None for the current one.
         dated: SOURCE_DATE_EPOCH follows the source's last commit, where nothing sets it.
 
     Raises:
@@ -35,7 +39,7 @@ def plans(
     """
     found = resolved(references, sets, root or Path.cwd(), dated=dated)
     for place, plan in found:
-        _judge(plan, bake=bake)
+        _judge(plan, _host(plan, builder) if bake else None)
         if bake:
             _look_at_source(place, plan)
     return found
@@ -81,7 +85,7 @@ def _look_at_source(root: Path, plan: Plan) -> None:
         say(f"warning: {plan.recipe}: {line}")
 
 
-def _judge(plan: Plan, *, bake: bool) -> None:
+def _judge(plan: Plan, host: Host | None) -> None:
     """Say what rules warn of in a plan.
 
     Raises:
@@ -89,10 +93,9 @@ def _judge(plan: Plan, *, bake: bool) -> None:
     """
     from bakery.report.rules import lines, refusal
     from bakery.rules import judge
-    from bakery.rules.case import limits_jobs
     from bakery.rules.rule import Severity
 
-    findings = judge(plan, _memory() if bake and limits_jobs(plan) else 0)
+    findings = judge(plan, host)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
         raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.elsewhere))
@@ -100,17 +103,37 @@ def _judge(plan: Plan, *, bake: bool) -> None:
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 
 
-def _memory() -> int:
-    """Return the bytes of memory that the engine's machine has; without an engine, those of this one."""
-    from bakery.drive.engine import Engine
+def _host(plan: Plan, builder: str | None) -> Host:
+    """Return what a plan's rules ask of the machine that is to build it: nothing is asked that no rule looks at."""
+    import time
+
+    from bakery.drive import actions
+    from bakery.drive.engine import Engine, exports
     from bakery.drive.find import find
     from bakery.drive.machine import memory
     from bakery.errors import EngineError
+    from bakery.names import CacheBackend
+    from bakery.rules.caching import Host
+    from bakery.rules.case import limits_jobs
 
+    backend, limited = plan.cache.backend, limits_jobs(plan)
+    if backend is CacheBackend.NONE and not limited:
+        return Host()
+    end = actions.expiry(os.environ)
+    host = Host(
+        memory=memory() if limited else 0,
+        lacking=actions.lacking(os.environ) if backend is CacheBackend.GHA else (),
+        token_s=None if end is None else end - time.time(),
+    )
     try:
-        return Engine({**os.environ, **find(os.environ).environment}).info().memory
+        engine = Engine({**os.environ, **find(os.environ).environment})
+        info = engine.info()
+        driver = engine.driver(builder) if backend is not CacheBackend.NONE else ""
     except EngineError:
-        return memory()
+        return host
+    host = replace(host, memory=info.memory if limited else 0)
+    # The nodes of a builder of the configuration are BuildKit itself, which writes every kind.
+    return replace(host, exports=exports(driver, info.store), engine=f"driver {driver}") if driver else host
 
 
 def _fits(text: str, names: set[str]) -> bool:

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from bakery.drive import debs, find, index
 from bakery.drive.emulate import emulated
-from bakery.drive.engine import Engine, EngineInfo
+from bakery.drive.engine import Engine, EngineInfo, exports
 from bakery.drive.find import EngineAddress
 from bakery.errors import BakeryError, EngineError, UnavailableError
 from bakery.names import CA_VARIABLES
@@ -247,12 +247,12 @@ def _builder(facts: _Facts) -> _Answer:
 
 def _store(facts: _Facts) -> _Answer:
     store, driver = facts.wait(facts.info).store, facts.wait(facts.builder).driver
-    if driver != "docker":
-        return State.OK, f"{store}; the builder's driver exports every kind of cache", ""
-    if store == "containerd":
-        return State.OK, "containerd: exports gha, inline, local and registry caches", ""
+    found = exports(driver, store)
+    text = f"{store}, driver {driver}: exports {', '.join(sorted(found))} caches"
+    if len(found) > 1:
+        return State.OK, text, ""
     advice = 'set {"features": {"containerd-snapshotter": true}} in daemon.json, or use a docker-container builder'
-    return State.WARN, f"{store}: exports inline caches only", advice
+    return State.WARN, text, advice
 
 
 def _emulation(facts: _Facts) -> _Answer:

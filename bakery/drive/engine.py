@@ -46,6 +46,18 @@ class EngineInfo:
     runtimes: tuple[str, ...] = ()
 
 
+def exports(driver: str, store: str) -> frozenset[str]:
+    """Return the kinds of layer cache that a builder writes.
+
+    Args:
+        driver: buildx's.
+        store: the image store of the engine behind driver ``docker``, as `EngineInfo` has it.
+    """
+    if driver != "docker":
+        return frozenset({"gha", "inline", "local", "registry", "s3"})
+    return frozenset({"gha", "inline", "local", "registry"} if store == "containerd" else {"inline"})
+
+
 class Engine:
     """The engine that an environment names.
 
@@ -112,6 +124,18 @@ class Engine:
             architecture=_text(document, "Architecture"),
             runtimes=_names(document, "Runtimes"),
         )
+
+    def driver(self, builder: str | None = None) -> str:
+        """Return the driver of a builder of buildx, the current one without a name; empty where there is none.
+
+        Raises:
+            EngineError: buildx does not answer.
+        """
+        with _reported("buildx does not answer"):
+            said = self._output("buildx", "ls", "--format", "{{json .}}")
+            found = [_parse(line) for line in said.splitlines()]
+        chosen = (item for item in found if (item.get("Name") == builder if builder else item.get("Current") is True))
+        return _text(next(chosen, {}), "Driver")
 
     def has_image(self, name: str) -> bool:
         """Say whether the engine has an image of that name.

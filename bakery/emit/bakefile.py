@@ -168,7 +168,6 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     values = plan.values()
     family = plan.family(target.kind)
     cell = target.cell
-    scope = f"{plan.recipe}-{target.kind.value}-{cell.id}-{cell.platform.replace('/', '_')}"
     attributes: dict[str, Json] = {
         "description": family.description,
         "context": plan.context,
@@ -184,7 +183,7 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     secrets += [{"id": id_, "src": values[variable]} for id_, variable in _secret_files(plan) if values[variable]]
     if secrets:
         attributes["secret"] = secrets
-    return attributes | cache_attributes(plan, values, scope)
+    return attributes | cache_attributes(plan, values, plan.scope(target))
 
 
 def _output(plan: Plan, target: Target, dest: str) -> Json:

@@ -67,7 +67,7 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
 
 def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
     cells = {"JOB": "${{ matrix.job }}", "BAKERY_ONLY": "${{ matrix.cells }}"}
-    cached = ci.cache == "gha"
+    cached = ci.cache != "none"
     steps = [
         *bakery_steps(ci),
         *(_fetch_images() if cached else []),

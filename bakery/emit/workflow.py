@@ -21,9 +21,9 @@ from bakery.emit.actions import (
     uses,
 )
 from bakery.emit.text import comment, shell_word
-from bakery.facts import runner_disk
-from bakery.names import Kind
-from bakery.parcels import Parcel, disk, parcels
+from bakery.facts import cache_service, runner_disk
+from bakery.names import CacheBackend, Kind
+from bakery.parcels import Parcel, cached, disk, parcels
 from bakery.plan import Ci, Plan, literal
 
 MARGIN = 15
@@ -62,6 +62,7 @@ def workflow(plan: Plan, ci: Ci) -> str:
 
 def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
     rows = [flow(_entry(job, ci)) for job in jobs]
+    cache = ci.cache or _fitting(plan)
     # Whoever commits the file allows what it names; a pull request cannot ask for more.
     allowed = [f"--allow {shell_word(literal(want))}" for want in plan.asks]
     secrets = {item.env: f"${{{{ secrets.{item.env} }}}}" for item in plan.told((Kind.WHEEL, Kind.TEST)) if item.env}
@@ -69,7 +70,7 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *bakery_steps(ci),
         *(_free() if _is_tight(ci, jobs) else []),
         uses("Set up Buildx", "docker/setup-buildx-action", {"cache-binary": False}),
-        *(_runtime() if ci.cache == "gha" else []),
+        *(_runtime() if cache == CacheBackend.GHA else []),
         uses(
             "Take over what an earlier attempt finished",
             "actions/download-artifact",
@@ -79,7 +80,7 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         run(
             "Bake, audit and test",
             " ".join([f"python -m bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *allowed]),
-            {"BAKERY_CACHE": ci.cache, "BAKERY_ONLY": "${{ matrix.cells }}", **secrets},
+            {"BAKERY_CACHE": cache, "BAKERY_ONLY": "${{ matrix.cells }}", **secrets},
         ),
         uses(
             "Keep what is finished for another attempt",
@@ -278,6 +279,12 @@ def _is_tight(ci: Ci, jobs: Iterable[Parcel]) -> bool:
     if ci.free_disk is not None:
         return ci.free_disk
     return any(0 < runner_disk(ci.runners[job.platform]) <= disk(job) for job in jobs)
+
+
+def _fitting(plan: Plan) -> str:
+    """Return the layer cache of the jobs where nobody named one."""
+    size = cached(plan, cache_service("gha").packed) * 1000
+    return (CacheBackend.GHA if size <= plan.cache.limit_mb else CacheBackend.NONE).value
 
 
 def _entry(job: Parcel, ci: Ci) -> dict[str, str]:

@@ -230,3 +230,13 @@ def runner_disk(label: str) -> int:
 def disk_sizes() -> dict[str, int]:
     """Return what → the GB that its layers take."""
     return {row.what: row.gb for row in table("actions", "sizes", rows.DiskSize)}
+
+
+@cache
+def cache_service(name: str) -> rows.CacheService:
+    """Return what is known of a service that keeps layer caches.
+
+    Raises:
+        KeyError: nothing is.
+    """
+    return {row.name: row for row in table("actions", "caches", rows.CacheService)}[name]

@@ -283,6 +283,20 @@ class Runner(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheService(Row):
+    """A service that keeps layer caches.
+
+    Attributes:
+        minutes: how long the right to write into it lasts.
+        packed: what share of their size layers have once they are packed.
+    """
+
+    name: str
+    minutes: int
+    packed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSize(Row):
     """What layers take on the disk of who builds them, in GB."""
 

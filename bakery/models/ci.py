@@ -34,7 +34,7 @@ class Ci(Model):
     )
     """What pip installs as bakery; by default the very version that generates the workflow."""
     cache: Literal["gha", "none"] | None = None
-    """The layer cache of the jobs: GitHub's, or none."""
+    """The layer cache of the jobs: GitHub's, or none; by default GitHub's where the estimate of all layers fits into it."""
     free_disk: StrictBool | None = None
     """Remove what GitHub's runners have and bakes never use; by default where the plan's estimate asks for it."""
     attest: StrictBool | None = None

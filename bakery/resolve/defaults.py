@@ -80,7 +80,7 @@ DEFAULTS: Mapping[str, Default] = {
     "ci.max-jobs": 256,
     "ci.timeout": 350,
     "ci.install": None,
-    "ci.cache": "gha",
+    "ci.cache": None,
     "ci.free-disk": None,
     "ci.attest": True,
     "ci.publish": None,

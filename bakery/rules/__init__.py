@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from bakery.plan import Plan
 from bakery.rules import groups
+from bakery.rules.caching import Host
 from bakery.rules.case import cases
 from bakery.rules.rule import Finding, Rule, Severity
 
@@ -31,14 +32,14 @@ def rules() -> tuple[Rule, ...]:
     return tuple(rule for group in found for rule in group.RULES)
 
 
-def judge(plan: Plan, memory: int = 0) -> tuple[Finding, ...]:
+def judge(plan: Plan, host: Host | None = None) -> tuple[Finding, ...]:
     """Return what rules find in a plan: errors first, each finding once with all its cells.
 
     Args:
-        memory: bytes of the machine that is to build it; 0 where none is meant.
+        host: the machine that is to build it; None where none is meant.
     """
     cells: dict[tuple[str, str], set[str]] = {}
-    for case in cases(plan, memory):
+    for case in cases(plan, host):
         for rule in rules():
             for text in rule.check(case):
                 cells.setdefault((rule.id, text), set()).update(case.cells)

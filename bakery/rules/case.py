@@ -18,6 +18,7 @@ from bakery.facts.rows import Suite
 from bakery.images import ImageName, parse
 from bakery.names import DERIVED, axis_variable, with_derived
 from bakery.plan import Arg, Cell, Cibuildwheel, Command, Env, Plan, Ref, Run, Stage, Value
+from bakery.rules.caching import CacheUse, Host, cache_use
 from bakery.rules.image import manylinux
 
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
@@ -51,7 +52,8 @@ class Case:
         public_names: the local version of each naming that goes to a public index; empty text for none.
         job_memory: bytes that one compiler needs; 0 where nobody said.
         jobs: the number of compilers at a time that the recipe fixes; 0 for none.
-        memory: bytes of the machine that is to build it; 0 where none is meant.
+        host: the machine that is to build it; None where none is meant.
+        cache: the layer cache.
         told: what cibuildwheel is told of the recipe.
         test_command: the command of the test on the cell's system; empty for none.
         several_names: one build gives wheels of several names.
@@ -71,11 +73,12 @@ class Case:
     needs: tuple[tuple[str, str], ...]
     toolkit: str
     arguments: Mapping[str, str]
+    cache: CacheUse
     public_names: tuple[str, ...] = ()
     picks_host: bool = False
     job_memory: int = 0
     jobs: int = 0
-    memory: int = 0
+    host: Host = field(default_factory=Host)
     told: Cibuildwheel = field(default_factory=Cibuildwheel)
     test_command: str = ""
     several_names: bool = False
@@ -154,13 +157,13 @@ def limits_jobs(plan: Plan) -> bool:
     return any(_WITH_JOBS in command.words for stage in plan.stages for command in _commands(stage))
 
 
-def cases(plan: Plan, memory: int = 0) -> Iterator[Case]:
+def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
     """Yield the cases of a plan: ten thousand cells are few of them.
 
     Args:
-        memory: bytes of the machine that is to build it; 0 where none is meant.
+        host: the machine that is to build it; None where none is meant.
     """
-    reader = _Reader(plan, memory)
+    reader = _Reader(plan, host or Host())
     found: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.elsewhere):
         found.setdefault(reader.key(cell), []).append(cell)
@@ -171,8 +174,9 @@ def cases(plan: Plan, memory: int = 0) -> Iterator[Case]:
 class _Reader:
     """Reads cases from a plan; what no cell changes is looked up once."""
 
-    def __init__(self, plan: Plan, memory: int) -> None:
-        self._plan, self._memory = plan, memory
+    def __init__(self, plan: Plan, host: Host) -> None:
+        self._plan, self._host = plan, host
+        self._cache = cache_use(plan)
         stages = {stage.name: stage for stage in plan.stages}
         self._compilers = {
             name.removeprefix("cuda-"): compiler
@@ -237,7 +241,8 @@ class _Reader:
             public_names=tuple(_text(naming.local, arguments) for naming in audit.namings if naming.index == "public"),
             job_memory=job_memory,
             jobs=jobs,
-            memory=self._memory,
+            host=self._host,
+            cache=self._cache,
             told=self._plan.cibuildwheel,
             test_command=_text(
                 self._plan.cibuildwheel.test_command.get(cell.platform.partition("/")[0], ()), arguments

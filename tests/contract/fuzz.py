@@ -19,6 +19,7 @@ from bakery.load import load, shipped
 from bakery.plan import Plan
 from bakery.resolve.lower import resolve
 from bakery.rules import judge
+from bakery.rules.caching import Host
 from bakery.schema import recipe_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -288,7 +289,7 @@ def attempt(folder: Path, data: bytes, given: list[str]) -> Plan | BakeryError:
     try:
         plans = [resolve(item, given, {}) for item in load(None, folder)]
         for plan in plans:
-            list(judge(plan, 8 * 1024**3))
+            list(judge(plan, Host(memory=8 * 1024**3)))
             texts = generate(plan)
             assert all(text.encode() and "\0" not in text for text in texts.values())
     except BakeryError as error:

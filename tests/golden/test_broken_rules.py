@@ -8,17 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from bakery.drive.engine import exports
 from bakery.load import load
 from bakery.plan import Plan
 from bakery.report.rules import lines, refusal
 from bakery.resolve.lower import resolve
 from bakery.rules import judge, rules
+from bakery.rules.caching import Host
 from bakery.rules.rule import Severity
 
 FOLDER = Path(__file__).parent / "rules"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
-MEMORY = 16 * 10**9
-"""Bytes of the machine that would build them."""
+HOST = Host(memory=16 * 10**9)
+"""The machine that would build them."""
+
+HOSTS = {
+    "cache-engine": Host(exports=exports("docker", "overlay2"), engine="driver docker"),
+    "cache-engine-s3": Host(exports=exports("docker", "containerd"), engine="driver docker"),
+    "cache-gha-token": Host(lacking=("ACTIONS_RUNTIME_TOKEN", "ACTIONS_CACHE_URL")),
+    "cache-token-life-short": Host(token_s=600),
+}
+"""Machines that break rules by what they lack."""
 
 IDS = tuple(rule.id for rule in rules())
 
@@ -28,8 +38,8 @@ def rule_of(name: str) -> str:
     return max((item for item in IDS if name == item or name.startswith(item + "-")), key=len, default="")
 
 
-def rendered(plan: Plan) -> str:
-    findings = judge(plan, MEMORY)
+def rendered(plan: Plan, host: Host) -> str:
+    findings = judge(plan, host)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     text = []
     if errors:
@@ -43,9 +53,11 @@ def rendered(plan: Plan) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
     shutil.copy(FOLDER / f"{name}.toml", tmp_path / "bakery.toml")
-    plan = resolve(load(None, tmp_path)[0])
-    assert rule_of(name) in {finding.rule.id for finding in judge(plan, MEMORY)}
-    golden(FOLDER / f"{name}.txt", rendered(plan))
+    text = (FOLDER / f"{name}.toml").read_text()
+    sets = [line.removeprefix("# --set ") for line in text.splitlines() if line.startswith("# --set ")]
+    plan, host = resolve(load(None, tmp_path)[0], sets), HOSTS.get(name, HOST)
+    assert rule_of(name) in {finding.rule.id for finding in judge(plan, host)}
+    golden(FOLDER / f"{name}.txt", rendered(plan, host))
 
 
 def test_every_rule_has_its_text() -> None:

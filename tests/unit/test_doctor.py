@@ -138,9 +138,9 @@ def test_a_builder_that_cannot_be_told(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("store", "driver", "state", "said"),
     [
-        ("containerd", "docker", State.OK, "gha, inline, local and registry"),
-        ("overlay2", "docker", State.WARN, "overlay2: exports inline caches only"),
-        ("overlay2", "docker-container", State.OK, "every kind of cache"),
+        ("containerd", "docker", State.OK, "gha, inline, local, registry caches"),
+        ("overlay2", "docker", State.WARN, "overlay2, driver docker: exports inline caches"),
+        ("overlay2", "docker-container", State.OK, "exports gha, inline, local, registry, s3 caches"),
     ],
 )
 def test_image_stores(machine: Machine, store: str, driver: str, state: State, said: str) -> None:

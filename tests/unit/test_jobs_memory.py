@@ -9,6 +9,7 @@ import pytest
 from bakery.load import load
 from bakery.resolve.lower import resolve
 from bakery.rules import judge
+from bakery.rules.caching import Host
 
 GB = 10**9
 NEEDED = 'job-memory = "3.5 GB"\n'
@@ -17,7 +18,7 @@ NATIVE = '[native]\ncommand = "make"\ninto = "src/lib"\nenvironment = { MAX_JOBS
 
 def found(folder: Path, text: str, memory: int) -> list[str]:
     (folder / "bakery.toml").write_text(f'name = "kernels"\n{text}', encoding="utf-8")
-    return [finding.text for finding in judge(resolve(load(None, folder)[0]), memory)]
+    return [finding.text for finding in judge(resolve(load(None, folder)[0]), Host(memory=memory))]
 
 
 @pytest.mark.parametrize(
@@ -59,5 +60,5 @@ def test_a_cell_with_another_number_is_judged_by_its_own(tmp_path: Path) -> None
         '[[matrix.overrides]]\nwhere = { python = "3.13" }\nvariables = { N = "8" }\n'
     )
     (tmp_path / "bakery.toml").write_text(f'name = "kernels"\n{text}', encoding="utf-8")
-    (finding,) = judge(resolve(load(None, tmp_path)[0]), 16 * GB)
+    (finding,) = judge(resolve(load(None, tmp_path)[0]), Host(memory=16 * GB))
     assert finding.cells == ("cp313",)

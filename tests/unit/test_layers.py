@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "resolve": {*BASE, "images", "load", "models", "plan", "providers"},
     "emit": {*BASE, "job", "plan", "facts", "parcels", "providers"},
     "context": {*BASE, "plan", "facts"},
-    "rules": {*BASE, "images", "plan", "facts"},
+    "rules": {*BASE, "images", "parcels", "plan", "facts"},
     "files": {"errors"},
     "checkout": set(),
     "drive": {*BASE, "images", "plan", "providers"},

@@ -13,8 +13,10 @@ _NUMBER = re.compile(r"[1-9][0-9]*")
 
 def _jobs_memory(case: Case) -> Iterator[str]:
     said, jobs = max(_fixed(case), key=lambda item: item[1])
-    if case.memory and jobs * case.job_memory > case.memory:
-        each, all_, there = (f"{size / 1e9:.1f} GB" for size in (case.job_memory, jobs * case.job_memory, case.memory))
+    if case.host.memory and jobs * case.job_memory > case.host.memory:
+        each, all_, there = (
+            f"{size / 1e9:.1f} GB" for size in (case.job_memory, jobs * case.job_memory, case.host.memory)
+        )
         yield f"{said}: {jobs} compilers of {each} need {all_}, and the machine has {there}"
 
 
