@@ -236,3 +236,8 @@ def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
 def platform_tag(platform: str) -> str:
     """Return how a platform is written in a cell id: ``linux/amd64`` → ``linux_x86_64``, others as cibuildwheel does."""
     return f"linux_{MACHINES[platform]}" if platform.startswith("linux/") else IDENTIFIERS[platform]
+
+
+def is_baked(platform: str) -> bool:
+    """Whether wheels of a platform are baked: those of Linux."""
+    return platform.startswith("linux/")

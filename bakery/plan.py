@@ -655,6 +655,17 @@ class Plan:
         wanted = frozenset(ids)
         return replace(self, cells=tuple(cell for cell in self.cells if cell.id in wanted))
 
+    def of_system(self, system: str) -> Plan:
+        """Return the plan with the cells of one system (`names.SYSTEMS`) in place of those of Linux."""
+        cells: dict[bool, list[Cell]] = {True: [], False: []}
+        for cell in (*self.cells, *self.elsewhere):
+            cells[cell.platform.startswith(f"{system}/")].append(cell)
+        return replace(self, cells=tuple(cells[True]), elsewhere=tuple(cells[False]))
+
+    def meets(self, only: tuple[str, ...]) -> bool:
+        """Whether one of the globs ``only`` names a cell or its target; true without any."""
+        return not only or any(_matches(only, kind, list(self.cells)) for kind in Kind)
+
     def chosen(self, only: tuple[str, ...]) -> Plan:
         """Return the plan with the cells of the targets that the globs ``only`` select; all of them without any.
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from bakery.checkout import git
 from bakery.errors import OutputError, UsageError
 from bakery.lineage import Lineage
+from bakery.names import is_baked
 from bakery.patterns import Ignore
 from bakery.plan import Cell, Copy, Plan, Run
 
@@ -224,6 +225,8 @@ def _differing(then: Plan, now: Plan) -> str:
         return "the recipe changed what is in the build context"
     if then.audit != now.audit:
         return "the recipe changed how wheels are named or what they promise"
+    if then.cibuildwheel != now.cibuildwheel and not all(is_baked(cell.platform) for cell in now.cells):
+        return "the recipe changed what cibuildwheel is told"
     return ""
 
 

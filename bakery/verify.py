@@ -37,7 +37,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     missing: list[str] = []
     for plan in plans:
         device = device_promises(plan)
-        for cell in (cell for cell in plan.cells if cell.built_by == cell.id):
+        for cell in (cell for cell in (*plan.cells, *plan.elsewhere) if cell.built_by == cell.id):
             mine, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
             missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
             left = [path for path in left if path not in mine]
@@ -71,4 +71,11 @@ def _is_for(tag: Tag, cell: Cell) -> bool:
         serves = tag.interpreter.startswith("py") or tag.interpreter == python.removesuffix("t")
     else:
         serves = (tag.interpreter, tag.abi) == (python.removesuffix("t"), python)
-    return serves and (tag.platform == "any" or tag.platform.endswith("_" + MACHINES[cell.platform]))
+    return serves and (tag.platform == "any" or _is_of(tag.platform, cell.platform))
+
+
+def _is_of(tag: str, platform: str) -> bool:
+    """Whether a platform tag is of a platform's system and machine; macOS has one for both machines."""
+    prefixes = {"macos": ("macosx_",), "windows": ("win_",)}.get(platform.partition("/")[0], ("linux_", "manylinux"))
+    machines = (MACHINES[platform], *(("universal2",) if platform.startswith("macos/") else ()))
+    return tag.startswith(prefixes) and tag.endswith(tuple(f"_{machine}" for machine in machines))

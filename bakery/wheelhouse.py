@@ -3,64 +3,50 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery import __version__
 from bakery.audit.memory import Verdict, audit
 from bakery.drive import cibuildwheel as tool
 from bakery.drive import index
-from bakery.drive.collect import publish, stage_files
+from bakery.drive.collect import holds, publish, stage_files
+from bakery.drive.context import context_digest, sources
+from bakery.drive.journal import KeptWheel, Record, last_run, open_journal
+from bakery.drive.outcome import Result
 from bakery.drive.places import places
 from bakery.drive.runs import run_folder
-from bakery.emit.cibuildwheel import configurations, identifier, variants
+from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
 from bakery.errors import AuditError, BakeError, PlanError, UsageError
 from bakery.files import write
 from bakery.names import IDENTIFIERS, Kind
+from bakery.options import Again, Options
 from bakery.plan import Cell, Plan
 from bakery.promises import promises
-from bakery.report.run import PublishedWheel, RunReport, TargetReport
+from bakery.providers import scripts
+from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport
 
-_SYSTEMS = {"darwin": "macos", "win32": "windows"}
 _CA, _PIP = "/etc/bakery-ca.pem", "/etc/pip.conf"
 _CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
 
-def this_system() -> str:
-    """Return the system of this machine as recipes write it."""
-    return _SYSTEMS.get(sys.platform, "linux")
-
-
 @dataclass(frozen=True, slots=True)
 class Wheelhouse:
-    """What one run is given.
+    """What this machine gives a run.
 
     Attributes:
         environment: the process' environment, and on Linux what leads to the engine.
-        groups: what is asked for: ``wheel``, ``test``, ``full``.
-        only: globs over cells; none for all.
-        output: the folder for wheels; None for the recipe's.
         ca_bundle: a PEM file that builds on Linux shall trust.
         line: is told what cibuildwheel prints.
     """
 
     environment: Mapping[str, str]
-    groups: tuple[str, ...]
-    only: tuple[str, ...] = ()
-    output: Path | None = None
     ca_bundle: Path | None = None
     line: Callable[[str], None] = lambda _: None
-
-
-class BuildFailed(BakeError):
-    """A wheel could not be built; ``report`` tells what became of the others."""
-
-    def __init__(self, message: str, report: RunReport, hint: str, details: Sequence[str]) -> None:
-        super().__init__(message, hint=hint, details=details)
-        self.report = report
 
 
 def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ...]:
@@ -69,7 +55,7 @@ def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ..
     Raises:
         UsageError: there is none.
     """
-    every = [cell for cell in (*plan.cells, *plan.elsewhere) if cell.platform.startswith(f"{system}/")]
+    every = plan.of_system(system).cells
     chosen = [cell for cell in every if not only or any(_is_meant(cell, glob) for glob in only)]
     if not chosen:
         have = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.elsewhere)))
@@ -106,22 +92,38 @@ def check_buildable(plan: Plan) -> None:
         )
 
 
-def build_plan(root: Path, plan: Plan, given: Wheelhouse, system: str) -> RunReport:
-    """Build the chosen cells of one system and publish what passed the audit.
+def check_options(options: Options) -> None:
+    """Raise UsageError where cibuildwheel has nothing that an option could mean; all of them at once."""
+    if "dev" in options.groups:
+        raise UsageError("cibuildwheel makes no images for a shell", hint="ask for wheel, test or full")
+    asked = {
+        "--locked": options.locked,
+        "--no-cache": options.no_cache,
+        "--pull": options.pull,
+        "--builder": bool(options.builder),
+    }
+    if words := [word for word, is_asked in asked.items() if is_asked]:
+        raise UsageError(
+            f"{', '.join(words)}: cibuildwheel knows no such thing", hint="bake on Linux with it: --backend bake"
+        )
+
+
+def build_plan(root: Path, plan: Plan, options: Options, given: Wheelhouse, system: str) -> RunReport:
+    """Build the chosen cells of one system, one wheel after the other; what passes the audit is published at once.
 
     Returns:
-        The report; it is also written as ``report.json`` into the run's folder.
+        The report, also of cells that failed (`bakery.conclusion` judges it); it is written as ``report.json`` into the
+        run's folder, too.
 
     Raises:
-        BakeryError: any of its kinds. Wheels that were finished and audited by then are published.
+        BakeryError: what ends all cells. Wheels that were finished and audited by then are published.
     """
-    if "dev" in given.groups:
-        raise UsageError("cibuildwheel makes no images for a shell", hint="ask for wheel, test or full")
-    cells = cells_here(plan, system, given.only)
+    check_options(options)
+    cells = cells_here(plan, system, options.only)
     check_buildable(plan)
     tool.command(given.environment)
     with run_folder(root) as state:
-        return _Run(root, plan, given, system, state).go(cells)
+        return _Run(root, plan, options, given, system, state).go(cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,62 +132,168 @@ class _Run:
 
     root: Path
     plan: Plan
+    options: Options
     given: Wheelhouse
     system: str
     state: Path
 
     def go(self, cells: tuple[Cell, ...]) -> RunReport:
-        """Build one wheel after the other, publish those that keep their promise, and report."""
+        """Build what is to be built, publish what keeps its promise, and report on all."""
         began = time.monotonic()
         place, package = self._source()
         inside = self.state / "cibuildwheel" if place == self.root else place / "cibuildwheel"
         folder = inside.relative_to(place).as_posix()
-        write(place, configurations(self.plan, folder))
-        config = {
-            cell.id: place / folder / f"{name}.toml" for name, group in variants(self.plan).items() for cell in group
-        }
-        kinds = {kind for group in self.given.groups for kind in self.plan.groups[group]}
-        targets: list[TargetReport] = []
-        failures: list[str] = []
-        refused: list[str] = []
-        output = self.given.output or self.root / self.plan.output
-        for cell in (cell for cell in cells if cell.built_by == cell.id):
-            served = [other for other in cells if other.built_by == cell.id]
-            request = self._request(served, place, package, config[cell.id], tested=Kind.TEST in kinds)
+        texts = configurations(self.plan, folder)
+        write(place, texts)
+        config = {cell.id: f"{folder}/{name}.toml" for name, group in variants(self.plan).items() for cell in group}
+        served = {cell.id: [other for other in cells if other.built_by == cell.id] for cell in cells}
+        known = last_run(self.root, self.plan.recipe)
+        keys = self._keys(served)
+        kept = {name for name, group in served.items() if group and self._is_left_out(group, known, keys)}
+        journal = open_journal(self.root, self.plan.recipe, self._carried(known, keys, kept))
+        failures: list[CellFailure] = []
+        rows: list[TargetReport] = []
+        stopped = ""
+        for name, group in ((name, group) for name, group in served.items() if group):
+            if name in kept:
+                rows += self._rows(group, Result.KEPT, wheels=self._published(known[name].wheels))
+                continue
+            stopped = "timeout" if _is_over(self.options.deadline) else stopped
+            if stopped or (failures and self.options.keep_going is False):
+                rows += self._rows(group, Result.CANCELED, reason="the run ended before it")
+                continue
+            request = self._request(group, place, package, place / config[name])
             start = time.monotonic()
-            failure = tool.build(request, self.given.environment, self.given.line)
-            seconds = time.monotonic() - start
-            wheels: list[Verdict] = []
-            if failure:
-                failures += [f"{cell.id}: log: {request.log}", *failure.splitlines()]
-            else:
-                wheels, faults = self._audited(cell, request.output)
-                refused += faults
-            published = publish([item.path for item in wheels], output, root=self.root) if Kind.WHEEL in kinds else ()
-            shown = tuple(
-                PublishedWheel(path, item.sha256, item.size) for path, item in zip(published, wheels, strict=False)
-            )
-            result = "failed" if failure else "done"
-            for kind in sorted(kinds, reverse=True):
-                for other in [cell] if kind is Kind.WHEEL else served:
-                    mine = shown if kind is Kind.WHEEL else ()
-                    targets.append(_target(f"{kind.value}-{other.id}", other.id, result, seconds, request.log, mine))
-        report = RunReport(self.plan.recipe, tuple(targets), output, self.state, time.monotonic() - began)
+            try:
+                verdicts = self._built(group[0], request)
+            except (AuditError, BakeError) as error:
+                late = _is_over(self.options.deadline)
+                result = Result.CANCELED if late else Result.FAILED
+                rows += self._rows(group, result, request, time.monotonic() - start, reason=error.message)
+                if not late:
+                    failures.append(CellFailure(name, error))
+                    for cell in group:
+                        journal.write(Record(cell.id, keys[cell.id], Result.FAILED))
+                continue
+            wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in verdicts)
+            published = wheels if Kind.WHEEL in self._kinds else ()
+            for cell in group:
+                journal.write(Record(cell.id, keys[cell.id], Result.DONE, wheels=published if cell.id == name else ()))
+            if published:
+                publish([item.path for item in verdicts], self._output, root=self.root)
+            rows += self._rows(group, Result.DONE, request, time.monotonic() - start, wheels=self._published(published))
+        report = RunReport(
+            recipe=self.plan.recipe,
+            targets=tuple(row for row in rows if row.result != Result.KEPT or self.options.again is not Again.FAILED),
+            output=self._output,
+            state=self.state,
+            seconds=time.monotonic() - began,
+            failures=tuple(failures),
+            stopped=stopped,
+        )
         (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
-        if failures:
-            raise BuildFailed(
-                f"recipe {self.plan.recipe}: cibuildwheel failed",
-                report,
-                "its words are above; the log has all",
-                failures,
+        return report
+
+    @property
+    def _output(self) -> Path:
+        return self.options.output or self.root / self.plan.output
+
+    @property
+    def _kinds(self) -> set[Kind]:
+        return {kind for group in self.options.groups for kind in self.plan.groups[group]}
+
+    def _built(self, cell: Cell, request: tool.Build) -> list[Verdict]:
+        """Build a cell's wheel and look into it.
+
+        Raises:
+            BakeError: it cannot be built.
+            AuditError: it is not what it promises.
+        """
+        ended = tool.build(request, self.given.environment, self.given.line)
+        if ended.late:
+            raise BakeError(f"{cell.id}: the time was over", hint="allow more with --cell-timeout")
+        if ended.failure:
+            raise BakeError(
+                f"{cell.id}: cibuildwheel failed", details=ended.failure.splitlines(), hint=f"the log: {request.log}"
             )
-        if refused:
+        wheels, faults = self._audited(cell, request.output)
+        if faults:
             raise AuditError(
-                f"recipe {self.plan.recipe}: a wheel is not what it promises; it was kept out of {output}",
-                details=refused,
+                f"{cell.id}: a wheel is not what it promises; it was kept out of {self._output}",
+                details=faults,
                 hint="the audit's words say what to change; `bakery audit WHEEL` looks at any wheel",
             )
-        return report
+        return wheels
+
+    def _keys(self, served: Mapping[str, Sequence[Cell]]) -> dict[str, str]:
+        """Return cell → digest of all that defines it: options, programs, files, what is asked for, bakery itself.
+
+        Raises:
+            OutputError: a file of the project cannot be read.
+        """
+        tree = context_digest(self.root / self.plan.context, sources(self.plan), self.plan.ignore)
+        told = self.plan.cibuildwheel
+        fetched = repr((told.sdist, told.git))
+        called = [scripts.text(name) for name in programs(self.plan)]
+        common = [__version__, tree, fetched, repr(self.plan.audit), *sorted(self._kinds), *called]
+        return {
+            cell.id: hashlib.sha256(
+                "\0".join([*common, *(repr(options_of(self.plan, other)) for other in group)]).encode()
+            ).hexdigest()
+            for group in served.values()
+            for cell in group
+        }
+
+    def _is_left_out(self, group: Sequence[Cell], known: Mapping[str, Record], keys: Mapping[str, str]) -> bool:
+        """Whether an earlier run has done with cells that share a wheel."""
+        if self.options.again is Again.FAILED:
+            return not any(cell.id in known and known[cell.id].result is Result.FAILED for cell in group)
+        return self.options.again is Again.UNFINISHED and all(
+            cell.id in known
+            and known[cell.id].result is Result.DONE
+            and known[cell.id].key == keys[cell.id]
+            and all(holds(self._output, wheel.name, wheel.sha256) for wheel in known[cell.id].wheels)
+            for cell in group
+        )
+
+    def _carried(self, known: Mapping[str, Record], keys: Mapping[str, str], kept: Collection[str]) -> list[Record]:
+        """Return what the new journal begins with: what is not built now is as it was, the rest is unfinished."""
+        mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.elsewhere)}
+        begun = [name for name in keys if mine[name].built_by not in kept]
+        rest = [record for name, record in known.items() if name in mine and name not in begun]
+        return [*rest, *(Record(name, keys[name], Result.CANCELED) for name in begun)]
+
+    def _published(self, wheels: Sequence[KeptWheel]) -> tuple[PublishedWheel, ...]:
+        return tuple(PublishedWheel(self._output / item.name, item.sha256, item.size) for item in wheels)
+
+    def _rows(
+        self,
+        group: Sequence[Cell],
+        result: Result,
+        request: tool.Build | None = None,
+        seconds: float = 0.0,
+        *,
+        wheels: tuple[PublishedWheel, ...] = (),
+        reason: str = "",
+    ) -> list[TargetReport]:
+        """Return the rows of the cells that one wheel serves; the first of them builds it."""
+        log = request.log if request and request.log.exists() else None
+        return [
+            TargetReport(
+                name=f"{kind.value}-{cell.id}",
+                cell=cell.id,
+                result=result.value,
+                seconds=seconds,
+                steps=1 if request else 0,
+                cached=0,
+                log=log,
+                wheels=wheels if kind is Kind.WHEEL else (),
+                tries=1 if request else 0,
+                reason=reason,
+            )
+            for kind in sorted(self._kinds, reverse=True)
+            for cell in (group[:1] if kind is Kind.WHEEL else group)
+        ]
 
     def _source(self) -> tuple[Path, str]:
         """Return the folder that cibuildwheel runs in, and the source in it, fetched where it is no folder of ours."""
@@ -196,7 +304,7 @@ class _Run:
         tool.fetch(told, place / "source", self.given.environment)
         return place, "source"
 
-    def _request(self, served: Sequence[Cell], place: Path, package: str, config: Path, *, tested: bool) -> tool.Build:
+    def _request(self, served: Sequence[Cell], place: Path, package: str, config: Path) -> tool.Build:
         cell = served[0]
         mounts, container = self._told_containers()
         arch = IDENTIFIERS[cell.platform].partition("_")[2]
@@ -210,7 +318,8 @@ class _Run:
             config=config,
             output=self.state / "stage" / cell.id,
             log=self.state / "logs" / f"wheel-{cell.id}.log",
-            tested=tested,
+            tested=Kind.TEST in self._kinds,
+            deadline=_earlier(self.options.deadline, self.options.cell_timeout_s),
             mounts=mounts,
             container=container,
         )
@@ -239,13 +348,17 @@ class _Run:
             files = stage_files(stage)
             each = promises(self.plan, cell, None, files)
         except AuditError as error:
-            return [], [f"{cell.id}: {error.message}", *error.details]
+            return [], [error.message, *error.details]
         found = [audit(path, promise, memory) for path, promise in zip(files, each, strict=True)]
-        faults = [f"{cell.id}: {item.path.name}: {fault}" for item in found for fault in item.faults]
+        faults = [f"{item.path.name}: {fault}" for item in found for fault in item.faults]
         return ([], faults) if faults else (found, [])
 
 
-def _target(
-    name: str, cell: str, result: str, seconds: float, log: Path, wheels: tuple[PublishedWheel, ...]
-) -> TargetReport:
-    return TargetReport(name, cell, result, seconds, 1, 0, log if log.exists() else None, wheels)
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _earlier(deadline: float | None, seconds: float | None) -> float | None:
+    """Return the local clock when a cell that begins now must end; None for never."""
+    own = None if seconds is None else time.monotonic() + seconds
+    return min((at for at in (deadline, own) if at is not None), default=None)

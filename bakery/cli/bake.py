@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -155,18 +156,11 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
     ) -> None:
         from bakery.cli.narrow import narrow
         from bakery.cli.recipes import plans
+        from bakery.cli.wheelhouse import print_configurations, this_system, work
 
         groups = (*first, *(targets or ())) or ("default",)
         _check_groups(groups)
-        if _is_elsewhere(backend):
-            from bakery.cli.wheelhouse import show, work
-
-            found = plans(recipe, set_, bake=False)
-            if print_:
-                show([plan for _, plan in found])
-            else:
-                work(found, groups, tuple(only or ()), output, progress, ca_bundle)
-            return
+        elsewhere = _is_elsewhere(backend)
         if resume and failed:
             raise UsageError(
                 "--resume and --failed name different cells",
@@ -174,9 +168,9 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             )
         limit = seconds_of(timeout, "--timeout") if timeout else None
         cell_limit = seconds_of(cell_timeout, "--cell-timeout") if cell_timeout else None
-        found, left = narrow(
-            plans(recipe, set_, bake=not print_, builder=builder), recipe, set_, tuple(only or ()), shard, since
-        )
+        every = plans(recipe, set_, bake=not (print_ or elsewhere), builder=builder)
+        system = this_system() if elsewhere else "linux"
+        found, left = narrow(every, recipe, set_, tuple(only or ()), shard, since, system)
         if shard or since:
             from bakery.report.plan import print_left
 
@@ -185,7 +179,8 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
                 say("nothing to bake")
                 return
         if print_:
-            _print([plan for _, plan in found], groups, tuple(only or ()))
+            show = print_configurations if elsewhere else partial(_print, groups=groups, only=tuple(only or ()))
+            show([plan for _, plan in found])
             return
         from bakery.options import Again, Options
 
@@ -205,7 +200,10 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             deadline=None if limit is None else time.monotonic() + limit,
             again=Again.FAILED if failed else Again.UNFINISHED if resume else Again.ALL,
         )
-        run(found, chosen, progress, ca_bundle, engine_up=engine_up)
+        if elsewhere:
+            work(found, chosen, progress, ca_bundle, system)
+        else:
+            run(found, chosen, progress, ca_bundle, engine_up=engine_up)
 
     return bake
 
@@ -220,16 +218,16 @@ def run(
     """
     from concurrent.futures import ThreadPoolExecutor
 
+    from bakery.cli.ending import judge, tell
     from bakery.cli.engine import find_or_start
     from bakery.cli.trust import find_ca_bundle
-    from bakery.conclusion import conclusion, refused
+    from bakery.conclusion import refused
     from bakery.drive.display import choose
     from bakery.drive.find import find
     from bakery.drive.nodes import gather
     from bakery.farm import nodes_of
     from bakery.oven import Oven, warm_up
     from bakery.pipeline import bake_plan
-    from bakery.report.run import render
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(warm_up)
@@ -258,33 +256,10 @@ def run(
             show(error)
             report = refused(root, plan, chosen, error)
         reports.append(report)
-        if progress != "quiet":
-            err.print(render(report))
-        for target in report.targets:
-            for wheel in target.wheels if progress != "rawjson" else ():
-                out.print(_shown(wheel.path), markup=False)
+        tell(report, progress)
         if report.stopped or (report.failures and not chosen.keep_going):
             break
-    _summarize(reports)
-    if not any(report.targets for report in reports):
-        say("nothing failed in the last run: nothing to bake")
-    judged = conclusion(reports)
-    if judged:
-        raise judged
-
-
-def _summarize(reports: Sequence[RunReport]) -> None:
-    """Write the summary that GitHub Actions shows beside a job, where it asks for one."""
-    from bakery.report.run import markdown
-
-    place = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not place:
-        return
-    try:
-        with Path(place).open("a", encoding="utf-8", errors="replace") as file:
-            file.write(markdown(reports) + "\n")
-    except OSError as error:
-        say(f"cannot write the step summary {place}: {error.strerror}")
+    judge(reports)
 
 
 def _say_left_out(plans: list[tuple[Path, Plan]], chosen: Options) -> None:
@@ -328,13 +303,6 @@ def _print(plans: list[Plan], groups: tuple[str, ...], only: tuple[str, ...]) ->
         }
     text = json.dumps(documents if len(documents) > 1 else next(iter(documents.values())), indent=2)
     out.print(text, markup=False, soft_wrap=True)
-
-
-def _shown(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def register(app: typer.Typer) -> None:

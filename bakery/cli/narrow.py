@@ -23,9 +23,9 @@ Left = dict[str, dict[str, str]]
 
 def narrow(
     found: Found, references: list[str] | None, sets: list[str] | None, only: Sequence[str], shard: str | None,
-    since: str | None,
+    since: str | None, system: str = "linux",
 ) -> tuple[Found, Left]:  # fmt: skip
-    """Return the plans with the cells that are meant, and what is left out of them and why.
+    """Return the plans with the cells of a system that are meant, and what is left out of them and why.
 
     A plan of which nothing is left is no longer there. ``only`` counts before ``shard``.
 
@@ -33,8 +33,9 @@ def narrow(
         UsageError: an option cannot be understood, or git knows no such revision.
     """
     left: Left = {}
+    found = [(root, plan.of_system(system)) for root, plan in found]
     if since is not None:
-        found = _since(found, references, sets, since, left)
+        found = _since(found, references, sets, since, left, system)
     return (_shard(found, only, shard) if shard is not None else found), left
 
 
@@ -50,18 +51,21 @@ def _shard(found: Found, only: Sequence[str], text: str) -> Found:
     return [(root, plan.narrowed(kept[plan.recipe])) for root, plan in found if plan.recipe in kept]
 
 
-def _since(found: Found, references: list[str] | None, sets: list[str] | None, revision: str, left: Left) -> Found:
+def _since(
+    found: Found, references: list[str] | None, sets: list[str] | None, revision: str, left: Left, system: str
+) -> Found:
     from bakery import since
     from bakery.cli.recipes import resolved
 
     # The repository is that of the folder which the recipes are looked for from.
     change = since.change(Path.cwd(), revision)
-    now = {plan.recipe: plan for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
+    now = {plan.recipe: plan.of_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
     kept = []
     for root, plan in found:
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
             then = _then(Path(folder), change, references, sets, plan.recipe)
-            judged = since.judge(root, now[plan.recipe], then, change)
+            before = then if isinstance(then, str) else then.of_system(system)
+            judged = since.judge(root, now[plan.recipe], before, change)
         left[plan.recipe] = dict(judged.left)
         if judged.built:
             kept.append((root, plan.narrowed(judged.built)))

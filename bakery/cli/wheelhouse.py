@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bakery.cli.console import err, out, say
-from bakery.plan import Plan
+
+if TYPE_CHECKING:
+    from bakery.options import Options
+    from bakery.plan import Plan
+
+_SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
-def work(
-    plans: list[tuple[Path, Plan]],
-    groups: tuple[str, ...],
-    only: tuple[str, ...],
-    output: Path | None,
-    progress: str,
-    ca_bundle: Path | None,
-) -> None:
-    """Build every plan's cells of this system, one after the other.
+def this_system() -> str:
+    """Return the system of this machine as recipes write it."""
+    return _SYSTEMS.get(sys.platform, "linux")
+
+
+def work(plans: list[tuple[Path, Plan]], chosen: Options, progress: str, ca_bundle: Path | None, system: str) -> None:
+    """Build every plan's cells of a system, one after the other.
+
+    Args:
+        plans: their cells are those of the system; others are elsewhere.
 
     Raises:
-        BakeryError: any of its kinds; the first recipe that fails ends the run.
+        BakeryError: any of its kinds, once all is done that can be.
     """
+    from bakery.cli.ending import judge, tell
     from bakery.cli.trust import find_ca_bundle
-    from bakery.report.run import render
-    from bakery.wheelhouse import BuildFailed, Wheelhouse, build_plan, this_system
+    from bakery.wheelhouse import Wheelhouse, build_plan
 
-    system = this_system()
     environment = dict(os.environ)
     if system == "linux":
         from bakery.drive.find import find
@@ -38,24 +45,20 @@ def work(
         if shown:
             err.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    given = Wheelhouse(environment, groups, only, output, find_ca_bundle(ca_bundle, os.environ), line)
+    given = Wheelhouse(environment, find_ca_bundle(ca_bundle, os.environ), line)
+    reports = []
     for root, plan in plans:
-        others = dict.fromkeys(cell.platform.partition("/")[0] for cell in (*plan.cells, *plan.elsewhere))
-        if left := [name for name in others if name != system]:
+        if left := dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.elsewhere):
             say(f"{plan.recipe}: cells of {' and '.join(left)} are left out: run the same command there")
-        try:
-            report = build_plan(root, plan, given, system)
-        except BuildFailed as failed:
-            err.print(render(failed.report))
-            raise
-        if shown:
-            err.print(render(report))
-        for target in report.targets:
-            for wheel in target.wheels:
-                out.print(str(wheel.path), markup=False, soft_wrap=True)
+        report = build_plan(root, plan, chosen, given, system)
+        reports.append(report)
+        tell(report, progress)
+        if report.stopped or (report.failures and chosen.keep_going is False):
+            break
+    judge(reports)
 
 
-def show(plans: list[Plan]) -> None:
+def print_configurations(plans: list[Plan]) -> None:
     """Print the configurations that cibuildwheel would be given."""
     from bakery.emit.cibuildwheel import configurations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -37,6 +39,7 @@ class Build:
         output: the folder that receives the wheel.
         log: receives all that is printed.
         tested: the test commands are run.
+        deadline: local clock when it is ended, None for never.
         mounts: file of this machine → place in containers of Linux.
         container: variables of containers of Linux.
     """
@@ -50,8 +53,22 @@ class Build:
     output: Path
     log: Path
     tested: bool
+    deadline: float | None
     mounts: Mapping[Path, str]
     container: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a build.
+
+    Attributes:
+        failure: why it failed, as its last lines; empty when it did not.
+        late: it was ended because its time was over.
+    """
+
+    failure: str
+    late: bool
 
 
 def command(environ: Mapping[str, str]) -> list[str]:
@@ -68,14 +85,11 @@ def command(environ: Mapping[str, str]) -> list[str]:
     return [found]
 
 
-def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None]) -> str:
+def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None]) -> Ended:
     """Build and test one wheel.
 
     Args:
         line: is told each line that cibuildwheel prints.
-
-    Returns:
-        Why it failed, as its last lines; empty when it did not.
 
     Raises:
         EngineError: cibuildwheel is not installed, or cannot be started.
@@ -99,8 +113,18 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
             )
         except OSError as error:
             raise EngineError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install it: {_INSTALL}") from error
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.terminate()
+
+        left = None if request.deadline is None else max(0.0, request.deadline - time.monotonic())
+        timer = threading.Timer(left, end) if left is not None else None
         try:
             assert process.stdout is not None
+            if timer:
+                timer.start()
             for text in process.stdout:
                 log.write(text)
                 line(text.rstrip("\n"))
@@ -111,7 +135,11 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
             process.terminate()
             process.wait()
             raise
-    return "" if code == 0 else "\n".join(tail) or f"cibuildwheel ended with exit code {code}"
+        finally:
+            if timer:
+                timer.cancel()
+    failure = "" if code == 0 else "\n".join(tail) or f"cibuildwheel ended with exit code {code}"
+    return Ended(failure, bool(code) and late.is_set())
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:

@@ -48,10 +48,16 @@ def configurations(plan: Plan, folder: str = FOLDER) -> dict[str, str]:
         folder: where they are to stand, relative to the folder that cibuildwheel runs in.
     """
     texts = {f"{folder}/{name}.toml": _configuration(plan, cells, folder) for name, cells in variants(plan).items()}
-    return texts | {f"{folder}/{name}": scripts.text(name) for name in _programs(plan)}
+    return texts | {f"{folder}/{name}": scripts.text(name) for name in programs(plan)}
 
 
-def _programs(plan: Plan) -> Sequence[str]:
+def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
+    """Return what cibuildwheel is told of one cell, beside images; ``folder`` as for `configurations`."""
+    return _Options(plan, cell, folder).all()
+
+
+def programs(plan: Plan) -> Sequence[str]:
+    """Return the scripts of `bakery.providers.scripts` that the configurations call."""
     told = plan.cibuildwheel
     return [
         *(("smoke.py",) if _smokes(plan) else ()),
@@ -70,7 +76,7 @@ def _finishes(plan: Plan) -> bool:
 
 
 def _configuration(plan: Plan, cells: tuple[Cell, ...], folder: str) -> str:
-    options = {identifier(cell): _Options(plan, cell, folder).all() for cell in cells}
+    options = {identifier(cell): options_of(plan, cell, folder) for cell in cells}
     lines = [
         f"# Written by `python -m bakery generate` from {plan.source_file}; edits are lost.",
         "# cibuildwheel --config-file THIS_FILE PACKAGE builds the same wheels on Linux, macOS and Windows;",

@@ -7,6 +7,9 @@ published. Every job has the permissions that it needs and no more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from packaging.requirements import Requirement
 
 from bakery.emit.actions import (
     bakery_steps,
@@ -22,7 +25,7 @@ from bakery.emit.actions import (
 )
 from bakery.emit.text import comment, shell_word
 from bakery.facts import cache_service, runner_disk
-from bakery.names import CacheBackend, Kind
+from bakery.names import SYSTEMS, CacheBackend, Kind
 from bakery.parcels import Parcel, cached, disk, parcels
 from bakery.plan import Ci, Plan, literal
 
@@ -47,13 +50,14 @@ _TAGGED = "startsWith(github.ref, 'refs/tags/')"
 def workflow(plan: Plan, ci: Ci) -> str:
     """Return the text of the workflow."""
     jobs = parcels([plan], ci.max_jobs)
+    others = parcels([part for system in SYSTEMS[1:] if (part := plan.of_system(system)).cells], ci.max_jobs)
     return document(
         plan.source_file,
         "the recipe",
         f"wheels of {plan.recipe}",
         ci,
         {"BAKERY_RECIPE": plan.recipe},
-        [_bake(plan, ci, jobs), *_after(plan, ci)],
+        [_bake(plan, ci, jobs), *([_build(plan, ci, others)] if others else []), *_after(plan, ci)],
     )
 
 
@@ -61,7 +65,6 @@ def workflow(plan: Plan, ci: Ci) -> str:
 
 
 def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
-    rows = [flow(_entry(job, ci)) for job in jobs]
     cache = ci.cache or _fitting(plan)
     # Whoever commits the file allows what it names; a pull request cannot ask for more.
     allowed = [f"--allow {shell_word(literal(want))}" for want in plan.asks]
@@ -71,17 +74,69 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *(_free() if _is_tight(ci, jobs) else []),
         uses("Set up Buildx", "docker/setup-buildx-action", {"cache-binary": False}),
         *(_runtime() if cache == CacheBackend.GHA else []),
-        uses(
-            "Take over what an earlier attempt finished",
-            "actions/download-artifact",
-            {"pattern": "state-${{ matrix.job }}", "path": ".", "merge-multiple": True},
-            condition="github.run_attempt > 1",
-        ),
-        run(
-            "Bake, audit and test",
-            " ".join([f"python -m bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *allowed]),
-            {"BAKERY_CACHE": cache, "BAKERY_ONLY": "${{ matrix.cells }}", **secrets},
-        ),
+        _take_over(),
+        run("Bake, audit and test", _full(ci, *allowed), {"BAKERY_CACHE": cache, **_CHOSEN, **secrets}),
+        *_keep(plan),
+    ]
+    return job_block("bake", _cells("bake", ci, jobs), steps)
+
+
+def _build(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
+    """Return the job of macOS and Windows, where the same command drives cibuildwheel."""
+    head = [
+        *_cells("build", ci, jobs),
+        "defaults:",
+        "  run:",
+        "    # Windows' own shell takes other quotes.",
+        "    shell: bash",
+    ]
+    install = Requirement(ci.install)
+    install.extras.add("cibuildwheel")
+    steps = [
+        *bakery_steps(replace(ci, install=str(install))),
+        _take_over(),
+        run("Build, audit and test", _full(ci), _CHOSEN),
+        *_keep(plan),
+    ]
+    return job_block("build", head, steps)
+
+
+_CHOSEN = {"BAKERY_ONLY": "${{ matrix.cells }}"}
+
+
+def _full(ci: Ci, *words: str) -> str:
+    return " ".join([f"python -m bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *words])
+
+
+def _cells(does: str, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
+    """Return the head of a job whose matrix is parcels of cells."""
+    rows = [flow(_entry(job, ci)) for job in jobs]
+    return [
+        f"name: {does} ${{{{ matrix.job }}}}",
+        "runs-on: ${{ matrix.runner }}",
+        *comment(f"Bakery ends {MARGIN} minutes before; a rerun goes on with what is finished by then."),
+        f"timeout-minutes: {ci.timeout}",
+        *permissions({"contents": "read"}),
+        "strategy:",
+        "  fail-fast: false",
+        "  matrix:",
+        "    # What compiles once is in one job.",
+        "    include:",
+        *(f"      - {row}" for row in rows),
+    ]
+
+
+def _take_over() -> list[str]:
+    return uses(
+        "Take over what an earlier attempt finished",
+        "actions/download-artifact",
+        {"pattern": "state-${{ matrix.job }}", "path": ".", "merge-multiple": True},
+        condition="github.run_attempt > 1",
+    )
+
+
+def _keep(plan: Plan) -> list[list[str]]:
+    return [
         uses(
             "Keep what is finished for another attempt",
             "actions/upload-artifact",
@@ -109,20 +164,6 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
             },
         ),
     ]
-    head = [
-        "name: bake ${{ matrix.job }}",
-        "runs-on: ${{ matrix.runner }}",
-        *comment(f"Bakery ends {MARGIN} minutes before; a rerun goes on with what is finished by then."),
-        f"timeout-minutes: {ci.timeout}",
-        *permissions({"contents": "read"}),
-        "strategy:",
-        "  fail-fast: false",
-        "  matrix:",
-        "    # What compiles once is in one job.",
-        "    include:",
-        *(f"      - {row}" for row in rows),
-    ]
-    return job_block("bake", head, steps)
 
 
 def _after(plan: Plan, ci: Ci) -> list[list[str]]:
@@ -139,7 +180,7 @@ def _after(plan: Plan, ci: Ci) -> list[list[str]]:
 def _wheels(plan: Plan, ci: Ci) -> list[str]:
     head = [
         "name: check all wheels",
-        "needs: bake",
+        f"needs: {listing(['bake', 'build'])}" if plan.elsewhere else "needs: bake",
         *machine(60),
         *permissions({"contents": "read"}),
         "outputs:",

@@ -221,6 +221,12 @@ def action(name: str) -> rows.Action:
 
 
 @cache
+def runners() -> dict[str, str]:
+    """Return platform → the label of GitHub's own runner for it."""
+    return {row.platform: row.label for row in table("actions", "runners", rows.Runner)}
+
+
+@cache
 def runner_disk(label: str) -> int:
     """Return the GB of disk that a runner has; 0 for one that is not known."""
     return next((row.disk for row in table("actions", "runners", rows.Runner) if row.label == label), 0)

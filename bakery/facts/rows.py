@@ -276,8 +276,9 @@ class Action(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner(Row):
-    """One of GitHub's runners; ``disk`` in GB."""
+    """GitHub's own runner for a platform, which emulates nothing; ``disk`` in GB."""
 
+    platform: str
     label: str
     disk: int
 

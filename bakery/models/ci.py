@@ -24,7 +24,8 @@ class Ci(Model):
     tags: _Refs | None = Field(default=None, examples=[["v*"]])
     """Tags that are releases: what is baked for one of them is published."""
     runners: dict[Line, Line] | None = Field(default=None, examples=[{"linux/arm64": "ubuntu-24.04-arm"}])
-    """The label of the runner for each platform; by default GitHub's own ones, which emulate nothing."""
+    """The label of the runner for each platform; by default GitHub's own ones (``ubuntu-24.04``, ``ubuntu-24.04-arm``,
+    ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``), which emulate nothing."""
     max_jobs: Annotated[int, Field(ge=1, le=256, strict=True)] | None = None
     """Jobs that cells are packed into; what compiles once is never split."""
     timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] | None = None

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from bakery.facts import runners
+from bakery.names import SYSTEMS
 from bakery.parcels import Parcel, parcels
 from bakery.plan import Plan
-
-RUNNERS = {"linux/amd64": "ubuntu-24.04", "linux/arm64": "ubuntu-24.04-arm"}
-"""GitHub's own runners by platform: none emulates."""
 
 
 def to_json(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
@@ -17,15 +16,22 @@ def to_json(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
 
     Its ``cells`` are separated by spaces, as BAKERY_ONLY takes them.
     """
-    made = parcels([plan.chosen(only) for plan in plans])
-    return json.dumps({"include": [entry(parcel, RUNNERS) for parcel in made]})
+    made = parcels([part for plan in plans for part in _systems(plan, only)])
+    return json.dumps({"include": [entry(parcel, runners()) for parcel in made]})
 
 
-def entry(parcel: Parcel, runners: Mapping[str, str]) -> dict[str, str]:
+def _systems(plan: Plan, only: tuple[str, ...]) -> list[Plan]:
+    """Return the plan of each system that has chosen cells; an error tells of Linux where none has."""
+    parts = [plan.of_system(system) for system in SYSTEMS]
+    meant = [part for part in parts if part.cells and part.meets(only)]
+    return [part.chosen(only) for part in meant or parts[:1]]
+
+
+def entry(parcel: Parcel, labels: Mapping[str, str]) -> dict[str, str]:
     """Return one job of a matrix."""
     return {
         "recipe": parcel.plan.recipe,
         "job": parcel.name,
-        "runner": runners[parcel.platform],
+        "runner": labels[parcel.platform],
         "cells": " ".join(cell.id for cell in parcel.cells),
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bakery import __version__
 from bakery.errors import PlanError
+from bakery.facts import runners
 from bakery.models import Ci as Written
-from bakery.names import MACHINES
 from bakery.plan import Ci
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.naming import namings
@@ -25,12 +25,10 @@ def workflow_settings(settings: Settings) -> Ci:
             "ci.publish: every wheel has a local version, and a public package index takes none",
             hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
         )
-    default = DEFAULTS["ci.runners"]
-    assert isinstance(default, dict)
     return Ci(
         branches=settings.texts("ci.branches"),
         tags=settings.texts("ci.tags"),
-        runners={platform: {**default, **settings.mapping("ci.runners")}[platform] for platform in MACHINES},
+        runners={**runners(), **settings.mapping("ci.runners")},
         max_jobs=int(settings.text("ci.max-jobs")),
         timeout=int(settings.text("ci.timeout")),
         install=settings.text("ci.install") or f"wheel-bakery=={__version__}",

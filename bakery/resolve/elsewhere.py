@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from bakery import names
 from bakery.errors import PlanError
+from bakery.names import is_baked
 from bakery.plan import Cell, Cibuildwheel, Value, literal
 from bakery.providers.registry import frameworks
 from bakery.resolve.parts import Parts, folder
 from bakery.resolve.settings import Settings
 from bakery.resolve.values import parse
-
-
-def is_baked(platform: str) -> bool:
-    """Whether wheels of a platform are baked: those of Linux."""
-    return platform.startswith("linux/")
 
 
 def check_some_baked(platforms: set[str]) -> None:

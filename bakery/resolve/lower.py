@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from bakery.errors import PlanError
 from bakery.load import PYPROJECT, Loaded
-from bakery.names import GROUPS, WHEEL_PYTHON, Kind, axis_variable, size_mb, with_derived
+from bakery.names import GROUPS, WHEEL_PYTHON, Kind, axis_variable, is_baked, size_mb, with_derived
 from bakery.patterns import escaped, normalised
 from bakery.plan import (
     Audit,
@@ -36,7 +36,7 @@ from bakery.providers.toolkits.repository import Repository
 from bakery.resolve.cache import layer_cache
 from bakery.resolve.ci import workflow_settings
 from bakery.resolve.effects import NO_ARGUMENT, check_patterns, handed_on, lift, placed, selects
-from bakery.resolve.elsewhere import check_some_baked, cibuildwheel, is_baked, split
+from bakery.resolve.elsewhere import check_some_baked, cibuildwheel, split
 from bakery.resolve.matrix import combinations, identifiers, matches
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.overrides import parse

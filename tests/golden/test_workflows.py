@@ -190,6 +190,7 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
     known = {
         "modules": {"contents": "read"},
         "bake": {"contents": "read"},
+        "build": {"contents": "read"},
         "wheels": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},
         "publish": {"id-token": "write"},

@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "reference": {*BASE, "models", "plain", "resolve"},
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},
-    "resolve": {*BASE, "images", "load", "models", "plan", "providers"},
+    "resolve": {*BASE, "facts", "images", "load", "models", "plan", "providers"},
     "emit": {*BASE, "job", "plan", "facts", "parcels", "providers"},
     "context": {*BASE, "plan", "facts"},
     "rules": {*BASE, "images", "parcels", "plan", "facts"},
@@ -90,7 +90,7 @@ ALLOWED: dict[str, set[str]] = {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "lock", "locker", "models", "pipeline"),
         *("conclusion", "options", "oven", "plan", "record", "resolve"),
     },
-    "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "promises", "report"},
+    "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "options", "promises", "providers", "report"},
     # The library: what the command does, without the command.
     "api": {
         *(*BASE, "farm", "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"),

@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
+from bakery.cli.narrow import narrow
+from bakery.cli.recipes import plans
 
 RECIPE = """\
 name = "demo"
@@ -170,3 +172,17 @@ def test_no_revision_and_no_checkout_are_said(project: Path, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path / "bare")
     done = CliRunner().invoke(app, ["plan", "--since", "HEAD"])
     assert "in no git checkout" in str(done.exception)
+
+
+def test_what_cibuildwheel_is_told_touches_the_cells_that_it_builds(project: Path) -> None:
+    (project / "bakery.toml").write_text(f'platforms = ["linux/amd64", "macos/arm64"]\n{RECIPE}')
+    git(project, "add", "-A")
+    git(project, "commit", "-m", "macOS")
+    with (project / "bakery.toml").open("a") as file:
+        file.write('[macos]\nbefore-all = "brew install libomp"\n')
+
+    def left(system: str) -> dict[str, str]:
+        return narrow(plans(None, None, bake=False), None, None, (), None, "HEAD", system)[1]["demo"]
+
+    assert set(left("linux")) == {"cp311", "cp313"}
+    assert left("macos") == {}

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from wheels import write_wheel
 
 from bakery.cli.bake import _is_elsewhere
+from bakery.cli.narrow import narrow
 from bakery.emit.files import generate
-from bakery.errors import PlanError, RecipeError, UsageError
+from bakery.errors import AuditError, PlanError, RecipeError, UsageError
 from bakery.load import load
 from bakery.plan import Plan
 from bakery.promises import promises
+from bakery.report.matrix import to_json as matrix
 from bakery.resolve.lower import resolve
 from bakery.rules import judge
+from bakery.verify import verify
 from bakery.wheelhouse import cells_here, check_buildable
 
 THREE = 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n'
@@ -132,3 +137,39 @@ def test_the_system_chooses_the_back_end(platform: str, elsewhere: bool, monkeyp
     assert not _is_elsewhere("bake")
     with pytest.raises(UsageError, match="no such back end"):
         _is_elsewhere("nix")
+
+
+def test_a_release_has_the_wheels_of_all_systems(tmp_path: Path) -> None:
+    made = plan(tmp_path, 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n')
+    tags = ("manylinux_2_28_x86_64", "macosx_11_0_arm64", "win_arm64")
+    wheels = [write_wheel(tmp_path, f"cp311-cp311-{tag}") for tag in tags]
+    with pytest.raises(AuditError) as caught:
+        verify([made], wheels, tmp_path / "memory")
+    told = "\n".join(caught.value.details)
+    # Each wheel is of one system only: two have arm64, and one machine of Windows is not the other.
+    assert "demo cp311-win_amd64: a wheel is missing" in told
+    assert "cp311-macosx_arm64: demo-1.0-cp311-cp311-macosx_11_0_arm64.whl: " in told
+    assert "demo-1.0-cp311-cp311-win_arm64.whl: in no plan" in told
+    assert told.count("in no plan") == 1
+    assert told.count("is missing") == 1
+
+
+def test_the_matrix_of_jobs_has_all_systems(tmp_path: Path) -> None:
+    made = plan(tmp_path, THREE + '[matrix]\npython = ["3.11", "3.13"]\n[wheel]\nabi3 = "3.11"\n')
+    jobs = json.loads(matrix([made], ()))["include"]
+    assert [(job["runner"], job["cells"]) for job in jobs] == [
+        ("ubuntu-24.04", "cp311 cp313"),
+        ("macos-15", "cp311-macosx_arm64 cp313-macosx_arm64"),
+        ("windows-2025", "cp311-win_amd64 cp313-win_amd64"),
+    ]
+    (job,) = json.loads(matrix([made], ("*-win_amd64",)))["include"]
+    assert job["job"] == "cp311-win_amd64+1"
+    with pytest.raises(UsageError, match="no cell matches nothing"):
+        matrix([made], ("nothing",))
+
+
+def test_a_system_can_be_sharded(tmp_path: Path) -> None:
+    made = plan(tmp_path, THREE + '[matrix]\npython = ["3.11", "3.13", "3.14"]\n')
+    parts = [narrow([(tmp_path, made)], None, None, (), f"{part}/2", None, "macos")[0] for part in (1, 2)]
+    cells = [[cell.id for cell in cells_here(found, "macos", ())] for ((_, found),) in parts]
+    assert cells == [["cp311-macosx_arm64", "cp313-macosx_arm64"], ["cp314-macosx_arm64"]]
