@@ -30,7 +30,7 @@ from bakery.finish import Finisher
 from bakery.ingredients import beside, overrides
 from bakery.lineage import Lineage
 from bakery.locker import Bench, Pins
-from bakery.names import MACHINES, Kind
+from bakery.names import MACHINES, CacheBackend, Kind
 from bakery.options import Again, Options
 from bakery.oven import Oven
 from bakery.plan import Image, Plan, Target, ignored_output
@@ -120,6 +120,7 @@ class Run:
                 deadline=self.options.deadline,
                 peaks=Peaks() if is_here(self.oven.environment) and not self.oven.nodes else None,
                 nodes=self.oven.nodes,
+                imports=self._imports,
             )
             listener.start(board)
             try:
@@ -204,6 +205,12 @@ class Run:
             reads=(ca_bundle,) if ca_bundle else (),
             mask=self.secrets.mask,
         )
+
+    @property
+    def _imports(self) -> bool:
+        """Whether cells are baked with what a layer cache has."""
+        asked = any(override.key == "cache-from" and override.value for override in self.plan.overrides)
+        return asked or self.plan.cache.backend is not CacheBackend.NONE
 
     def _defers_errors(self) -> bool:
         """Whether the targets of one cell shall not cancel each other, and buildx can do that."""

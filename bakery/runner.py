@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bakery.audit.memory import Verdict
 from bakery.drive.bake import BakeRequest, Bakes, Baking
@@ -18,7 +18,7 @@ from bakery.drive.process import Children, Signals
 from bakery.drive.progress import Board
 from bakery.drive.runs import remove_tree
 from bakery.drive.schedule import Item, Schedule, State, Try, delay
-from bakery.drive.transient import is_transient, went_away
+from bakery.drive.transient import is_transient, may_be_the_cache, went_away
 from bakery.durations import duration
 from bakery.errors import BakeryError, EngineError, InterruptedBake, OutputError
 from bakery.finish import Finisher
@@ -41,6 +41,8 @@ class Told:
         error: why it failed; None when it did not.
         node: where it was baked last; empty on the one engine.
         left: nodes that went away while they baked it.
+        cache: what went wrong with its layer cache.
+        uncached: it is baked without what a layer cache has.
         why: why it was not done, where nothing of its own failed.
         stopped: it needs a step that failed elsewhere, which ``why`` names.
     """
@@ -55,6 +57,8 @@ class Told:
     stopped: bool = False
     node: str = ""
     left: tuple[str, ...] = ()
+    cache: tuple[str, ...] = ()
+    uncached: bool = False
 
 
 @dataclass(slots=True)
@@ -71,6 +75,7 @@ class Runner:
         peaks: looks at what memory cells need, None where that cannot be seen.
         signals: those that arrived; the first ends the run.
         nodes: what cells are spread over; None for the one engine.
+        imports: cells are baked with what a layer cache has.
     """
 
     works: Mapping[str, Work]
@@ -86,6 +91,7 @@ class Runner:
     deadline: float | None = None
     peaks: Peaks | None = None
     nodes: Nodes | None = None
+    imports: bool = False
     told: dict[str, Told] = field(init=False)
     late: bool = field(default=False, init=False)
     _broken: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
@@ -152,6 +158,9 @@ class Runner:
     def _begin(self, item: Item, bakes: Bakes) -> None:
         self.told[item.name].node = self.schedule.seat(item.name)
         request = self.request(self.works[item.name], self.told[item.name].node)
+        if self.told[item.name].uncached:
+            own = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
+            request = replace(request, overrides=(*request.overrides, *own))
         # What an earlier try left.
         remove_tree(request.stage / item.name)
         remove_tree(request.stage / "materials" / item.name)
@@ -163,6 +172,10 @@ class Runner:
         told.outcome = outcome
         told.tries = self.schedule.tries(name)
         told.seconds += outcome.seconds
+        for text in outcome.cache:
+            if text not in told.cache:
+                told.cache = (*told.cache, text)
+                self.say(f"{name}: layer cache: {text}")
         if all(target.result is Result.DONE for target in outcome.targets.values()):
             self.schedule.ended(name, Try.PASSED, time.monotonic())
             self._finish_when_all_passed(name, pool)
@@ -173,10 +186,21 @@ class Runner:
         else:
             self._failed(name, outcome, bakes)
 
+    def _may_go_without_cache(self, told: Told, outcome: BakeOutcome) -> bool:
+        """Whether a layer that was promised and could not be had may be all that failed; asked once for each cell."""
+        possible = self.imports and not told.uncached and not self.schedule.stopped
+        return possible and bool(outcome.failures) and all(map(may_be_the_cache, outcome.failures))
+
     def _failed(self, name: str, outcome: BakeOutcome, bakes: Bakes) -> None:
         told = self.told[name]
         if self.nodes and told.node in self.nodes.lost and all(map(is_transient, outcome.failures)):
             told.left = (*told.left, told.node)
+            self.schedule.ended(name, Try.LOST, time.monotonic())
+            return
+        if self._may_go_without_cache(told, outcome):
+            told.uncached = True
+            told.cache = (*told.cache, BakeFailure(outcome).message)
+            self.say(f"{name}: {BakeFailure(outcome).message}; again without what the layer cache has")
             self.schedule.ended(name, Try.LOST, time.monotonic())
             return
         again = bool(outcome.failures) and all(is_transient(failure) for failure in outcome.failures)

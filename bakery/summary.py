@@ -54,4 +54,5 @@ def baked_target(target: Target, told: Told, output: Path) -> TargetReport:
         reason=reason,
         node=told.node,
         left=told.left,
+        cache=told.cache,
     )

@@ -238,7 +238,8 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
         for name, state in progress.targets.items()
     }
     own = tuple(Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: "))
-    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures)
+    troubles = tuple(progress.cache_troubles())
+    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures, cache=troubles)
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:

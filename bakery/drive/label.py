@@ -15,6 +15,9 @@ _BRACKET = re.compile(r"\[(?P<head>[^\]]*)\] ?(?P<text>.*)", re.DOTALL)
 _FLAGS = re.compile(r"(?<=^RUN )(?:--\S+\s+)+")
 """What a step mounts and may reach: in the file, and in nobody's way here."""
 
+_CACHE = re.compile(r"(?:importing|exporting) .*\bcache\b|exporting .*\bs3\b", re.IGNORECASE)
+"""What BuildKit calls the reading and writing of layer caches, one text for each kind."""
+
 _INDEX = re.compile(r"(?P<at>\d+)/(?P<of>\d+)\Z")
 
 
@@ -23,6 +26,7 @@ class Role(StrEnum):
 
     STEP = "step"
     EXPORT = "export"
+    CACHE = "cache"
     INTERNAL = "internal"
 
 
@@ -58,6 +62,8 @@ def parse(name: str, targets: Collection[str]) -> Label:
     target = words.pop(0) if words and words[0] in targets else ""
     if words and _INDEX.match(words[-1]):
         return Label(target, Role.STEP, " ".join(words[:-1]), words[-1], text)
+    if not words and _CACHE.match(text):
+        return Label(target, Role.CACHE, "", "", text)
     if text.startswith("exporting to ") and not words:
         return Label(target, Role.EXPORT, "", "", text)
     return Label(target, Role.INTERNAL, " ".join(words), "", text)

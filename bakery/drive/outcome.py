@@ -80,6 +80,7 @@ class BakeOutcome:
     Attributes:
         failures: one for each step that failed by itself; empty when all went well.
         printed: secrets that steps printed, which were hidden.
+        cache: what went wrong with the layer cache, which fails no build.
     """
 
     targets: Mapping[str, TargetOutcome]
@@ -87,6 +88,7 @@ class BakeOutcome:
     warnings: tuple[Warned, ...]
     failures: tuple[Failure, ...] = ()
     printed: tuple[str, ...] = ()
+    cache: tuple[str, ...] = ()
 
 
 class BakeFailure(BakeError):

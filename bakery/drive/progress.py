@@ -23,7 +23,11 @@ TEXTS = 500
 """Lines of buildx's own text that are kept in memory."""
 
 _CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Canceled desc = ")
-_HARMLESS = "importing cache manifest"
+_QUIET = (Role.INTERNAL, Role.CACHE)
+"""What displays and logs do not show."""
+
+_NO_CACHE_YET = re.compile(r"not found|no such file or directory|could not read|cache not found", re.IGNORECASE)
+"""How the first build is told that there is nothing to import."""
 _TARGET_ERROR = re.compile(r"ERROR: target (\S+): ")
 
 
@@ -104,8 +108,8 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        """It failed by itself, and that matters: a cache that cannot be read does not."""
-        return bool(self.error) and not self.canceled and not self.label.text.startswith(_HARMLESS)
+        """It failed by itself, and that matters: a cache that cannot be read or written does not."""
+        return bool(self.error) and not self.canceled and self.label.role is not Role.CACHE
 
     @property
     def seconds(self) -> float:
@@ -218,6 +222,14 @@ class Progress:
             events.append(TextLine(text))
         return events
 
+    def cache_troubles(self) -> list[str]:
+        """Return what went wrong with the layer cache, each once; that nothing is there yet does not count."""
+        found = [step for step in self.steps.values() if step.label.role is Role.CACHE and not step.canceled]
+        told = [f"{step.label.text}: {clean(step.error.encode())}" for step in found if step.error]
+        return [
+            text for text in dict.fromkeys(told) if not (_NO_CACHE_YET.search(text) and text.startswith("importing"))
+        ]
+
     def close(self) -> list[Event]:
         """Return the lines that were left without an end."""
         return [event for step in self.steps.values() for event in _lines(step, step.output.flush())]
@@ -242,7 +254,7 @@ class Progress:
         self._update(step, vertex)
         if not step.targets:
             return events
-        if step.seen_at is not None and not was_running and step.label.role is not Role.INTERNAL and not step.cached:
+        if step.seen_at is not None and not was_running and step.label.role not in _QUIET and not step.cached:
             events.append(StepStarted(tuple(step.targets), step.label.title, vertex.digest))
         if step.completed is not None:
             events += self._finish(step, vertex.digest)
@@ -278,7 +290,7 @@ class Progress:
             self._show(self.targets[name], step)
 
     def _show(self, target: TargetState, step: Step) -> None:
-        if step.label.role is Role.INTERNAL and target.steps and not step.failed:
+        if step.label.role in _QUIET and target.steps and not step.failed:
             return
         if target.started_at is None:
             target.started_at = self.clock()
@@ -300,7 +312,7 @@ class Progress:
     def _finish(self, step: Step, digest: str) -> list[Event]:
         events = _lines(step, step.output.flush())
         again = step.reported is not None and step.seconds - step.reported < 0.5
-        if again or (step.label.role is Role.INTERNAL and not step.failed):
+        if again or (step.label.role in _QUIET and not step.failed):
             return events
         step.reported = step.seconds
         title = step.label.title

@@ -67,6 +67,14 @@ def is_transient(failure: Failure) -> bool:
     return _found(NETWORK, failure.tail)
 
 
+def may_be_the_cache(failure: Failure) -> bool:
+    """Say whether layers of an imported cache may be what could not be had: no step's command failed.
+
+    BuildKit takes over what a cache says that it has, and fetches a layer only once a step needs it.
+    """
+    return _STEP_ENDED not in failure.error
+
+
 def went_away(failure: Failure) -> bool:
     """Say whether the engine itself, or the way to it, failed: no step's command did."""
     return _STEP_ENDED not in failure.error and is_transient(failure)

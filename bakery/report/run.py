@@ -50,6 +50,7 @@ class TargetReport:
         wheels: what was published, one for each name that the recipe gives its wheels.
         node: the node of a builder that baked it last; empty on the one engine.
         left: nodes that went away while they baked it.
+        cache: what went wrong with its layer cache; that fails no build.
     """
 
     name: str
@@ -64,6 +65,7 @@ class TargetReport:
     reason: str = ""
     node: str = ""
     left: tuple[str, ...] = ()
+    cache: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class RunReport:
                     "tries": target.tries,
                     "node": target.node,
                     "left": list(target.left),
+                    "cache_troubles": list(target.cache),
                     "seconds": round(target.seconds, 3),
                     "steps": target.steps,
                     "cached": target.cached,

@@ -146,9 +146,30 @@ def test_step_that_begins_again() -> None:
 def test_cache_that_cannot_be_read_is_no_failure() -> None:
     progress = Progress(("a",))
     name = "importing cache manifest from local:123"
-    progress.feed(status(vertexes=[vertex("1", name, started=STARTED, completed=ENDED, error="no such file")]))
+    error = "could not read x: open x/index.json: no such file or directory"
+    progress.feed(status(vertexes=[vertex("1", name, started=STARTED, completed=ENDED, error=error)]))
     assert progress.failed_steps() == []
     assert progress.targets["a"].error == ""
+    # The first build finds none: there is nothing to say of it.
+    assert progress.cache_troubles() == []
+
+
+def test_what_went_wrong_with_a_cache_is_told_once() -> None:
+    progress = Progress(("a", "b"))
+    for digest, name, error in (
+        ("1", "[a] importing cache manifest from gha:1", "dial tcp 127.0.0.1:1: connect: connection refused"),
+        ("2", "[b] importing cache manifest from gha:1", "dial tcp 127.0.0.1:1: connect: connection refused"),
+        ("3", "[a] exporting to GitHub Actions Cache", "maximum timeout reached"),
+        ("4", "[b] exporting cache to registry", "error writing layer blob: not found"),
+    ):
+        progress.feed(status(vertexes=[vertex(digest, name, started=STARTED, completed=ENDED, error=error)]))
+    assert progress.cache_troubles() == [
+        "importing cache manifest from gha:1: dial tcp 127.0.0.1:1: connect: connection refused",
+        "exporting to GitHub Actions Cache: maximum timeout reached",
+        "exporting cache to registry: error writing layer blob: not found",
+    ]
+    assert progress.failed_steps() == []
+    assert not progress.targets["a"].exported
 
 
 def test_warnings_are_collected_once() -> None:
@@ -191,7 +212,7 @@ def test_memory_is_bounded() -> None:
         ("[wheel-cp311 internal] load .dockerignore", "wheel-cp311", Role.INTERNAL, "[internal] load .dockerignore"),
         ("[wheel-cp311] exporting to client directory", "wheel-cp311", Role.EXPORT, "exporting to client directory"),
         ("exporting to image", "", Role.EXPORT, "exporting to image"),
-        ("[wheel-cp311] exporting cache to gha", "wheel-cp311", Role.INTERNAL, "exporting cache to gha"),
+        ("[wheel-cp311] exporting cache to gha", "wheel-cp311", Role.CACHE, "exporting cache to gha"),
         ("[auth] library/debian:pull token", "", Role.INTERNAL, "[auth] library/debian:pull token"),
         ("", "", Role.INTERNAL, ""),
     ],
