@@ -126,9 +126,9 @@ def shell(environment: Mapping[str, str], *words: str, cwd: Path | None = None, 
     return done.stdout
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Return name → sha256 of all wheels below a folder."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*.whl"))}
+def digests(folder: Path, pattern: str = "*.whl") -> dict[str, str]:
+    """Return name → sha256 of all wheels, or other files, below a folder."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob(pattern))}
 
 
 def states(folder: Path) -> dict[str, tuple[int, int]]:

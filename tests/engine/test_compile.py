@@ -7,7 +7,8 @@ from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from command import ROOT, bakery
+from command import ROOT, bakery, digests
+from engines import fresh_engine
 
 from bakery.models import ModuleRecord
 from bakery.schema import module_schema
@@ -107,3 +108,27 @@ def test_odd_names_reach_no_shell_and_no_template(tmp_path: Path) -> None:
     (module,) = (tmp_path / "out dir").glob("*.vmfb")
     assert odd.encode() not in module.read_bytes()
     assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.proof
+def test_two_fresh_engines_make_the_same_bytes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What another machine shares with this one: the release, the flags and the input; neither caches nor images."""
+    names = [name for name in TARGETS if name != "cpu:host"]
+    words = [word for name in names for word in ("--target", name)]
+    people = ({"USER": "ann", "TZ": "UTC"}, {"USER": "bob", "TZ": "Asia/Tokyo"})
+    made = []
+    for number, (place, who) in enumerate(zip(("one", "a much longer path/other"), people, strict=True)):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        copied(folder, "matmul.mlir", "softmax.mlir")
+        with fresh_engine(tmp_path_factory.mktemp("e"), cores=number) as environment:
+            done = bakery(
+                folder,
+                *("compile", "matmul.mlir", "softmax.mlir", *words, "-o", "out"),
+                environment={**environment, **who},
+                timeout_s=3600,
+            )
+        assert [title for title in done.ran() if "compile-module" in title]
+        made.append(digests(folder / "out", "*.*"))
+    assert len(made[0]) == 2 * 2 * len(names)
+    assert made[0] == made[1]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, bakery, digests, shell, states
+from engines import fresh_engine
 from projects import pure
 
 from bakery.audit.difference import differences
-from bakery.drive import bootstrap
 
 pytestmark = [pytest.mark.engine]
 
@@ -136,20 +136,8 @@ def test_a_wheel_is_built_again(project: Path) -> None:
 @pytest.fixture
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Give the environment of another engine, with a data root of its own, that has one core."""
-    if os.geteuid() != 0:
-        pytest.skip("a private engine needs root")
-    environ = {**os.environ, "BAKERY_ENGINE_DIR": str(tmp_path_factory.mktemp("e"))}
-    for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
-        environ.pop(name, None)
-    cores = os.sched_getaffinity(0)
-    try:
-        # dockerd and its containers are children: they inherit it.
-        os.sched_setaffinity(0, {min(cores)})
-        engine = bootstrap.start(bootstrap.install(lambda _: None, environ), lambda _: None, environ)
-    finally:
-        os.sched_setaffinity(0, cores)
-    yield environ | bootstrap.environment(engine, environ)
-    bootstrap.remove(environ)
+    with fresh_engine(tmp_path_factory.mktemp("e"), cores=1) as environment:
+        yield environment
 
 
 def checkout(folder: Path, umask: int, modified: int) -> Path:
