@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -30,6 +31,9 @@ _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _HEADER = re.compile(r'\s*(?:(?P<visibility>public|private|nested)\s+)?@(?P<name>[\w$.-]+|"(?:[^"\\]|\\.)*")\s*\(')
 _RESULTS = re.compile(r"\s*->\s*")
 _GENERIC = re.compile(r"\s*\(\)\s*<?\s*\{")
+# A text may hold as many functions as it likes: each is read from where it stands, and nothing is copied.
+_IN_TYPE = re.compile(r"->|[<>(){}\[\]]|\battributes\b|\n")
+_IN_BRACKETS = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]')
 _SPACE = re.compile(r"\s+")
 
 
@@ -81,7 +85,7 @@ class _Reader:
             ModuleError: brackets or strings do not end, or a function's header cannot be read.
         """
         found = [function for start, end in self._operations() for function in self._function(start, end)]
-        twice = {item.name for item in found if sum(other.name == item.name for other in found) > 1}
+        twice = [name for name, times in Counter(item.name for item in found).items() if times > 1]
         if twice:
             raise ModuleError(f"{self._name}: two functions have the name @{min(twice)}")
         return tuple(found)
@@ -163,10 +167,10 @@ class _Reader:
     def _single(self, start: int) -> str:
         """Return the one result type that stands without parentheses."""
         depth = 0
-        for match in re.finditer(r"->|[<>(){}\[\]]|\battributes\b|\n", self._text[start:]):
+        for match in _IN_TYPE.finditer(self._text, start):
             word = match[0]
             if depth == 0 and word in ("{", "attributes", "\n", ")", "}"):
-                return self._text[start : start + match.start()]
+                return self._text[start : match.start()]
             depth += word in _CLOSING
             depth -= word in (">", ")", "}", "]")
         return self._text[start:]
@@ -174,11 +178,11 @@ class _Reader:
     def _enclosed(self, start: int) -> tuple[str, int]:
         """Return the text between the bracket at ``start`` and the one that closes it, and what comes after."""
         depth = 0
-        for match in re.finditer(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]', self._text[start:]):
+        for match in _IN_BRACKETS.finditer(self._text, start):
             depth += match[0] in _CLOSING
             depth -= match[0] in (")", "}", "]")
             if depth == 0 and match[0] in (")", "}", "]"):
-                return _uncommented(self._text[start + 1 : start + match.start()]), start + match.end()
+                return _uncommented(self._text[start + 1 : match.start()]), match.end()
         raise self._error(start, f"{self._text[start]!r} is never closed")
 
     def _place(self, offset: int) -> tuple[int, int]:
