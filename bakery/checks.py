@@ -68,6 +68,7 @@ def check(
         *_known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
         *_known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
         *_components(builder, components),
+        *_cross(data, builder, provider),
         *_axes(data),
         *_variable_names(data),
         *_override_variables(data),
@@ -86,6 +87,25 @@ def _image(data: Table) -> Iterator[Problem]:
     for index, platform in enumerate(platforms if isinstance(platforms, list | tuple) else ()):
         if isinstance(platform, str) and platform.startswith(("macos/", "windows/")):
             yield Problem(("platforms", index), f"there are no images for {platform}", "name platforms of Linux")
+
+
+def _cross(data: Table, builder: Table, provider: object) -> Iterator[Problem]:
+    """Yield what of a recipe has no cross compiler."""
+    if builder.get("cross") is not True:
+        return
+    base = "image" if "image" in _table(builder, "base") else provider
+    if base not in (None, "debian"):
+        yield _uncrossed(("builder", "base"), f"base {base!r} has no cross compiler, Debian has", "the base")
+    for key, what in (("toolkit", "CUDA's compilers"), ("framework", "a framework's libraries")):
+        if isinstance(builder.get(key), str) and builder[key] != "none":
+            yield _uncrossed(("builder", key), f"{what} are for the machine that they run on", key)
+    if "native" in data:
+        yield _uncrossed(("native",), "the native step has no cross compiler", "[native]")
+
+
+def _uncrossed(path: Path, why: str, thing: str) -> Problem:
+    fix = f"remove builder.cross: a platform that no node has is emulated then; or remove {thing}"
+    return Problem(path, f"cannot be crossed: {why}", fix)
 
 
 def _table(data: Table, key: str) -> Table:

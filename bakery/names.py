@@ -241,3 +241,8 @@ def platform_tag(platform: str) -> str:
 def is_baked(platform: str) -> bool:
     """Whether wheels of a platform are baked: those of Linux."""
     return platform.startswith("linux/")
+
+
+def platform_of(machine: str) -> str:
+    """Return the platform of Linux for a machine as the kernel or the engine calls it: ``x86_64``, ``arm64``, …"""
+    return "linux/arm64" if machine in ("aarch64", "arm64") else "linux/amd64"

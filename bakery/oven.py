@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from bakery.drive import index
 from bakery.drive.bases import Bases
+from bakery.drive.engine import Engine
 from bakery.drive.layouts import Layouts
 from bakery.drive.nodes import Nodes
 from bakery.drive.places import places
+from bakery.names import platform_of
 
 
 def warm_up() -> None:
@@ -45,3 +48,14 @@ class Oven:
         self.index = index.configured()
         self.nodes = nodes
         self.layouts = Layouts(environment, self.places.cache / "layouts")
+
+    @cached_property
+    def platforms(self) -> tuple[str, ...]:
+        """The own platforms of what builds: of the nodes, or of the engine.
+
+        Raises:
+            EngineError: the engine does not answer.
+        """
+        if self.nodes:
+            return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
+        return (platform_of(Engine(self.environment).info().architecture),)

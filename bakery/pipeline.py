@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from bakery import locker
-from bakery.drive import index
+from bakery.drive import index, ways
 from bakery.drive.collect import holds
 from bakery.drive.display import QuietDisplay
+from bakery.drive.emulate import emulated
 from bakery.drive.entitle import Grants
 from bakery.drive.journal import Record, last_run
 from bakery.drive.listener import Listener
 from bakery.drive.outcome import Result
+from bakery.drive.peaks import is_here
 from bakery.drive.private import private_files
 from bakery.drive.runs import run_folder
 from bakery.drive.secrets import Revealed, revealed
 from bakery.ingredients import beside
 from bakery.locker import Bench, Locked
-from bakery.names import Kind
+from bakery.names import Kind, platform_of
 from bakery.options import Again, Options
 from bakery.oven import Oven
-from bakery.plan import Cell, Plan, Secret
+from bakery.plan import Image, Plan, Secret, Target
 from bakery.report.run import RunReport
 from bakery.run import Run
 from bakery.work import Work, is_image, keys, together, works
@@ -37,6 +40,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     Raises:
         BakeryError: what ends all cells. Wheels that were published by then stay.
     """
+    plan = plan.built_on(oven.platforms) if plan.crosses else plan
     targets = plan.select(options.groups, options.only)
     known = last_run(root, plan.recipe)
     chosen = works(targets)
@@ -52,6 +56,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     _check_wants(root, plan, options, told)
     if oven.nodes:
         oven.nodes.require(target.cell.platform for target in wanted)
+    elif is_here(oven.environment):
+        _say_ways(plan, wanted, oven)
     index.check(
         (need for work in fresh.values() for need in work.cell.needs),
         oven.index,
@@ -64,7 +70,10 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
         revealed(plan.secrets, told, root, oven.environment) as secrets,
     ):
         fresh_cells = list({target.cell.id: target.cell for target in wanted}.values())
-        bench = _bench(root, plan, fresh_cells, options, oven, secrets, own, QuietDisplay())
+        # A lock holds all of a cell, whatever of it is baked.
+        every = [image for cell in fresh_cells for image in cell.images]
+        images = every if locked or options.locked or held else [image for item in wanted for image in item.images]
+        bench = _bench(root, plan, images, options, oven, secrets, own, QuietDisplay())
         if held:
             locked = locker.again(bench, locked, fresh_cells, held.images, oven.say)
         elif locked:
@@ -78,6 +87,16 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             return run.go(listener, targets, kept)
 
 
+def _say_ways(plan: Plan, wanted: Sequence[Target], oven: Oven) -> None:
+    """Say how the engine has the platforms of cells that are not its own."""
+    platforms = {target.cell.id: target.cell.platform for target in wanted}
+    if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
+        return
+    found = ways.here(plan.narrowed(platforms), oven.platforms[0], emulated)
+    for name, way in {platforms[cell]: way for cell, way in found.items() if way != ways.NATIVE}.items():
+        oven.say(f"{plan.recipe}: {name}: {way}")
+
+
 def lock_plan(
     root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener, upgrade: Collection[str] = ()
 ) -> Locked:
@@ -89,6 +108,7 @@ def lock_plan(
     Raises:
         BakeryError: any of its kinds.
     """
+    plan = plan.built_on(oven.platforms) if plan.crosses else plan
     cells = list(plan.chosen(options.only).cells)
     needed = plan.told({Kind.MATERIALS})
     _check_wants(root, plan, options, needed)
@@ -97,26 +117,27 @@ def lock_plan(
         private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
         revealed(plan.secrets, needed, root, oven.environment) as told,
     ):
-        return locker.make(_bench(root, plan, cells, options, oven, told, own, listener), cells, upgrade)
+        images = [image for cell in cells for image in cell.images]
+        return locker.make(_bench(root, plan, images, options, oven, told, own, listener), cells, upgrade)
 
 
 def _bench(
     root: Path,
     plan: Plan,
-    cells: Sequence[Cell],
+    images: Sequence[Image],
     options: Options,
     oven: Oven,
     told: Revealed,
     own: Mapping[str, Path],
     listener: Listener,
 ) -> Bench:
-    """Return what a build of cells' materials is given; the engine has their bases, where bakery can make them."""
+    """Return what a build of cells' materials is given; the engine has these bases, where bakery can make them."""
     ca_bundle = oven.ca_bundle
     return Bench(
         root=root,
         plan=plan,
         environment=oven.environment,
-        names=oven.bases.ensure(image for cell in cells for image in cell.images),
+        names=oven.bases.ensure(images),
         variables={
             "CA_BUNDLE": str(ca_bundle or ""),
             "PIP_CONF": str(own.get("PIP_CONF", "")),

@@ -173,12 +173,17 @@ Step: TypeAlias = Arg | Env | Run | File | Copy | Add | Workdir | Cmd
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the Dockerfile. ``base`` may refer to global arguments."""
+    """One stage of the Dockerfile. ``base`` may refer to global arguments.
+
+    Attributes:
+        on_builder: it stands on an image for whoever builds, not for the cell's platform.
+    """
 
     name: str
     base: Value
     steps: tuple[Step, ...] = ()
     comment: str = ""
+    on_builder: bool = False
 
 
 # --- bake file -----------------------------------------------------------------------------------
@@ -209,15 +214,17 @@ class Image:
 
     Attributes:
         ref: the image's name as the files write it.
-        platform: the platform it is needed for.
+        platform: the platform it is needed for; empty for that of whoever builds.
         provider: who can provide it when no registry can be reached.
         release: what the provider calls it (for ``debian`` the suite).
+        tests: the test alone stands on it.
     """
 
     ref: str
     platform: str
     provider: str
     release: str
+    tests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,6 +519,12 @@ class Target:
     cell: Cell
     stage: str
 
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The base images that it needs."""
+        tests = Phase.TEST in PHASES[self.kind] or self.kind is Kind.MATERIALS
+        return tuple(image for image in self.cell.images if tests or not image.tests)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -572,6 +585,24 @@ class Plan:
     workflow: str = ""
     ci: Ci | None = None
     lock: str = "bakery.lock"
+
+    @property
+    def crosses(self) -> bool:
+        """Whether what compiles stands on the platform of whoever builds."""
+        return any(stage.on_builder for stage in self.stages)
+
+    def built_on(self, platforms: Iterable[str]) -> Plan:
+        """Return the plan with base images for builders of these platforms, in place of those for whoever builds."""
+        own = tuple(dict.fromkeys(platforms))
+
+        def placed(cell: Cell) -> Cell:
+            found: dict[tuple[str, str], Image] = {}
+            for image in cell.images:
+                for platform in (image.platform,) if image.platform else own:
+                    found.setdefault((image.ref, platform), replace(image, platform=platform))
+            return replace(cell, images=tuple(found.values()))
+
+        return replace(self, cells=tuple(map(placed, self.cells))) if self.crosses else self
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -229,10 +229,12 @@ class Run:
         own = replace(request, targets=work.targets, beside=also, overrides=(*request.overrides, *contexts))
         if not (node and self.oven.nodes):
             return own
+        layouts = self._sent(work)
         sent = [
-            f"{target.name}.contexts.{image.ref}={layout.context}"
-            for image, layout in self._sent(work).items()
+            f"{target.name}.contexts.{locker.context_of(image, target)}={layouts[image].context}"
             for target in every
+            for image in target.images
+            if image in layouts
         ]
         return replace(
             own,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli import options
 from bakery.cli.console import out
 from bakery.cli.recipes import plans
+from bakery.names import platform_of
+
+if TYPE_CHECKING:
+    from bakery.plan import Plan
 
 
 def plan(
@@ -19,6 +27,15 @@ def plan(
     json: options.AsJson = False,
     shard: options.Shard = None,
     since: options.Since = None,
+    builder: Annotated[
+        str | None,
+        typer.Option(
+            "--builder",
+            help="Say which nodes of a builder (\\[builders.NAME]) have the cells' platforms; they are asked.",
+            envvar="BAKERY_BUILDER",
+            metavar="NAME",
+        ),
+    ] = None,
     github_matrix: Annotated[
         bool,
         typer.Option(
@@ -28,7 +45,7 @@ def plan(
         ),
     ] = False,
 ) -> None:
-    """Show what would be baked: cells, stages, values. Needs no engine.
+    """Show what would be baked: cells, how their platforms are had, values. Needs no engine.
 
     [dim]bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
@@ -43,17 +60,41 @@ def plan(
 
         out.print(matrix(found, some), soft_wrap=True, markup=False)
         return
-    if json:
-        out.print(report.to_json(found, some, left), soft_wrap=True, markup=False)
-        return
-    for item in found:
-        if explain:
+    if explain and not json:
+        for item in found:
             out.print(report.origins(item))
-        else:
-            report.print_cells(out, item, some)
+    else:
+        ways = _ways(found, builder)
+        if json:
+            out.print(report.to_json(found, some, left, ways), soft_wrap=True, markup=False)
+            return
+        for item in found:
+            report.print_cells(out, item, some, ways[item.recipe])
     report.print_left(out, left)
     if not found:
         out.print("nothing to bake", markup=False)
+
+
+def _ways(found: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
+    """Return recipe → cell → how its platform is had: by the nodes of a builder, else by this machine.
+
+    An engine elsewhere is not asked.
+    """
+    from bakery.drive import ways
+    from bakery.drive.emulate import emulated
+    from bakery.drive.peaks import is_here
+    from bakery.farm import nodes_of
+
+    if nodes := nodes_of(builder, Path.cwd()) if builder else ():
+        from bakery.drive.find import find_client
+        from bakery.drive.nodes import Client
+
+        looks = Client({**os.environ, **find_client(os.environ)}).look_at_all(nodes)
+        return {item.recipe: ways.on_nodes(item, looks) for item in found}
+    if not is_here(os.environ):
+        return {item.recipe: {} for item in found}
+    own = platform_of(platform.machine())
+    return {item.recipe: ways.here(item, own, emulated) for item in found}
 
 
 def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:

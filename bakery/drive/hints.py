@@ -41,7 +41,7 @@ TABLE: tuple[Known, ...] = (
     Known(
         r"exec format error",
         "the step's programs are for another machine: set up emulation (`bakery doctor` says how), bake on a builder "
-        "of that platform, or check that the base image is of the platform asked for",
+        "of that platform, compile on this one (builder.cross), or check that the base image is of the platform asked for",
     ),
     Known(
         r"no match for platform in manifest|does not (?:provide|match) the (?:requested|specified) platform|"

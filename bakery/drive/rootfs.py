@@ -36,7 +36,9 @@ RECIPE = 1
 MMDEBSTRAP = Bundle(name="mmdebstrap", own=("mmdebstrap",))
 REGISTRY_TIMEOUT_S = 8
 PULL_TIMEOUT_S = 600
-MAKE_TIMEOUT_S = 1800
+MAKE_TIMEOUT_S = 3600
+_LATE = 124
+"""What timeout(1) ends with where the time was over."""
 HINT = "load the image into the engine (`docker load` or `docker pull`), or run as root on Debian 12 or newer"
 
 # What Debian's slim images leave out, and how Debian's images set up apt and dpkg.
@@ -311,17 +313,21 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
     }
     try:
         done = subprocess.run(
-            ["mmdebstrap", *arguments],
+            # coreutils' timeout ends the whole group by a signal that mmdebstrap unmounts its file systems at.
+            ["timeout", "--kill-after=60", str(MAKE_TIMEOUT_S), "mmdebstrap", *arguments],
             env=env,
             cwd=scratch,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            timeout=MAKE_TIMEOUT_S,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise UnavailableError(f"mmdebstrap cannot be run: {error}", hint=HINT) from error
+    if done.returncode == _LATE:
+        raise UnavailableError(
+            f"mmdebstrap was not done within {MAKE_TIMEOUT_S} s", hint="try again on an idle machine"
+        )
     if done.returncode != 0:
         raise UnavailableError("mmdebstrap failed", hint=HINT, details=done.stderr.splitlines()[-20:])
 

@@ -50,7 +50,8 @@ def _header(plan: Plan) -> list[str]:
 
 
 def _stage(stage: Stage, values: dict[str, str], global_args: frozenset[str]) -> Iterator[str]:
-    yield f"FROM {_from(stage.base)} AS {stage.name}"
+    place = "--platform=$BUILDPLATFORM " if stage.on_builder else ""
+    yield f"FROM {place}{_from(stage.base)} AS {stage.name}"
     for step in stage.steps:
         yield from _step(step, values, global_args)
 

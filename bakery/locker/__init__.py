@@ -2,7 +2,7 @@
 
 from bakery.locker.bench import Bench, Pins
 from bakery.locker.fit import fitting, keyed
-from bakery.locker.hold import again, check_images, pins, with_sources
+from bakery.locker.hold import again, check_images, context_of, pins, with_sources
 from bakery.locker.make import Locked, make
 from bakery.locker.refuse import LockFailure, failure
 from bakery.locker.tell import compare, tell
@@ -15,6 +15,7 @@ __all__ = [
     "again",
     "check_images",
     "compare",
+    "context_of",
     "failure",
     "fitting",
     "keyed",

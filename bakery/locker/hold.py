@@ -93,7 +93,7 @@ def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials
     named = {
         (bench.name(image).partition("@")[0], digest)
         for target in targets
-        for image in target.cell.images
+        for image in target.images
         if (digest := locked_images(locked).get((image.ref, image.platform)))
     }
     policy = bench.root / folder / "policy.json"
@@ -104,12 +104,21 @@ def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials
 def images_of(bench: Bench, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
     """Return the overrides that name a target's base images: stand-ins, and the digests that are pinned."""
     found = []
-    for image in target.cell.images:
+    for image in target.images:
         name, digest = bench.name(image), pinned.get((image.ref, image.platform), "")
         name += f"@{digest}" if digest and "@" not in name else ""
         if name != image.ref:
-            found.append(f"{target.name}.contexts.{image.ref}=docker-image://{name}")
+            found.append(f"{target.name}.contexts.{context_of(image, target)}=docker-image://{name}")
     return tuple(found)
+
+
+def context_of(image: Image, target: Target) -> str:
+    """Return the named context that stands for a target's base image.
+
+    Of a name with several platforms it is for one of them (BuildKit's frontend/dockerui/context.go: ``NAME::PLATFORM``).
+    """
+    several = len({other.platform for other in target.images if other.ref == image.ref}) > 1
+    return f"{image.ref}::{image.platform}" if several else image.ref
 
 
 def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:

@@ -92,6 +92,9 @@ class Builder(Model):
         default=None, examples=[{"CMAKE_CUDA_ARCHITECTURES": "${CUDA_ARCHS}"}]
     )
     """Environment of the compile step; ``${NAME}`` stands for a variable's value."""
+    cross: StrictBool | None = None
+    """Compile on the platform of the machine that builds: where that is not the cell's, by Debian's cross compiler. C and
+    C++ on Debian; without it, and for tests, a platform that no node has is emulated."""
     compiler_cache: StrictBool | None = None
     """Keep compiled objects in a ccache that survives changes of the source."""
     job_memory: SizeText | None = Field(default=None, examples=["3.5 GB"])

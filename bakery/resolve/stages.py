@@ -32,6 +32,7 @@ from bakery.providers.frameworks.base import Framework
 from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.packages import TOOLS
 from bakery.providers.registry import frameworks
+from bakery.resolve.cross import cross_tools, install_for_target
 from bakery.resolve.image import image_stages
 from bakery.resolve.materials import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
@@ -101,7 +102,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
-        return (Stage("toolkit", literal("base")),)
+        return (cross_tools(parts) if parts.crosses else Stage("toolkit", literal("base")),)
     wanted = wanted_components(parts.settings)
     # Toolkits share stages: equal ones are written once.
     made = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(wanted)))
@@ -169,7 +170,7 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
 def _builder(parts: Parts, made: Lines) -> Stage:
     system = parts.settings.texts("builder.system-packages")
     steps: tuple[Step, ...] = (
-        *((install_packages(*system),) if system else ()),
+        *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
         venv(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
         Copy(f"{packages.RESOLVED}/build.txt", LOCK, _PACKAGES),

@@ -618,6 +618,16 @@ Status: install ok installed
 Architecture: amd64
 Version: 12.2.0-14
 
+Package: dpkg
+Status: install ok installed
+Architecture: amd64
+Version: 1.21.22
+
+Package: libc6
+Status: install ok installed
+Architecture: arm64
+Version: 2.36-9
+
 Package: old
 Status: deinstall ok config-files
 Version: 1
@@ -633,7 +643,12 @@ Version: 2024a-0
 def test_packages_that_dpkg_has(tmp_path: Path) -> None:
     (tmp_path / "var/lib/dpkg").mkdir(parents=True)
     (tmp_path / "var/lib/dpkg/status").write_text(STATUS)
-    assert materials.packages(str(tmp_path)) == {"gcc-12": "12.2.0-14", "tzdata": "2024a-0"}
+    assert materials.packages(str(tmp_path)) == {
+        "gcc-12": "12.2.0-14",
+        "dpkg": "1.21.22",
+        "libc6:arm64": "2.36-9",
+        "tzdata": "2024a-0",
+    }
 
 
 def test_how_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -641,18 +656,21 @@ def test_how_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     inside = tmp_path / "info"
     inside.mkdir()
     (inside / "gcc-12.md5sums").write_text("a")
-    (inside / "tzdata:amd64.md5sums").write_text("b")
+    (inside / "tzdata.md5sums").write_text("b")
+    (inside / "libc6:amd64.md5sums").write_text("another")
+    (inside / "libc6:arm64.md5sums").write_text("c")
     (tmp_path / "status").write_text(STATUS)
     (tmp_path / "os-release").write_text('NAME="Debian"\nID=debian\nVERSION_ID="12"\n')
     monkeypatch.setattr(materials, "STATUS", str(tmp_path / "status"))
     monkeypatch.setattr(materials, "INFO", f"{inside}/".lstrip("/"))
     monkeypatch.setattr(materials, "RELEASE", str(tmp_path / "os-release"))
-    assert materials.purls({"gcc-12": "2:12.2.0-14+x", "tzdata": "2024a-0"}) == {
+    assert materials.purls({"gcc-12": "2:12.2.0-14+x", "libc6:arm64": "2.36-9", "tzdata": "2024a-0"}) == {
         "gcc-12": "pkg:deb/debian/gcc-12@2:12.2.0-14%2Bx?arch=amd64&distro=debian-12",
+        "libc6:arm64": "pkg:deb/debian/libc6@2.36-9?arch=arm64&distro=debian-12",
         "tzdata": "pkg:deb/debian/tzdata@2024a-0?distro=debian-12",
     }
-    sums = materials.sums(["gcc-12", "tzdata", "without"])
-    assert sums == {name: hashlib.sha256(text).hexdigest() for name, text in (("gcc-12", b"a"), ("tzdata", b"b"))}
+    told = {"gcc-12": b"a", "libc6:arm64": b"c", "tzdata": b"b"}
+    assert materials.sums([*told, "without"]) == {name: hashlib.sha256(text).hexdigest() for name, text in told.items()}
     monkeypatch.setattr(materials, "STATUS", str(tmp_path / "nowhere"))
     assert materials.purls({"gcc": "1:8.5.0-1.el8.x86_64", "make": "4.2-1.noarch"}) == {
         "gcc": "pkg:rpm/debian/gcc@8.5.0-1.el8?arch=x86_64&distro=debian-12&epoch=1",

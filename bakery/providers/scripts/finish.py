@@ -79,13 +79,19 @@ def repaired(wheel: str, options: Options, folder: str) -> str:
         return wheel
     command = ["repair", "--wheel-dir", folder]
     if options.plat != "auto":  # auto: AUDITWHEEL_PLAT of the image, else the lowest that fits
-        command += ["--plat", options.plat + "_" + platform.machine()]
+        command += ["--plat", options.plat + "_" + machine(wheel)]
     for pattern in options.exclude:
         command += ["--exclude", pattern]
     if options.strip:
         command.append("--strip")
     run("auditwheel", *command, wheel)
     return only(folder, "*.whl")
+
+
+def machine(wheel: str) -> str:
+    """Return the machine that a wheel's name says, which need not be the one that built it."""
+    found = re.search(r"linux(?:_[0-9]+_[0-9]+|1|2010|2014)?_([a-z0-9_]+)\.whl\Z", wheel)
+    return found.group(1) if found else platform.machine()
 
 
 def only(folder: str, pattern: str) -> str:

@@ -1,0 +1,82 @@
+"""Wheels for the other architecture: cross compiled and emulated, audited for their machine and tested on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+from command import Done, bakery
+from projects import example
+
+from bakery.audit.auditor import audit_wheel
+from bakery.drive.emulate import emulated, enable
+from bakery.errors import UnavailableError
+
+OTHER = "linux/arm64"
+CELL = "cp311-linux_aarch64"
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="for this machine arm64 is no other architecture"),
+]
+
+RECIPE = """\
+name = "cpp"
+platforms = @platforms@
+[builder]
+cross = @cross@
+[wheel.repair]
+strip = true
+[test]
+imports = ["bakery_example_cpp"]
+command = \"\"\"python -c "import platform, bakery_example_cpp as m; print('tested on', platform.machine()); \\
+assert m.edit_distance('kitten', 'sitting') == 3" \"\"\"
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulation() -> None:
+    """Let this machine run programs of the other architecture."""
+    if not emulated(OTHER):
+        if os.geteuid() != 0:
+            pytest.skip("registering an emulator needs root")
+        try:
+            enable(OTHER, print)
+        except UnavailableError as error:
+            pytest.fail(f"{error.message}: {error.hint}", pytrace=False)
+
+
+def project(folder: Path, platforms: str, *, cross: bool) -> Path:
+    return example(folder, RECIPE.replace("@platforms@", platforms).replace("@cross@", str(cross).lower()))
+
+
+def machines(done: Done) -> dict[str, set[str]]:
+    """Return machine in the wheel's name → machines of the code in it; a wheel that the audit refuses fails."""
+    found = {}
+    for wheel in done.wheels:
+        report = audit_wheel(wheel)
+        assert report.ok, report.findings
+        found[wheel.stem.rpartition("_2_")[2].partition("_")[2]] = {item.machine for item in report.objects}
+    return found
+
+
+def test_cross_compiled_beside_native(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project", '["linux/amd64", "linux/arm64"]', cross=True)
+    done = bakery(folder, "full")
+    assert f"cpp: {OTHER}: cross, test emulated" in done.err
+    assert machines(done) == {"x86_64": {"x86_64"}, "aarch64": {"aarch64"}}
+    # Both lie beside each other: a platform makes no folder.
+    assert sorted(path.name for path in (folder / "dist").glob("*.whl")) == sorted(wheel.name for wheel in done.wheels)
+    log = done.log(f"wheel-{CELL}")
+    assert "aarch64-linux-gnu-g++" in log
+    assert "tested on aarch64" in done.log(f"test-{CELL}")
+    assert "tested on x86_64" in done.log("test-cp311-linux_x86_64")
+
+
+def test_emulated(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project", '["linux/arm64"]', cross=False)
+    done = bakery(folder, "wheel")
+    assert f"cpp: {OTHER}: emulated" in done.err
+    assert machines(done) == {"aarch64": {"aarch64"}}
