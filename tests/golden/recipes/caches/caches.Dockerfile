@@ -571,13 +571,19 @@ def repaired(wheel: str, options: Options, folder: str) -> str:
         return wheel
     command = ["repair", "--wheel-dir", folder]
     if options.plat != "auto":  # auto: AUDITWHEEL_PLAT of the image, else the lowest that fits
-        command += ["--plat", options.plat + "_" + platform.machine()]
+        command += ["--plat", options.plat + "_" + machine(wheel)]
     for pattern in options.exclude:
         command += ["--exclude", pattern]
     if options.strip:
         command.append("--strip")
     run("auditwheel", *command, wheel)
     return only(folder, "*.whl")
+
+
+def machine(wheel: str) -> str:
+    """Return the machine that a wheel's name says, which need not be the one that built it."""
+    found = re.search(r"linux(?:_[0-9]+_[0-9]+|1|2010|2014)?_([a-z0-9_]+)\.whl\Z", wheel)
+    return found.group(1) if found else platform.machine()
 
 
 def only(folder: str, pattern: str) -> str:
@@ -1148,7 +1154,7 @@ PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmak
 def packages(root: str) -> dict[str, str]:
     """Return name → version of the packages in a file system, with the architecture of foreign ones."""
     if os.path.exists(os.path.join(root, STATUS)):
-        return {item["Package"]: item["Version"] for item in installed(root)}
+        return {name: item["Version"] for name, item in installed(root).items()}
     if shutil.which("rpm"):
         command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
         said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -1156,12 +1162,22 @@ def packages(root: str) -> dict[str, str]:
     return {}
 
 
-def installed(root: str) -> list[Fields]:
-    """Return what dpkg's list says of the packages that are installed in a file system."""
+def installed(root: str) -> dict[str, Fields]:
+    """Return name → what dpkg's list says of each package that is installed in a file system.
+
+    Packages for another architecture than dpkg's own stand beside those of the same name: ``libc6:arm64``.
+    """
     with open(os.path.join(root, STATUS), encoding="utf-8") as stream:
         paragraphs = stream.read().split("\n\n")
     found = [dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", text)) for text in paragraphs]
-    return [fields for fields in found if fields.get("Status", "").endswith(" installed")]
+    found = [fields for fields in found if fields.get("Status", "").endswith(" installed")]
+    own = {"all", *(fields["Architecture"] for fields in found if fields["Package"] == "dpkg")}
+
+    def name(fields: Fields) -> str:
+        arch = fields.get("Architecture", "all")
+        return fields["Package"] + ("" if own == {"all"} or arch in own else ":" + arch)
+
+    return {name(fields): fields for fields in found}
 
 
 def release() -> tuple[str, str]:
@@ -1186,8 +1202,11 @@ def purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
 def purls(versions: dict[str, str]) -> dict[str, str]:
     """Return package → its URL."""
     if os.path.exists(os.path.join("/", STATUS)):
-        arch = {item["Package"]: item.get("Architecture", "") for item in installed("/")}
-        return {name: purl("deb", name, version, arch=arch[name]) for name, version in versions.items()}
+        known = installed("/")
+        return {
+            name: purl("deb", known[name]["Package"], version, arch=known[name].get("Architecture", ""))
+            for name, version in versions.items()
+        }
     found = {}
     for name, version in versions.items():
         epoch, _, rest = version.rpartition(":")
@@ -1199,11 +1218,14 @@ def purls(versions: dict[str, str]) -> dict[str, str]:
 def sums(names: Iterable[str]) -> dict[str, str]:
     """Return package → SHA-256 of dpkg's list of its files and their MD5 sums; of those that have one."""
     found = {}
-    for name in names:
+    known = installed("/") if os.path.exists(os.path.join("/", STATUS)) else {}
+    for name in (name for name in names if name in known):
+        package, arch = known[name]["Package"], known[name].get("Architecture", "")
         # That of a package that may be there for several architectures is in the file's name.
-        for path in (*glob.glob("/" + INFO + name + ".md5sums"), *glob.glob("/" + INFO + name + ":*.md5sums")):
-            with open(path, "rb") as stream:
-                found[name] = hashlib.sha256(stream.read()).hexdigest()
+        for path in ("/" + INFO + package + ".md5sums", "/" + INFO + package + ":" + arch + ".md5sums"):
+            if os.path.exists(path):
+                with open(path, "rb") as stream:
+                    found[name] = hashlib.sha256(stream.read()).hexdigest()
     return found
 
 

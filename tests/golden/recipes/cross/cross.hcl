@@ -34,6 +34,11 @@ variable "CACHE_DIR" {
   description = "Folder of the local cache"
 }
 
+variable "CACHE_BRANCH" {
+  default     = ""
+  description = "Branch that is built, with caches of its own; empty for the default branch"
+}
+
 variable "CA_BUNDLE" {
   default     = ""
   description = "A company's CA bundle (PEM file), handed to steps as a secret"
@@ -44,26 +49,32 @@ variable "PIP_CONF" {
   description = "A pip configuration file, handed to steps as a secret"
 }
 
-# Each target and platform has a cache of its own: none overwrites another's.
+# Each target and platform has a cache of its own, and each branch: none overwrites another's.
+function "cache_place" {
+  params = [scope]
+  result = CACHE_BRANCH == "" ? scope : "${scope}-${substr(sha256(CACHE_BRANCH), 0, 12)}"
+}
+
+# The cache of the branch that is built is asked first, then that of the default branch.
 function "cache_from" {
   params = [scope]
   result = [
-    for cache in [
-      { type = "gha", scope = scope },
-      { type = "registry", ref = "${CACHE_REF}:${scope}" },
-      { type = "local", src = "${CACHE_DIR}/${scope}" },
-    ] : cache if cache.type == CACHE
+    for place in distinct([cache_place(scope), scope]) : {
+      gha      = { type = "gha", scope = place }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}" }
+      local    = { type = "local", src = "${CACHE_DIR}/${place}" }
+    }[CACHE] if CACHE != "none"
   ]
 }
 
 function "cache_to" {
   params = [scope]
   result = [
-    for cache in [
-      { type = "gha", scope = scope, mode = "max", ignore-error = "true" },
-      { type = "registry", ref = "${CACHE_REF}:${scope}", mode = "max", ignore-error = "true" },
-      { type = "local", dest = "${CACHE_DIR}/${scope}", mode = "max", ignore-error = "true" },
-    ] : cache if cache.type == CACHE
+    for place in [cache_place(scope)] : {
+      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+    }[CACHE] if CACHE != "none"
   ]
 }
 
