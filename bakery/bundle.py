@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bakery import facts
 from bakery.drive.collect import publish
 from bakery.errors import ModuleError, OutputError, UsageError
 from bakery.modules import Compiled, record_text
@@ -73,7 +74,9 @@ def contents(modules: Sequence[Compiled]) -> dict[str, Path | bytes]:
             files[f"modules/{module.title}.json"] = record_text(module.record).encode()
     document: Json = {"version": VERSION, "runtime": runtimes[0], "modules": listed}
     files["manifest.json"] = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-    files["requirements.txt"] = f"{RUNTIME}=={runtimes[0]}\nnumpy\n".encode()
+    # By hash where the release is known; of another one the index says what it needs.
+    needs = facts.iree_requirements(runtimes[0]) or f"{RUNTIME}=={runtimes[0]}\nnumpy\n"
+    files["requirements.txt"] = needs.encode()
     files["run.py"] = scripts.text("load_module.py").encode()
     return files
 

@@ -18,7 +18,7 @@ from bakery.facts.rows import Row
 R = TypeVar("R", bound=Row)
 
 TABLES: dict[str, dict[str, type[Row]]] = {
-    "actions": {"actions": rows.Action, "runners": rows.Runner, "sizes": rows.DiskSize},
+    "actions": {"actions": rows.Action, "runners": rows.Runner, "sizes": rows.DiskSize, "caches": rows.CacheService},
     "components": {"components": rows.Component},
     "cuda": {
         "releases": rows.CudaRelease,
@@ -165,6 +165,12 @@ def removed_pythons() -> tuple[rows.RemovedPythons, ...]:
 def iree_releases() -> tuple[rows.IreeRelease, ...]:
     """Return the releases of IREE's compiler that bakery knows; the first is the one it takes."""
     return table("iree", "releases", rows.IreeRelease)
+
+
+def iree_requirements(runtime: str) -> str:
+    """Return what runs modules of a release of iree-base-runtime, as pip's requirements with hashes; empty if not known."""
+    file = files(__package__) / f"iree-runtime-{runtime}.txt"
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 @cache

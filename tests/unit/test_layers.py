@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
         *(*BASE, "arrays", "calls", "comparison", "drive", "models", "modules", "references", "surface", "trial"),
     },
     "benchmark": {*BASE, "arrays", "calls", "drive", "models", "modules", "room", "surface"},
-    "bundle": {*BASE, "drive", "modules", "plan", "providers"},
+    "bundle": {*BASE, "drive", "facts", "modules", "plan", "providers"},
     "reference": {*BASE, "models", "plain", "resolve"},
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import runpy
 import shutil
 import tarfile
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
 
+from bakery import facts
 from bakery.audit.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.benchmark import Measurement, _compared, baseline_of, conclusion, percentile
 from bakery.benchmark import read_subjects as read_benchmarks
@@ -279,6 +282,25 @@ def targets(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("release", facts.iree_releases(), ids=lambda release: release.version)
+def test_requirements_of_every_known_release_have_hashes(release: facts.rows.IreeRelease) -> None:
+    lines = [
+        line for line in facts.iree_requirements(release.runtime).replace("\\\n", "").splitlines() if line[:1] != "#"
+    ]
+    parsed = [Requirement(line.partition("--hash")[0].strip()) for line in lines]
+    assert {item.name for item in parsed} == {"iree-base-runtime", "ml-dtypes", "numpy"}
+    assert f"iree-base-runtime=={release.runtime}" in {str(item) for item in parsed}
+    for item, line in zip(parsed, lines, strict=True):
+        assert re.fullmatch(r"==[0-9.]+", str(item.specifier))
+        assert re.search(r"(?: +--hash=sha256:[0-9a-f]{64}){8,}$", line)
+    # Each Python gets exactly one version of each.
+    for python in ("3.10.1", "3.11.2", "3.12.0", "3.13.5", "3.14.0"):
+        environment = {"python_full_version": python, "python_version": python.rpartition(".")[0]}
+        named = [item.name for item in parsed if item.marker is None or item.marker.evaluate(environment)]
+        assert sorted(named) == ["iree-base-runtime", "ml-dtypes", "numpy"]
+    assert facts.iree_requirements("0.0.1") == ""
+
+
 def test_bundle_is_the_same_twice_and_complete(tmp_path: Path) -> None:
     targets(tmp_path / "out")
     modules = find_modules([tmp_path / "out"])
@@ -291,7 +313,7 @@ def test_bundle_is_the_same_twice_and_complete(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a" / "kit.tar") as archive:
         packed = {member.name for member in archive}
     assert packed == {str(path.relative_to(tmp_path)) for path in (tmp_path / "kit").rglob("*") if path.is_file()}
-    assert (tmp_path / "kit" / "requirements.txt").read_text() == "iree-base-runtime==3.13.0\nnumpy\n"
+    assert (tmp_path / "kit" / "requirements.txt").read_text() == facts.iree_requirements("3.13.0")
     with pytest.raises(UsageError, match="is there already"):
         bundle(modules, tmp_path / "kit")
     with pytest.raises(ModuleError, match="without a record"):
