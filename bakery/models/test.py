@@ -27,9 +27,9 @@ class Test(Model):
     )
     """Python packages beside those that the wheel itself requires."""
     imports: tuple[ModuleName, ...] | None = None
-    """Modules that must import from the installed wheel."""
+    """Modules that must import from the installed wheel; a stub stands in for the GPU driver that they may need."""
     command: Line | None = Field(default=None, examples=["pytest tests"])
-    """A shell command; it runs in an empty folder that holds only ``files``."""
+    """A shell command; it runs in an empty folder that holds only ``files``, and sees no GPU driver, not even a stub."""
     files: tuple[SourcePath, ...] | None = Field(default=None, examples=[["tests"]])
     """Files and folders of the source that the command needs."""
     network: StrictBool | None = None
