@@ -25,8 +25,8 @@ RECIPES = [*shipped(), *(str(file.parent.relative_to(ROOT)) for file in sorted(R
 JOB = ROOT / "tests/golden/jobs/job.json"
 IMAGES = ("iree-cpu", "iree-cuda")
 """Recipes whose result is an image."""
-SHARED = [str(ROOT / "tests/golden/recipes" / f"{name}.toml") for name in ("abi3", "native")]
-"""Recipes with fewer wheels than cells."""
+SHARED = [str(ROOT / "tests/golden/recipes" / f"{name}.toml") for name in ("abi3", "native", "cross")]
+"""Recipes with fewer wheels than cells, and one that is cross compiled."""
 GOLDEN = sorted(ROOT.glob("tests/golden/recipes/*.toml"))
 
 SETS = (
