@@ -185,7 +185,7 @@ class _Run:
 
     def _inputs(self) -> None:
         folder = self.state / CONTEXT
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, parents=True)
         for cell in self.cells:
             target = folder / input_name(cell)
             if target.exists():

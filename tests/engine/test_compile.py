@@ -43,8 +43,10 @@ def test_every_kind_of_target_in_one_command(tmp_path: Path) -> None:
         told = json.loads((tmp_path / "out" / name).with_suffix(".json").read_text())
         jsonschema.validate(told, module_schema())
         assert ModuleRecord.model_validate(told).output.size == len(module)
-    # Nothing else: no unfinished file, nothing of the step.
+    # Nothing else: no unfinished file, nothing of the step, no copy of an input.
     assert len(list((tmp_path / "out").iterdir())) == 2 * len(made)
+    assert len(list(tmp_path.rglob("*.mlir"))) == 2
+    assert not list(tmp_path.glob(".bakery/runs/*/stage"))
 
     # What is there is kept; what is not is in the engine's cache, also for another folder, time and owner.
     again = bakery(tmp_path, "compile", "matmul.mlir", "softmax.mlir", *WORDS, "-o", "out", "--json")
