@@ -28,11 +28,11 @@ from bakery.cli.trust import find_ca_bundle
 from bakery.drive.display import QuietDisplay
 from bakery.drive.engine import Engine
 from bakery.drive.find import find
+from bakery.iree.toolimage import tool_image
 from bakery.job import JobPlan
 from bakery.jobs.load import load
 from bakery.jobs.resolve import resolve
 from bakery.oven import Oven
-from bakery.toolimage import tool_image
 
 BAR, AGAIN = 1.25, 0.05
 MODULES, BROKEN = 50, 5

@@ -87,9 +87,9 @@ def compile_(
         say(f"left out: {problem}")
     from bakery.cli.engine import find_or_start
     from bakery.cli.trust import find_ca_bundle
-    from bakery.compiler import CompileOptions, compile_job
     from bakery.drive.display import choose
     from bakery.drive.find import find
+    from bakery.iree.compiler import CompileOptions, compile_job
     from bakery.report.modules import conclusion, render
 
     def oven() -> Oven:
@@ -121,8 +121,8 @@ def compile_(
     if judged:
         raise judged
     if bundle:
-        from bakery.bundle import bundle as write_bundle
-        from bakery.modules import find_modules
+        from bakery.iree.bundle import bundle as write_bundle
+        from bakery.iree.modules import find_modules
 
         write_bundle(find_modules(paths), bundle)
 

@@ -56,11 +56,11 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
         BakeryError: a job is none, or they have too many targets.
     """
     from bakery.emit.module_workflow import PATH, module_workflow
+    from bakery.iree.toolimage import image_name
     from bakery.job import JobFile
     from bakery.jobs.load import load
     from bakery.jobs.resolve import resolve
     from bakery.resolve.ci import workflow_of_jobs
-    from bakery.toolimage import image_name
 
     jobs = []
     for file in files:

@@ -18,13 +18,13 @@ from bakery.errors import BakeryError, UnavailableError, UsageError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from bakery.benchmark import Measurement
     from bakery.drive.sandbox import Sandbox
-    from bakery.kitchen import Asked
+    from bakery.iree.benchmark import Measurement
+    from bakery.iree.kitchen import Asked
+    from bakery.iree.surface import Images, Surface
+    from bakery.iree.validate import Verdict
     from bakery.models import Check
     from bakery.plan import Json
-    from bakery.surface import Images, Surface
-    from bakery.validate import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def validate(
 
     [dim]bakery validate job.json[/dim]
     """
-    from bakery.bundle import bundle as write_bundle
+    from bakery.iree.bundle import bundle as write_bundle
+    from bakery.iree.validate import conclusion
     from bakery.report.trials import validation_json, validation_table
-    from bakery.validate import conclusion
 
     checks = _checks(function, inputs, expected, reference, tolerance)
     asked = _asked(paths, only, output, checks, None, given=bool(inputs or expected or reference or function))
@@ -150,9 +150,9 @@ def run_validation(
     Raises:
         BakeryError: a check does not fit, or a container cannot be run.
     """
-    from bakery.modules import write_record
-    from bakery.validate import read_subjects
-    from bakery.validate import validate as run
+    from bakery.iree.modules import write_record
+    from bakery.iree.validate import read_subjects
+    from bakery.iree.validate import validate as run
 
     subjects = read_subjects((item.module, item.checks, item.folder) for item in asked)
     with _opened(asked, root, kitchen) as (box, surface):
@@ -201,8 +201,8 @@ def benchmark(
 
     [dim]bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
     """
-    from bakery.benchmark import baseline_of, conclusion
     from bakery.files import write
+    from bakery.iree.benchmark import baseline_of, conclusion
     from bakery.report.trials import benchmarks_json, benchmarks_table
 
     changes: dict[str, object] = {
@@ -236,9 +236,9 @@ def run_benchmark(
     Raises:
         BakeryError: nothing is to be measured, a call does not fit, or a container cannot be run.
     """
-    from bakery.benchmark import measure, read_subjects
-    from bakery.kitchen import read_baseline
-    from bakery.modules import write_record
+    from bakery.iree.benchmark import measure, read_subjects
+    from bakery.iree.kitchen import read_baseline
+    from bakery.iree.modules import write_record
 
     named = [item for item in asked if item.benchmark is not None]
     if not named:
@@ -273,11 +273,11 @@ def after(
     Returns:
         What was found, for machines; and the failures that it amounts to.
     """
-    from bakery import benchmark as benchmarks
-    from bakery import validate as validation
+    from bakery.iree import benchmark as benchmarks
+    from bakery.iree import validate as validation
+    from bakery.iree.kitchen import asked_by_hand, asked_of
+    from bakery.iree.modules import find_modules
     from bakery.jobs.load import load
-    from bakery.kitchen import asked_by_hand, asked_of
-    from bakery.modules import find_modules
     from bakery.report import trials
 
     if not paths:
@@ -336,7 +336,7 @@ def _asked(
     """
     from dataclasses import replace
 
-    from bakery.kitchen import asked_by_hand, asked_by_job
+    from bakery.iree.kitchen import asked_by_hand, asked_by_job
     from bakery.models import Benchmark
 
     jobs = [path for path in paths if path.suffix == ".json"]
@@ -406,7 +406,7 @@ def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kit
         ModuleError: modules need different releases of the runtime.
     """
     from bakery.drive.rootfs import inspect
-    from bakery.surface import CPU_IMAGE
+    from bakery.iree.surface import CPU_IMAGE
 
     own = kitchen.image
 
@@ -424,9 +424,9 @@ def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Pa
     from bakery.cli.trust import find_ca_bundle
     from bakery.drive.display import choose
     from bakery.errors import ModuleError
+    from bakery.iree.toolimage import tool_image
     from bakery.names import MACHINES
     from bakery.oven import Oven
-    from bakery.toolimage import tool_image
 
     versions = sorted({item.module.record.runtime for item in asked if item.module.record})
     if len(versions) > 1:
@@ -447,7 +447,7 @@ def _opened(asked: Sequence[Asked], root: Path, kitchen: Kitchen) -> Iterator[tu
     from bakery.drive.find import find
     from bakery.drive.runs import run_folder
     from bakery.drive.sandbox import sandbox
-    from bakery.surface import Surface
+    from bakery.iree.surface import Surface
 
     environment = {**os.environ, **find(os.environ).environment}
     with run_folder(root) as folder:

@@ -18,6 +18,7 @@ from bakery.emit.files import generate
 from bakery.emit.module_workflow import module_workflow
 from bakery.errors import DriftError, PlanError, RecipeError
 from bakery.facts import action
+from bakery.iree.toolimage import image_name
 from bakery.job import JobFile
 from bakery.jobs.load import load as load_job
 from bakery.jobs.resolve import resolve as resolve_job
@@ -26,7 +27,6 @@ from bakery.load import job_files as load_jobs
 from bakery.models import Ci, Matrix, Recipe
 from bakery.resolve.ci import workflow_of_jobs
 from bakery.resolve.lower import resolve
-from bakery.toolimage import image_name
 
 HERE = Path(__file__).parent / "workflows"
 GOLDEN = sorted(HERE.glob("*.yml"))

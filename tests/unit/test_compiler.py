@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bakery.compiler import CompileOptions, _plain, compile_job, failure, in_words_of, kept
 from bakery.drive.display import QuietDisplay
 from bakery.errors import CompilerError, ModuleError
+from bakery.iree.compiler import CompileOptions, _plain, compile_job, failure, in_words_of, kept
 from bakery.job import JobPlan
 from bakery.jobs.load import from_inputs
 from bakery.jobs.resolve import resolve

@@ -33,21 +33,51 @@ ALLOWED: dict[str, set[str]] = {
     # The loader names the providers that exist; it never asks them for stages.
     **{name: {*BASE, "models", "providers", *READING} for name in READING},
     "schema": {*BASE, "models"},
-    "arrays": {*BASE, "mlir"},
+    "iree/arrays": {*BASE, "mlir"},
     # Compiled modules: what is on disk, what is asked of it, and the containers that it runs in.
-    "modules": {*BASE, "audit", "files", "mlir", "models"},
-    "kitchen": {*BASE, "jobs", "models", "modules"},
-    "calls": {*BASE, "arrays", "mlir", "models", "modules", "problems"},
-    "room": {*BASE, "drive"},
-    "surface": {*BASE, "audit", "drive", "models", "modules"},
-    "references": {*BASE, "arrays", "calls", "drive", "plan", "providers", "room"},
-    "comparison": {*BASE, "arrays", "calls", "drive", "mlir", "models", "plan", "providers", "room"},
-    "trial": {*BASE, "calls", "drive", "modules", "plan", "providers", "room", "surface"},
-    "validate": {
-        *(*BASE, "arrays", "calls", "comparison", "drive", "models", "modules", "references", "surface", "trial"),
+    "iree/modules": {*BASE, "audit", "files", "mlir", "models"},
+    "iree/kitchen": {*BASE, "jobs", "models", "iree/modules"},
+    "iree/calls": {*BASE, "iree/arrays", "mlir", "models", "iree/modules", "problems"},
+    "iree/room": {*BASE, "drive"},
+    "iree/surface": {*BASE, "audit", "drive", "models", "iree/modules"},
+    "iree/references": {*BASE, "iree/arrays", "iree/calls", "drive", "plan", "providers", "iree/room"},
+    "iree/comparison": {
+        *BASE,
+        "iree/arrays",
+        "iree/calls",
+        "drive",
+        "mlir",
+        "models",
+        "plan",
+        "providers",
+        "iree/room",
     },
-    "benchmark": {*BASE, "arrays", "calls", "drive", "models", "modules", "room", "surface"},
-    "bundle": {*BASE, "drive", "facts", "modules", "plan", "providers"},
+    "iree/trial": {*BASE, "iree/calls", "drive", "iree/modules", "plan", "providers", "iree/room", "iree/surface"},
+    "iree/validate": {
+        *(
+            *BASE,
+            "iree/arrays",
+            "iree/calls",
+            "iree/comparison",
+            "drive",
+            "models",
+            "iree/modules",
+            "iree/references",
+            "iree/surface",
+            "iree/trial",
+        ),
+    },
+    "iree/benchmark": {
+        *BASE,
+        "iree/arrays",
+        "iree/calls",
+        "drive",
+        "models",
+        "iree/modules",
+        "iree/room",
+        "iree/surface",
+    },
+    "iree/bundle": {*BASE, "drive", "facts", "iree/modules", "plan", "providers"},
     "reference": {*BASE, "models", "plain", "resolve"},
     "facts": BASE,
     "providers": {*BASE, "facts", "plan"},
@@ -82,10 +112,10 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline": {
         *(*BASE, "drive", "ingredients", "locker", "options", "oven", "plan", "report", "run", "work"),
     },
-    "toolimage": {
+    "iree/toolimage": {
         *(*BASE, "conclusion", "drive", "emit", "load", "options", "oven", "pipeline", "plan", "resolve"),
     },
-    "compiler": {*BASE, "drive", "emit", "files", "job", "models", "oven", "plan", "report", "toolimage"},
+    "iree/compiler": {*BASE, "drive", "emit", "files", "job", "models", "oven", "plan", "report", "iree/toolimage"},
     "reproduce": {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "lock", "locker", "models", "pipeline"),
         *("conclusion", "options", "oven", "plan", "record", "resolve"),
@@ -103,10 +133,19 @@ ALLOWED: dict[str, set[str]] = {
         *("audit", "checkout", "context", "drive", "emit", "facts", "files", "models", "pipeline", "plan", "providers"),
         *("record", "reference", "report", "reproduce", "resolve", "rules", "schema", "site"),
         *("farm", "parcels", "since", "verify", "wheelhouse"),
-        *("benchmark", "bundle", "kitchen", "modules", "surface", "toolimage", "validate"),
-        *("compiler", "job", "jobs"),
+        *(
+            "iree/benchmark",
+            "iree/bundle",
+            "iree/kitchen",
+            "iree/modules",
+            "iree/surface",
+            "iree/toolimage",
+            "iree/validate",
+        ),
+        *("iree/compiler", "job", "jobs"),
         *("conclusion", "options", "oven"),
     },
+    "iree": set(),
     "__main__": {"cli"},
 }
 
@@ -126,12 +165,19 @@ ENVIRONMENT = {
 }
 """Who reads os.environ outside of the command: clients of docker, git and apt inherit it where none is passed."""
 
+IREE = "iree"
+"""The folder of what is done with IREE modules: its files are layers of their own."""
+
 IN_IMAGES = "providers/scripts/"
 """Programs that run inside images; nothing imports them."""
 
 
 def layer(name: str) -> str:
-    return name.split("/", maxsplit=1)[0].removesuffix(".py")
+    """Return the layer of a file, or of a module with slashes for dots: a folder or a file, in `IREE` each file."""
+    first, _, rest = name.partition("/")
+    if first == IREE and rest not in ("", "__init__.py"):
+        return f"{IREE}/{rest.partition('/')[0].removesuffix('.py')}"
+    return first.removesuffix(".py")
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -153,7 +199,7 @@ def test_imports_go_in_one_direction(name: str) -> None:
     own = layer(name)
     for module in imported(ast.parse(FILES[name].read_text())):
         first, _, rest = module.partition(".")
-        target = rest.split(".")[0]
+        target = layer(rest.replace(".", "/"))
         if first != "bakery" or not target or target == own:
             continue
         if any(name == file and module.startswith(allowed) for file, allowed in EXCEPTIONS):

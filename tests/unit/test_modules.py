@@ -19,15 +19,15 @@ from packaging.requirements import Requirement
 
 from bakery import facts
 from bakery.audit.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
-from bakery.benchmark import Measurement, _compared, baseline_of, conclusion, percentile
-from bakery.benchmark import read_subjects as read_benchmarks
-from bakery.bundle import bundle
 from bakery.errors import AuditError, BakeError, ModuleError, RegressionError, UsageError
-from bakery.kitchen import asked_by_job, read_baseline
+from bakery.iree.benchmark import Measurement, _compared, baseline_of, conclusion, percentile
+from bakery.iree.benchmark import read_subjects as read_benchmarks
+from bakery.iree.bundle import bundle
+from bakery.iree.kitchen import asked_by_job, read_baseline
+from bakery.iree.modules import find_modules, inspect, open_module, record_text, write_record
+from bakery.iree.validate import read_subjects
 from bakery.models import Benchmark, Check, ModuleRecord
 from bakery.models.module import BenchmarkRecord
-from bakery.modules import find_modules, inspect, open_module, record_text, write_record
-from bakery.validate import read_subjects
 
 DATA = Path(__file__).parent / "data" / "modules"
 """A matrix product and a sum of 64×64 float32 for each target, and two functions that give what they take."""

@@ -148,7 +148,7 @@ class _Run:
     def go(self, listener: Listener) -> str:
         """Bake all batches; return the name of the signal that ended the run, empty for none."""
         # Here, so that a run whose results are all there loads none of what bakes images.
-        from bakery.toolimage import tool_image
+        from bakery.iree.toolimage import tool_image
 
         image = tool_image(self.oven, listener, self.plan.compiler)
         part = JobPlan(self.plan.compiler, self.plan.runtime, self.plan.output, tuple(self.cells))

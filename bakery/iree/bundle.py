@@ -15,7 +15,7 @@ from pathlib import Path
 from bakery import facts
 from bakery.drive.collect import publish
 from bakery.errors import ModuleError, OutputError, UsageError
-from bakery.modules import Compiled, record_text
+from bakery.iree.modules import Compiled, record_text
 from bakery.plan import Json
 from bakery.providers import scripts
 

@@ -11,17 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.arrays import Array, DataError, Value
-from bakery.calls import Case, read_case
-from bakery.comparison import Pending, compare
 from bakery.drive.sandbox import Sandbox
 from bakery.errors import BakeryError, ModuleError, WrongResultError
+from bakery.iree.arrays import Array, DataError, Value
+from bakery.iree.calls import Case, read_case
+from bakery.iree.comparison import Pending, compare
+from bakery.iree.modules import Compiled, inspect
+from bakery.iree.references import Reference, call_references
+from bakery.iree.surface import Place, Surface
+from bakery.iree.trial import run_cases
 from bakery.models.job import Check
 from bakery.models.module import CheckRecord, ValidationRecord
-from bakery.modules import Compiled, inspect
-from bakery.references import Reference, call_references
-from bakery.surface import Place, Surface
-from bakery.trial import run_cases
 
 
 @dataclass(frozen=True, slots=True)

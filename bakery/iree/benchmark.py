@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.arrays import DataError
-from bakery.calls import Call, read_call
 from bakery.drive.sandbox import Ran, Sandbox
 from bakery.errors import BakeError, BakeryError, ModuleError, RegressionError
+from bakery.iree.arrays import DataError
+from bakery.iree.calls import Call, read_call
+from bakery.iree.modules import Compiled, inspect
+from bakery.iree.room import limits_for
+from bakery.iree.surface import Place, Surface
 from bakery.models.baseline import Baseline, Measured
 from bakery.models.job import Benchmark
 from bakery.models.module import BenchmarkRecord
-from bakery.modules import Compiled, inspect
-from bakery.room import limits_for
-from bakery.surface import Place, Surface
 
 REPETITIONS = 100
 WARMUP = 10

@@ -9,11 +9,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.errors import ModuleError, UsageError
+from bakery.iree.modules import Compiled, find_modules
 from bakery.jobs.load import LoadedJob, load
 from bakery.jobs.resolve import OUTPUT
 from bakery.models.baseline import Baseline, Measured
 from bakery.models.job import Benchmark, Check, name_of
-from bakery.modules import Compiled, find_modules
 
 
 @dataclass(frozen=True, slots=True)

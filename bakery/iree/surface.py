@@ -15,8 +15,8 @@ from bakery.drive.emulate import emulated
 from bakery.drive.engine import Engine, EngineInfo
 from bakery.drive.sandbox import Limits, Sandbox
 from bakery.errors import BakeryError, InterruptedBake
+from bakery.iree.modules import Compiled
 from bakery.models.module import TargetRecord
-from bakery.modules import Compiled
 from bakery.names import MACHINES
 
 CPU_IMAGE = "iree-cpu"

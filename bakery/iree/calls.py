@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery.arrays import ELEMENTS, Array, DataError, Scalar, Value, mismatch, raw, read_data, size
+from bakery.iree.arrays import ELEMENTS, Array, DataError, Scalar, Value, mismatch, raw, read_data, size
+from bakery.iree.modules import Compiled
 from bakery.mlir.signature import Function, Type
 from bakery.models.job import Check
-from bakery.modules import Compiled
 from bakery.problems import nearest, one_of
 
 BYTES = ("bfloat16",)

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bakery.arrays import ELEMENTS
-from bakery.calls import Case
 from bakery.drive.sandbox import Sandbox
 from bakery.errors import EngineError
+from bakery.iree.arrays import ELEMENTS
+from bakery.iree.calls import Case
+from bakery.iree.room import CALL_S, limits_for
 from bakery.mlir.signature import Type
 from bakery.models.job import Check, Tolerance
 from bakery.models.module import CheckRecord, ErrorRecord
 from bakery.plan import Json
 from bakery.providers import scripts
-from bakery.room import CALL_S, limits_for
 
 Pending = tuple[Case, tuple[Path | bytes, ...]]
 """A check that ran, and what is expected of each of its results: a ``.npy`` file, or the text of a number."""

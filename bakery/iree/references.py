@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.arrays import Scalar
-from bakery.calls import Case
 from bakery.drive.sandbox import Ran, Sandbox
+from bakery.iree.arrays import Scalar
+from bakery.iree.calls import Case
+from bakery.iree.room import CALL_S, limits_for
 from bakery.plan import Json
 from bakery.providers import scripts
-from bakery.room import CALL_S, limits_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.calls import Case
 from bakery.drive.sandbox import Ran, Sandbox
-from bakery.modules import Compiled
+from bakery.iree.calls import Case
+from bakery.iree.modules import Compiled
+from bakery.iree.room import CALL_S, limits_for
+from bakery.iree.surface import Place
 from bakery.plan import Json
 from bakery.providers import scripts
-from bakery.room import CALL_S, limits_for
-from bakery.surface import Place
 
 _ILLEGAL = "ended by SIGILL: this machine's CPU lacks instructions that the module uses"
 _KILLED = "killed: more memory than a container gets"

@@ -1,0 +1,1 @@
+"""Modules of IREE: compiled, opened, run in containers, compared, measured and packed."""
