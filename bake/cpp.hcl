@@ -156,6 +156,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("cpp-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("cpp-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("cpp-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("cpp-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -172,6 +172,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

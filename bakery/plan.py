@@ -23,6 +23,9 @@ from bakery.names import PHASES, WHEEL_PYTHON, CacheBackend, Kind, Phase, secret
 VERSION = 1
 """Version of the JSON that `Plan.to_json` makes; raised when a reader would have to change."""
 
+READ_WHEEL = (Kind.MATERIALS,)
+"""Targets that read the layer cache of their wheel, too."""
+
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
@@ -642,8 +645,20 @@ class Plan:
 
     def scope(self, target: Target) -> str:
         """Return what names a target's layer cache: no other target of any recipe has it."""
-        cell = target.cell
-        return f"{self.recipe}-{target.kind.value}-{cell.id}-{cell.platform.replace('/', '_')}"
+        return self._scope(target.kind, target.cell.id, target.cell.platform)
+
+    def scopes_read(self, target: Target) -> tuple[str, ...]:
+        """Return whose layer caches a target reads.
+
+        What tells a wheel's materials is baked beside it, in the same call: without the wheel's cache it would begin the
+        steps that both have before that is read.
+        """
+        wheel = self._scope(Kind.WHEEL, target.cell.built_by, target.cell.platform)
+        has_wheel = any(family.kind is Kind.WHEEL for family in self.families)
+        return (*((wheel,) if target.kind in READ_WHEEL and has_wheel else ()), self.scope(target))
+
+    def _scope(self, kind: Kind, cell: str, platform: str) -> str:
+        return f"{self.recipe}-{kind.value}-{cell}-{platform.replace('/', '_')}"
 
     def select(self, groups: tuple[str, ...], only: tuple[str, ...] = ()) -> tuple[Target, ...]:
         """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``.

@@ -8,7 +8,7 @@ from bakery.emit.cache import cache_attributes, cache_functions
 from bakery.emit.override import merged, overridden
 from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
 from bakery.names import BASE_SECRETS, Kind
-from bakery.plan import Cell, Family, Json, Plan, Target, Variable
+from bakery.plan import READ_WHEEL, Cell, Family, Json, Plan, Target, Variable
 
 
 def _secret_files(plan: Plan) -> tuple[tuple[str, str], ...]:
@@ -94,7 +94,12 @@ def _common(plan: Plan) -> list[str]:
 
 
 def _family(plan: Plan, family: Family) -> list[str]:
-    scope = f'{plan.recipe}-{family.kind.value}-${{cell.id}}-${{replace(cell.platform, "/", "_")}}'
+    scope = _scope(plan, family.kind, "id")
+    read = f'cache_from("{scope}")'
+    if family.kind in READ_WHEEL and any(item.kind is Kind.WHEEL for item in plan.families):
+        # It is baked beside the wheel, and has its steps.
+        wheel = _scope(plan, Kind.WHEEL, "wheel" if _is_shared(plan) else "id")
+        read = f'concat(cache_from("{wheel}"), {read})'
     body = aligned(
         [
             ("name", f'"{family.kind.value}-${{cell.id}}"'),
@@ -106,11 +111,15 @@ def _family(plan: Plan, family: Family) -> list[str]:
             ("args", "cell.args"),
             *([("tags", f'["{plan.recipe}:{family.kind.value}-${{cell.id}}"]')] if family.exports == "image" else []),
             ("output", f"[{_output_template(family)}]"),
-            ("cache-from", f'cache_from("{scope}")'),
+            ("cache-from", read),
             ("cache-to", f'cache_to("{scope}")'),
         ]
     )
     return _block(f'target "{family.kind.value}"', body)
+
+
+def _scope(plan: Plan, kind: Kind, cell: str) -> str:
+    return f'{plan.recipe}-{kind.value}-${{cell.{cell}}}-${{replace(cell.platform, "/", "_")}}'
 
 
 _BUILDERS = "[for item in cells : item if item.wheel == item.id]"
@@ -183,7 +192,7 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     secrets += [{"id": id_, "src": values[variable]} for id_, variable in _secret_files(plan) if values[variable]]
     if secrets:
         attributes["secret"] = secrets
-    return attributes | cache_attributes(plan, values, plan.scope(target))
+    return attributes | cache_attributes(plan, values, target)
 
 
 def _output(plan: Plan, target: Target, dest: str) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from bakery.emit.text import aligned, comment, hcl_value, indent
 from bakery.names import CacheBackend
-from bakery.plan import Cache, Json, Plan, Ref, Value, literal, substitute
+from bakery.plan import Cache, Json, Plan, Ref, Target, Value, literal, substitute
 
 _PLACE = Ref("place")
 """A scope, where it is one of a branch or of the default branch."""
@@ -34,8 +34,8 @@ def cache_functions(plan: Plan) -> list[list[str]]:
     ]
 
 
-def cache_attributes(plan: Plan, values: Mapping[str, str], scope: str) -> dict[str, Json]:
-    """Return the attributes of a target of this scope, as ``bake --print`` names them; none without a cache.
+def cache_attributes(plan: Plan, values: Mapping[str, str], target: Target) -> dict[str, Json]:
+    """Return a target's attributes, as ``bake --print`` names them; none without a cache.
 
     Args:
         values: variable → value.
@@ -43,15 +43,21 @@ def cache_attributes(plan: Plan, values: Mapping[str, str], scope: str) -> dict[
     backend, branch = CacheBackend(values["CACHE"]), values["CACHE_BRANCH"]
     if backend is CacheBackend.NONE:
         return {}
-    own = f"{scope}-{hashlib.sha256(branch.encode()).hexdigest()[:_DIGITS]}" if branch else scope
+
+    def own(scope: str) -> str:
+        return f"{scope}-{hashlib.sha256(branch.encode()).hexdigest()[:_DIGITS]}" if branch else scope
 
     def entry(place: str, *, export: bool) -> Json:
         fields = _entries(plan.cache, export=export)[backend]
         return {key: substitute(value, {**values, _PLACE.name: place}) for key, value in fields.items()}
 
     return {
-        "cache-from": [entry(place, export=False) for place in dict.fromkeys((own, scope))],
-        "cache-to": [entry(own, export=True)],
+        "cache-from": [
+            entry(place, export=False)
+            for scope in plan.scopes_read(target)
+            for place in dict.fromkeys((own(scope), scope))
+        ],
+        "cache-to": [entry(own(plan.scope(target)), export=True)],
     }
 
 

@@ -158,6 +158,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("abi3-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("abi3-wheel-${cell.wheel}-${replace(cell.platform, "/", "_")}"), cache_from("abi3-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("abi3-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

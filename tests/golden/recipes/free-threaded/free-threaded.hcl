@@ -162,6 +162,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("free-threaded-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("free-threaded-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("free-threaded-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("free-threaded-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -155,6 +155,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("git-source-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("git-source-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("git-source-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("git-source-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

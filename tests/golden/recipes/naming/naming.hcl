@@ -171,6 +171,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("naming-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("naming-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("naming-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("naming-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -176,6 +176,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("native-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("native-wheel-${cell.wheel}-${replace(cell.platform, "/", "_")}"), cache_from("native-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("native-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

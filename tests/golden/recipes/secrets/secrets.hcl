@@ -169,6 +169,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("secrets-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("secrets-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("secrets-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("secrets-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -155,6 +155,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("system-packages-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("system-packages-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("system-packages-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("system-packages-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -168,6 +168,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("three-systems-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("three-systems-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("three-systems-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("three-systems-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

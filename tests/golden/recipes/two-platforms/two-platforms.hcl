@@ -157,6 +157,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("two-platforms-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("two-platforms-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("two-platforms-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("two-platforms-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

@@ -155,6 +155,6 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("uv-frontend-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("uv-frontend-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("uv-frontend-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("uv-frontend-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
