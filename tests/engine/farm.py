@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.drive import bootstrap
+from bakery.drive.find import find
 from bakery.drive.prefix import Prefix
 
 GATE = Path(__file__).with_name("gate.py")
+FORWARD = Path(__file__).with_name("forward.py")
 
 
 def run(*words: str | Path, check: bool = True) -> None:
@@ -73,6 +75,30 @@ class EngineNode:
         self.gate = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self.gate.stdout
         assert self.gate.stdout.readline() == "listening\n"
+
+    @property
+    def gateway(self) -> str:
+        """The address of this machine as the engine sees it."""
+        return f"{self.subnet}.1"
+
+    def reaching(self) -> dict[str, str]:
+        """Return the environment in which docker reaches the engine itself, and not as a node."""
+        return {**self.environ, **find(self.environ).environment}
+
+    @contextlib.contextmanager
+    def forwarded(self, port: int) -> Iterator[None]:
+        """Let the engine find at its own loopback what listens at this machine's: registries there need no TLS."""
+        inside = ("nsenter", "--target", str(self.pid), "--net")
+        steps = (((), self.gateway, "127.0.0.1"), (inside, "127.0.0.1", self.gateway))
+        with contextlib.ExitStack() as stack:
+            for before, address, target in steps:
+                words = [*before, sys.executable, str(FORWARD), address, str(port), target, str(port)]
+                child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+                stack.callback(child.wait)
+                stack.callback(child.terminate)
+                assert child.stdout
+                assert child.stdout.readline() == "listening\n"
+            yield
 
     def kill(self) -> None:
         """End it as a power cut does: nobody says goodbye."""

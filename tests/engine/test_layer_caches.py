@@ -1,0 +1,185 @@
+"""Layer caches: built on one engine, and never again; and when their servers fail, everything is built after all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from command import Done, bakery, digests, shell
+from farm import EngineNode, engine_nodes
+from ghacache import Fault, GhaCache, gha_cache
+from projects import SOURCE, extension, pure
+
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")]
+
+RECIPE = """\
+name = "tiny"
+[matrix]
+python = ["3.11"]
+[test]
+imports = ["tiny"]
+[cache]
+compression = "zstd"
+compression-level = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineNode]:
+    """Give another engine, which has nothing."""
+    # A unix socket's path has at most 107 bytes.
+    with engine_nodes(tmp_path_factory.mktemp("c"), ["other"]) as (node,):
+        yield node
+
+
+@pytest.fixture(scope="module")
+def gha() -> Iterator[GhaCache]:
+    """Give GitHub's cache, for this machine and for its namespaces."""
+    with gha_cache("0.0.0.0") as made:
+        yield made
+
+
+def pruned(node: EngineNode) -> None:
+    """Drop every layer that an engine built."""
+    shell(node.reaching(), "docker", "buildx", "prune", "--all", "--force")
+
+
+def project(folder: Path) -> Path:
+    """Write a project whose compile step nobody ran."""
+    return extension(folder, RECIPE, f"// {uuid.uuid4()}\n{SOURCE}")
+
+
+@contextlib.contextmanager
+def backend(
+    kind: str, node: EngineNode, gha: GhaCache, registry: str
+) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Give the environment of a cache here, and on the other engine."""
+    if kind == "gha":
+        own = {"BAKERY_CACHE": "gha"}
+        yield {**own, **gha.environment("127.0.0.1")}, {**own, **gha.environment(node.gateway)}
+        return
+    own = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"{registry}/cache/{uuid.uuid4().hex}"}
+    with node.forwarded(int(registry.rpartition(":")[2])) if kind == "registry" else contextlib.nullcontext():
+        yield own, own
+
+
+def moved(folder: Path, to: Path) -> Path:
+    """Copy a project as it would be on another machine: with its local cache, and no run."""
+    ignored = shutil.ignore_patterns("dist", "runs", "journal")
+    shutil.copytree(folder, to, ignore=ignored)
+    return to
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("kind", ["registry", "local", "gha"])
+def test_another_engine_builds_nothing_again(
+    tmp_path: Path, other: EngineNode, gha: GhaCache, registry: str, kind: str
+) -> None:
+    folder = project(tmp_path / "project")
+    with backend(kind, other, gha, registry) as (here, there):
+        first = bakery(folder, "full", environment=here)
+        assert any(" compile " in step for step in first.ran())
+        assert not troubles(first), first.err
+        pruned(other)
+        again = bakery(moved(folder, tmp_path / "moved"), "full", environment={**other.reaching(), **there})
+    assert again.ran() == []
+    assert not troubles(again), again.err
+    assert digests(tmp_path / "moved" / "dist") == digests(folder / "dist")
+
+
+def troubles(done: Done) -> list[str]:
+    """Return what the report says of the layer cache."""
+    return [text for item in done.results().values() for text in list(item["cache_troubles"])]  # type: ignore[call-overload]
+
+
+def one(folder: Path) -> Path:
+    """Write a project that is built in a moment, and that nobody built."""
+    made = pure(folder, 'name = "demo"\n[wheel]\nrepair = false\n')
+    (made / "fresh.txt").write_text(str(uuid.uuid4()))
+    return made
+
+
+WRITING = {
+    "another job was first": ([Fault("CreateCacheEntry", "409")], ""),
+    "busy, then free": ([Fault("CreateCacheEntry", "429", times=2)], ""),
+    "the service fails": ([Fault("CreateCacheEntry", "500", times=99)], "exporting to GitHub Actions Cache: "),
+    "an address that ended": ([Fault("put", "403", times=99), Fault("block", "403", times=99)], "exporting to "),
+    "no answer": ([Fault("FinalizeCacheEntryUpload", "reset", times=99)], "exporting to GitHub Actions Cache: "),
+}
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", WRITING)
+def test_a_cache_that_cannot_be_written_fails_no_build(
+    tmp_path: Path, gha: GhaCache, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults, said = WRITING[name]
+    monkeypatch.setattr(gha, "faults", [Fault(one.request, one.kind, one.times, one.after) for one in faults])
+    gha.met = 0
+    folder = one(tmp_path / "project")
+    done = bakery(folder, "wheel", environment={"BAKERY_CACHE": "gha", **gha.environment("127.0.0.1")})
+    assert len(done.wheels) == 1
+    assert gha.met
+    if said:
+        assert any(text.startswith(said) for text in troubles(done)), done.err
+        assert f"layer cache: {said}" in done.err
+    else:
+        assert not troubles(done), done.err
+
+
+READING: dict[str, list[Fault]] = {
+    "busy, then free": [Fault("GetCacheEntryDownloadURL", "429", times=2)],
+    "the service fails": [Fault("GetCacheEntryDownloadURL", "500", times=99)],
+    "an address that ended": [Fault("get", "403")],
+    "addresses that end at once": [Fault("get", "403", times=99, after=1)],
+    "cut off": [Fault("get", "truncated", times=99, after=1)],
+    "other bytes": [Fault("get", "lie", times=99, after=1)],
+    "no answer": [Fault("get", "reset", times=99, after=1)],
+    "forgotten": [Fault("get", "404", times=99, after=1)],
+}
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", READING)
+def test_a_cache_that_cannot_be_read_fails_no_build(
+    tmp_path: Path, other: EngineNode, gha: GhaCache, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = one(tmp_path / "project")
+    own = {"BAKERY_CACHE": "gha"}
+    bakery(folder, "wheel", environment={**own, **gha.environment("127.0.0.1")})
+    there = {**other.reaching(), **own, **gha.environment(other.gateway)}
+    gha.met = 0
+    monkeypatch.setattr(gha, "faults", [Fault(one.request, one.kind, one.times, one.after) for one in READING[name]])
+    again = bakery(moved(folder, tmp_path / "moved"), "wheel", environment=there)
+    assert gha.met
+    assert digests(tmp_path / "moved" / "dist") == digests(folder / "dist")
+    assert len(again.wheels) == 1
+
+
+def gone(environment: Mapping[str, str], folder: Path) -> Done:
+    """Bake with a cache whose server nobody hears; return what it came to."""
+    done = bakery(folder, "wheel", environment=environment)
+    assert len(done.wheels) == 1
+    return done
+
+
+@pytest.mark.proof
+def test_a_server_that_is_gone_is_told(tmp_path: Path) -> None:
+    with gha_cache() as cache:
+        environment = {"BAKERY_CACHE": "gha", **cache.environment()}
+    done = gone(environment, one(tmp_path / "project"))
+    assert any("connection refused" in text for text in troubles(done)), done.err
+    report = json.loads((done.runs[-1] / "report.json").read_text())
+    assert report["succeeded"] == "all"
+
+
+def test_a_cache_of_github_without_its_token_is_refused(tmp_path: Path) -> None:
+    environment = {"BAKERY_CACHE": "gha", "ACTIONS_RUNTIME_TOKEN": "", "ACTIONS_CACHE_URL": ""}
+    done = bakery(one(tmp_path / "project"), "wheel", code=4, environment=environment)
+    assert "cache-gha-token: backend gha, and the environment has no ACTIONS_RUNTIME_TOKEN" in done.err
