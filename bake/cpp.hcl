@@ -159,3 +159,16 @@ target "materials" {
   cache-from  = concat(cache_from("cpp-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("cpp-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("cpp-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "compiler-cache" {
+  name            = "compiler-cache-${cell.id}"
+  description     = "What compilers made, carried to or from another machine; nothing is compiled"
+  inherits        = ["_common"]
+  matrix          = { cell = cells }
+  target          = "cpp-compiler-cache"
+  platforms       = [cell.platform]
+  args            = cell.args
+  output          = [{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }]
+  cache-from      = cache_from("cpp-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  no-cache-filter = ["carry"]
+}

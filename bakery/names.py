@@ -61,11 +61,19 @@ class Kind(StrEnum):
     WHEEL = "wheel"
     TEST = "test"
     MATERIALS = "materials"
+    COMPILER_CACHE = "compiler-cache"
     MODULE = "module"
 
 
 INGREDIENTS = "ingredients"
 """The stage that tells what a wheel is made of; the targets of kind ``materials`` add what its test needs."""
+
+
+CARRY = "carry"
+"""The stage that takes in or packs up the compiler cache."""
+
+CARRIED = "carried"
+"""The stage, or the build context in its place, with a compiler cache from elsewhere."""
 
 
 class Phase(StrEnum):
@@ -113,6 +121,7 @@ PHASES: dict[Kind, frozenset[Phase]] = {
     Kind.WHEEL: frozenset(Phase) - {Phase.TEST},
     Kind.TEST: frozenset(Phase),
     Kind.MATERIALS: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
+    Kind.COMPILER_CACHE: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
 }
 """What the targets of a kind run."""
 

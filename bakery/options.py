@@ -51,6 +51,7 @@ class Options:
         again: which cells are left out because an earlier run has done with them.
         locked: refuse everything that the recipe's lock does not hold.
         held: what cells are to be made of again, in place of the recipe's lock; None for that.
+        compiler_cache: the folder that compiler caches come from and go to; None for neither.
     """
 
     groups: tuple[str, ...]
@@ -68,3 +69,4 @@ class Options:
     again: Again = Again.ALL
     locked: bool = False
     held: Held | None = None
+    compiler_cache: Path | None = None

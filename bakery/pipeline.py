@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from bakery import locker
+from bakery import carry, locker
 from bakery.drive import index, ways
 from bakery.drive.collect import holds
 from bakery.drive.display import QuietDisplay
@@ -19,12 +20,13 @@ from bakery.drive.peaks import is_here
 from bakery.drive.private import private_files
 from bakery.drive.runs import run_folder
 from bakery.drive.secrets import Revealed, revealed
+from bakery.errors import BakeError, InterruptedBake, OutputError
 from bakery.ingredients import beside
-from bakery.locker import Bench, Locked
+from bakery.locker import Bench, Locked, Pins
 from bakery.names import Kind, platform_of
 from bakery.options import Again, Options
 from bakery.oven import Oven
-from bakery.plan import Image, Plan, Secret, Target
+from bakery.plan import Cell, Image, Plan, Secret, Target
 from bakery.report.run import RunReport
 from bakery.run import Run
 from bakery.work import Work, is_image, keys, together, works
@@ -81,8 +83,9 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
         if options.locked and fresh_cells:
             oven.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
             locker.compare(bench, fresh_cells, locked)
-        pins = locker.pins(bench, (*wanted, *beside(plan, wanted)), locked, strict=options.locked)
-        with run_folder(root) as state:
+        carried = _carried(plan, fresh_cells, options, oven)
+        pins = locker.pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
+        with run_folder(root) as state, _carrying(bench, pins, carried, options, oven, state):
             run = Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins, bench)
             return run.go(listener, targets, kept)
 
@@ -95,6 +98,32 @@ def _say_ways(plan: Plan, wanted: Sequence[Target], oven: Oven) -> None:
     found = ways.here(plan.narrowed(platforms), oven.platforms[0], emulated)
     for name, way in {platforms[cell]: way for cell, way in found.items() if way != ways.NATIVE}.items():
         oven.say(f"{plan.recipe}: {name}: {way}")
+
+
+def _carried(plan: Plan, cells: Sequence[Cell], options: Options, oven: Oven) -> tuple[Target, ...]:
+    """Return the targets that carry compiler caches in this run."""
+    if options.compiler_cache and oven.nodes:
+        oven.say("the compiler caches of nodes stay where they are: --compiler-cache is left out")
+        return ()
+    return carry.carriers(plan, cells) if options.compiler_cache else ()
+
+
+@contextmanager
+def _carrying(
+    bench: Bench, pins: Pins, targets: Sequence[Target], options: Options, oven: Oven, state: Path
+) -> Iterator[None]:
+    """Carry compiler caches in before a run and out after it, whatever became of its cells; neither fails a build."""
+    folder = options.compiler_cache
+    for move in (carry.take_in, carry.pack):
+        try:
+            if folder:
+                move(bench, pins, targets, folder, state / "compiler-cache")
+        except (BakeError, OutputError) as error:
+            if isinstance(error, InterruptedBake):
+                raise
+            oven.say(f"the compiler cache was not carried: {error.message}")
+        if move is carry.take_in:
+            yield
 
 
 def lock_plan(

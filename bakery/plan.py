@@ -23,7 +23,7 @@ from bakery.names import PHASES, WHEEL_PYTHON, CacheBackend, Kind, Phase, secret
 VERSION = 1
 """Version of the JSON that `Plan.to_json` makes; raised when a reader would have to change."""
 
-READ_WHEEL = (Kind.MATERIALS,)
+READ_WHEEL = (Kind.MATERIALS, Kind.COMPILER_CACHE)
 """Targets that read the layer cache of their wheel, too."""
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
@@ -290,7 +290,7 @@ class Family:
 
     Attributes:
         stage: the Dockerfile stage they build.
-        exports: ``wheels`` and ``materials`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
+        exports: ``wheels``, ``materials`` and ``compiler-cache`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
     """
 
     kind: Kind
@@ -655,7 +655,12 @@ class Plan:
         """
         wheel = self._scope(Kind.WHEEL, target.cell.built_by, target.cell.platform)
         has_wheel = any(family.kind is Kind.WHEEL for family in self.families)
-        return (*((wheel,) if target.kind in READ_WHEEL and has_wheel else ()), self.scope(target))
+        own = (self.scope(target),) if self.is_cached(target.kind) else ()
+        return (*((wheel,) if target.kind in READ_WHEEL and has_wheel else ()), *own)
+
+    def is_cached(self, kind: Kind) -> bool:
+        """Whether targets of a kind write a layer cache: what carries the compiler cache is for its machine alone."""
+        return kind is not Kind.COMPILER_CACHE
 
     def _scope(self, kind: Kind, cell: str, platform: str) -> str:
         return f"{self.recipe}-{kind.value}-{cell}-{platform.replace('/', '_')}"

@@ -55,4 +55,5 @@ def baked_target(target: Target, told: Told, output: Path) -> TargetReport:
         node=told.node,
         left=told.left,
         cache=told.cache,
+        compiled=outcome.compiled if outcome else None,
     )

@@ -98,6 +98,16 @@ Locked = Annotated[
         "--locked", help="Refuse everything that the recipe's lock does not hold, and say what differs (`bakery lock`)."
     ),
 ]
+CompilerCache = Annotated[
+    Path | None,
+    typer.Option(
+        "--compiler-cache",
+        help="A folder that compiler caches come from before the first cell, and go to after the last: a CI keeps it "
+        "between machines.",
+        metavar="DIR",
+        envvar="BAKERY_COMPILER_CACHE",
+    ),
+]
 Targets = Annotated[list[str] | None, typer.Argument(help=f"One or more of {', '.join(GROUPS)}.", metavar="TARGET…")]
 
 
@@ -149,6 +159,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         ca_bundle: options.CaBundle = None,
         allow: options.Allow = None,
         locked: Locked = False,
+        compiler_cache: CompilerCache = None,
         engine_up: EngineUp = False,
         shard: options.Shard = None,
         since: options.Since = None,
@@ -198,6 +209,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             retries=retries,
             cell_timeout_s=cell_limit,
             deadline=None if limit is None else time.monotonic() + limit,
+            compiler_cache=compiler_cache,
             again=Again.FAILED if failed else Again.UNFINISHED if resume else Again.ALL,
         )
         if elsewhere:

@@ -260,6 +260,7 @@ def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, 
         cached=state.cached,
         log=logs.path(state.name),
         metadata=metadata if isinstance(metadata, dict) else {},
+        compiled=state.compiled,
     )
 
 

@@ -31,6 +31,8 @@ class TargetOutcome:
         steps: steps that it has.
         cached: steps of these that were not run because their result was known.
         log: what its steps printed; missing when none of them printed anything.
+        compiled: compilations that steps asked a compiler cache for, and how many of them it had; None where no step
+            that compiles was run.
         metadata: what buildx says of its result (``containerimage.digest``, ``buildx.build.ref``); empty
             when it says nothing, as after a failure of any target.
     """
@@ -42,6 +44,7 @@ class TargetOutcome:
     cached: int
     log: Path
     metadata: Mapping[str, Json]
+    compiled: tuple[int, int] | None = None
 
     @property
     def digest(self) -> str:

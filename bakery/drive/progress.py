@@ -26,6 +26,9 @@ _CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Cancel
 _QUIET = (Role.INTERNAL, Role.CACHE)
 """What displays and logs do not show."""
 
+_COMPILED = re.compile(r"bakery: ccache had (\d+) of (\d+) compilations")
+"""What ``count-ccache`` prints."""
+
 _NO_CACHE_YET = re.compile(r"not found|no such file or directory|could not read|cache not found", re.IGNORECASE)
 """How the first build is told that there is nothing to import."""
 _TARGET_ERROR = re.compile(r"ERROR: target (\S+): ")
@@ -84,6 +87,9 @@ class Step:
         targets: whom it serves, in the order they named it.
         seen_at: the local clock when it was first seen running.
         reported: seconds of the last `StepFinished`, None before the first.
+        known: its result came from a cache at first.
+        fetched: its layer was pulled or unpacked. A layer of an imported cache is that only once another step needs it;
+            the vertex then begins again, and does not say that it is cached.
     """
 
     label: Label
@@ -95,6 +101,8 @@ class Step:
     error: str = ""
     seen_at: float | None = None
     reported: float | None = None
+    known: bool = False
+    fetched: bool = False
 
     @property
     def running(self) -> bool:
@@ -157,6 +165,13 @@ class TargetState:
         return sum(step.cached for step in self.steps.values())
 
     @property
+    def compiled(self) -> tuple[int, int] | None:
+        """What its steps say of compiler caches: compilations, and how many a cache had."""
+        lines = (line for step in self.steps.values() if not step.cached for line in step.output.tail)
+        found = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
+        return (sum(all_ for all_, _ in found), sum(had for _, had in found)) if found else None
+
+    @property
     def error(self) -> str:
         """What its failed step says; empty when none failed by itself."""
         return self.failure.error if self.failure else ""
@@ -210,6 +225,10 @@ class Progress:
         events: list[Event] = []
         for vertex in found.vertices:
             events += self._vertex(vertex)
+        for digest in found.fetched:
+            if step := self.steps.get(digest):
+                step.fetched = True
+                step.cached = step.cached or step.known
         for log in found.logs:
             events += self._log(log)
         for warning in found.warnings:
@@ -283,7 +302,9 @@ class Progress:
             step.started = vertex.started
         # A vertex may begin again after its end (an image is resolved, then unpacked).
         step.completed = vertex.completed
-        step.cached = vertex.cached if step.reported is None else step.cached and vertex.cached
+        step.known = step.known or (vertex.cached and step.reported is None)
+        again = vertex.cached or (step.known and step.fetched)
+        step.cached = again if step.reported is None else step.cached and again
         if vertex.error and (not step.error or step.canceled):
             step.error = vertex.error
         for name in step.targets:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
+
+
+_LAYER = re.compile(r"(?:extracting )?sha256:[0-9a-f]{64}")
+"""What BuildKit calls the pulling and the unpacking of a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,16 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line of the stream holds; ``text`` is set when it is no SolveStatus."""
+    """What one line of the stream holds; ``text`` is set when it is no SolveStatus.
+
+    Attributes:
+        fetched: vertices whose layer is pulled or unpacked.
+    """
 
     vertices: tuple[Vertex, ...] = ()
     logs: tuple[Log, ...] = ()
     warnings: tuple[Warned, ...] = ()
+    fetched: tuple[str, ...] = ()
     text: str = field(default="")
 
 
@@ -77,6 +87,9 @@ def decode(line: bytes) -> Line:
         vertices=tuple(_vertex(item) for item in _items(document, "vertexes") if _text(item, "digest")),
         logs=tuple(_log(item) for item in _items(document, "logs") if _text(item, "vertex")),
         warnings=tuple(_warning(item) for item in _items(document, "warnings")),
+        fetched=tuple(
+            _text(item, "vertex") for item in _items(document, "statuses") if _LAYER.match(_text(item, "id"))
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bakery.emit.cache import cache_attributes, cache_functions
 from bakery.emit.override import merged, overridden
 from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
-from bakery.names import BASE_SECRETS, Kind
+from bakery.names import BASE_SECRETS, CARRY, Kind
 from bakery.plan import READ_WHEEL, Cell, Family, Json, Plan, Target, Variable
 
 
@@ -99,7 +99,8 @@ def _family(plan: Plan, family: Family) -> list[str]:
     if family.kind in READ_WHEEL and any(item.kind is Kind.WHEEL for item in plan.families):
         # It is baked beside the wheel, and has its steps.
         wheel = _scope(plan, Kind.WHEEL, "wheel" if _is_shared(plan) else "id")
-        read = f'concat(cache_from("{wheel}"), {read})'
+        own = f'cache_from("{wheel}")'
+        read = f"concat({own}, {read})" if plan.is_cached(family.kind) else own
     body = aligned(
         [
             ("name", f'"{family.kind.value}-${{cell.id}}"'),
@@ -112,7 +113,8 @@ def _family(plan: Plan, family: Family) -> list[str]:
             *([("tags", f'["{plan.recipe}:{family.kind.value}-${{cell.id}}"]')] if family.exports == "image" else []),
             ("output", f"[{_output_template(family)}]"),
             ("cache-from", read),
-            ("cache-to", f'cache_to("{scope}")'),
+            *([("cache-to", f'cache_to("{scope}")')] if plan.is_cached(family.kind) else []),
+            *([("no-cache-filter", hcl_list([CARRY]))] if family.kind is Kind.COMPILER_CACHE else []),
         ]
     )
     return _block(f'target "{family.kind.value}"', body)
@@ -135,6 +137,8 @@ def _output_template(family: Family) -> str:
             return '{ type = "local", dest = "${DEST}/${cell.id}" }'
         case "materials":
             return '{ type = "local", dest = "${DEST}/materials/${cell.id}" }'
+        case "compiler-cache":
+            return '{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }'
         case "image":
             return '{ type = "docker" }'
         case _:
@@ -186,6 +190,8 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
         "platforms": [cell.platform],
         "output": [_output(plan, target, values["DEST"])],
     }
+    if family.kind is Kind.COMPILER_CACHE:
+        attributes["no-cache-filter"] = [CARRY]
     if family.exports == "image":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
     secrets: list[Json] = [{"id": item.name, "env": item.env} for item in plan.secrets if item.env]
@@ -201,6 +207,8 @@ def _output(plan: Plan, target: Target, dest: str) -> Json:
             return {"type": "local", "dest": f"{dest}/{target.cell.id}"}
         case "materials":
             return {"type": "local", "dest": f"{dest}/materials/{target.cell.id}"}
+        case "compiler-cache":
+            return {"type": "local", "dest": f"{dest}/compiler-cache/{target.cell.id}"}
         case "image":
             return {"type": "docker"}
         case _:

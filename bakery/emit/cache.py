@@ -57,7 +57,7 @@ def cache_attributes(plan: Plan, values: Mapping[str, str], target: Target) -> d
             for scope in plan.scopes_read(target)
             for place in dict.fromkeys((own(scope), scope))
         ],
-        "cache-to": [entry(own(plan.scope(target)), export=True)],
+        **({"cache-to": [entry(own(plan.scope(target)), export=True)]} if plan.is_cached(target.kind) else {}),
     }
 
 

@@ -32,6 +32,14 @@ from bakery.plan import Ci, Plan, literal
 MARGIN = 15
 """Minutes between bakery's own end and its job's: what is finished is to be kept."""
 
+OBJECTS = ".bakery/compiler-cache"
+"""The folder of compiler caches, which GitHub's cache keeps between runs."""
+
+_OBJECTS_OF_JOB = "compiler-cache-${{ matrix.job }}-"
+# What has a key is never written again: each run has a key of its own, and takes the newest of its job.
+_KEY = {"path": OBJECTS, "key": _OBJECTS_OF_JOB + "${{ github.run_id }}-${{ github.run_attempt }}"}
+_NO_RELEASE = "github.ref_type != 'tag'"
+
 KEPT = 7
 """Days that GitHub keeps what only a rerun needs."""
 
@@ -66,6 +74,9 @@ def workflow(plan: Plan, ci: Ci) -> str:
 
 def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
     cache = ci.cache or _fitting(plan)
+    # Whoever wants no layers in GitHub's cache wants no objects there, either.
+    compiles = ci.cache != CacheBackend.NONE and any(item.kind is Kind.COMPILER_CACHE for item in plan.families)
+    own = {"BAKERY_COMPILER_CACHE": OBJECTS} if compiles else {}
     # Whoever commits the file allows what it names; a pull request cannot ask for more.
     allowed = [f"--allow {shell_word(literal(want))}" for want in plan.asks]
     secrets = {item.env: f"${{{{ secrets.{item.env} }}}}" for item in plan.told((Kind.WHEEL, Kind.TEST)) if item.env}
@@ -75,7 +86,9 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         uses("Set up Buildx", "docker/setup-buildx-action", {"cache-binary": False}),
         *(_runtime() if cache == CacheBackend.GHA else []),
         _take_over(),
-        run("Bake, audit and test", _full(ci, *allowed), {"BAKERY_CACHE": cache, **_CHOSEN, **secrets}),
+        *([_fetch_objects()] if compiles else []),
+        run("Bake, audit and test", _full(ci, *allowed), {"BAKERY_CACHE": cache, **_CHOSEN, **own, **secrets}),
+        *([_keep_objects()] if compiles else []),
         *_keep(plan),
     ]
     return job_block("bake", _cells("bake", ci, jobs), steps)
@@ -320,6 +333,19 @@ def _is_tight(ci: Ci, jobs: Iterable[Parcel]) -> bool:
     if ci.free_disk is not None:
         return ci.free_disk
     return any(0 < runner_disk(ci.runners[job.platform]) <= disk(job) for job in jobs)
+
+
+def _fetch_objects() -> list[str]:
+    fields = {**_KEY, "restore-keys": _OBJECTS_OF_JOB}
+    return [
+        *comment("A release takes nothing that other runs compiled, and leaves nothing to them."),
+        *uses("Fetch what compilers made", "actions/cache", fields, condition=_NO_RELEASE, sub="/restore"),
+    ]
+
+
+def _keep_objects() -> list[str]:
+    condition = f"always() && {_NO_RELEASE}"
+    return uses("Keep what compilers made", "actions/cache", _KEY, condition=condition, sub="/save")
 
 
 def _fitting(plan: Plan) -> str:

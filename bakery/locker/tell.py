@@ -6,16 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bakery.aside import bake_aside
 from bakery.drive import digests
-from bakery.drive.bake import BakeRequest, Bakes
-from bakery.drive.listener import Listener
-from bakery.drive.logfiles import LogFiles
-from bakery.drive.outcome import BakeOutcome
-from bakery.drive.process import Children, caught
-from bakery.drive.progress import Board
+from bakery.drive.bake import BakeRequest
 from bakery.drive.runs import run_folder
 from bakery.emit.files import generate
-from bakery.errors import InterruptedBake, LockError
+from bakery.errors import LockError
 from bakery.files import write
 from bakery.images import familiar
 from bakery.lock.differences import differences
@@ -74,7 +70,9 @@ def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Mater
             reads=bench.reads,
             mask=bench.mask,
         )
-        outcome = _bake(request, bench.listener, bench.plan.lock if held.locked else "")
+        outcome = bake_aside(request, bench.listener)
+        if outcome.failures:
+            raise failure(outcome, bench.plan.lock if held.locked else "")
         found = {}
         for target in targets:
             images, sources = digests.used(outcome.targets[target.name].metadata)
@@ -86,31 +84,6 @@ def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Mater
             made = read(request.stage / "materials" / target.cell.id)
             found[target.cell.id] = replace(made, images=own_images, sources=_of_plan(bench.plan, sources))
         return found
-
-
-def _bake(request: BakeRequest, listener: Listener, lock: str) -> BakeOutcome:
-    """Bake one request to its end.
-
-    Raises:
-        BakeFailure: a target failed; a `LockFailure` where it was given something else than is locked.
-        InterruptedBake: a signal ended it.
-    """
-    board = Board([target.name for target in request.targets])
-    ended: list[BakeOutcome] = []
-    with caught() as signals, LogFiles(request.logs) as logs, Children(signals) as children:
-        bakes = Bakes(children, logs, board, listener)
-        listener.start(board)
-        try:
-            bakes.start(request)
-            while not ended:
-                ended = [outcome for _, outcome in bakes.turn()]
-        finally:
-            listener.finish()
-    if signals.arrived:
-        raise InterruptedBake(f"interrupted by {signals.name}: the build was ended", hint="nothing was changed")
-    if ended[0].failures:
-        raise failure(ended[0], lock)
-    return ended[0]
 
 
 def _of_plan(plan: Plan, sources: Mapping[str, str]) -> dict[str, str]:

@@ -51,6 +51,7 @@ class TargetReport:
         node: the node of a builder that baked it last; empty on the one engine.
         left: nodes that went away while they baked it.
         cache: what went wrong with its layer cache; that fails no build.
+        compiled: compilations, and how many of them the compiler cache had; None where nothing was compiled.
     """
 
     name: str
@@ -66,6 +67,7 @@ class TargetReport:
     node: str = ""
     left: tuple[str, ...] = ()
     cache: tuple[str, ...] = ()
+    compiled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,9 @@ class RunReport:
                     "node": target.node,
                     "left": list(target.left),
                     "cache_troubles": list(target.cache),
+                    "compiler_cache": None
+                    if target.compiled is None
+                    else {"compilations": target.compiled[0], "hits": target.compiled[1]},
                     "seconds": round(target.seconds, 3),
                     "steps": target.steps,
                     "cached": target.cached,
@@ -169,6 +174,9 @@ def render(report: RunReport) -> Group:
     table.add_column("", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("cached", justify="right", no_wrap=True)
+    compiled = any(target.compiled for target in report.targets)
+    if compiled:
+        table.add_column("ccache", justify="right", no_wrap=True)
     if again:
         table.add_column("tries", justify="right", no_wrap=True)
     if spread:
@@ -181,6 +189,7 @@ def render(report: RunReport) -> Group:
             Text(target.result, style=_STYLES[target.result]),
             f"{target.seconds:.1f} s" if target.tries else "",
             f"{target.cached}/{target.steps}" if target.tries else "",
+            *([_compiled(target)] if compiled else []),
             *([str(target.tries)] if again else []),
             *([target.node] if spread else []),
             Text("\n".join(item.path.name for item in target.wheels) or target.reason),
@@ -210,15 +219,20 @@ def markdown(reports: Sequence[RunReport]) -> str:
         for target in report.targets:
             told = [f"`{item.path.name}` {_size(item.size)}" for item in target.wheels]
             reason = [_cell_text(target.reason)] if target.reason else []
+            compiled = [f"ccache: {_compiled(target)}"] if target.compiled else []
             log = [f"log: `{target.log}`"] if target.reason and target.log else []
             numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
-            last = "<br>".join([*told, *reason, *log])
+            last = "<br>".join([*told, *compiled, *reason, *log])
             parts.append(f"| {target.name} | {_MARKS[target.result]} {target.result} | {numbers} | {last} |")
         parts.append("")
     return "\n".join(parts)
 
 
 _MARKS = {"done": "✅", "kept": "✅", "failed": "❌", "canceled": "➖"}
+
+
+def _compiled(target: TargetReport) -> str:
+    return f"{target.compiled[1]}/{target.compiled[0]}" if target.compiled else ""
 
 
 def _cell_text(text: str) -> str:

@@ -86,6 +86,7 @@ _DESCRIPTIONS = {
     Kind.TEST: "The wheel alone in a clean base: loaded, imported, tried",
     Kind.DEV: "The build tools and the project, for a shell",
     Kind.MATERIALS: "What a cell is made of, for a lock; nothing is compiled",
+    Kind.COMPILER_CACHE: "What compilers made, carried to or from another machine; nothing is compiled",
 }
 _EXPORTS = {
     Kind.IMAGE: "image",
@@ -93,6 +94,7 @@ _EXPORTS = {
     Kind.TEST: "nothing",
     Kind.DEV: "image",
     Kind.MATERIALS: "materials",
+    Kind.COMPILER_CACHE: "compiler-cache",
 }
 IsMeant: TypeAlias = Callable[[str, Mapping[str, str]], bool]
 """Whether values are for a cell, by its id and its axes."""
@@ -104,6 +106,7 @@ _STAGES = {
     Kind.TEST: "test",
     Kind.DEV: "builder",
     Kind.MATERIALS: "materials",
+    Kind.COMPILER_CACHE: "compiler-cache",
 }
 _OF_WHEELS = (Kind.WHEEL, Kind.TEST, Kind.DEV, Kind.MATERIALS)
 _OF_IMAGES = (Kind.IMAGE, Kind.MATERIALS)
@@ -155,7 +158,8 @@ def resolve(
         item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT
     }
     recipe = loaded.recipe
-    kinds = _OF_IMAGES if recipe.image else _OF_WHEELS
+    carried = (Kind.COMPILER_CACHE,) if settings.flag("builder.compiler-cache") else ()
+    kinds = _OF_IMAGES if recipe.image else (*_OF_WHEELS, *carried)
     dockerfile, bakefile = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl"
     plan = Plan(
         recipe=recipe.name,

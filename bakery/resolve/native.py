@@ -10,6 +10,9 @@ from bakery.resolve.parts import (
     VENV,
     Parts,
     compilers,
+    counted,
+    counter,
+    counting,
     declaring,
     install_packages,
     literals,
@@ -67,7 +70,7 @@ def _native(parts: Parts) -> Stage:
     ccache = settings.flag("builder.compiler-cache")
     text = settings.text("native.command")
     environment = tuple((key, parse(value)) for key, value in settings.mapping("native.environment").items())
-    command = Command((*compilers(settings), *literals("sh", "-ec", text)), environment)
+    command = Command((*compilers(settings), *literals("sh", "-ec", text)), (*counted(settings), *environment))
     check = Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi")
     run = Run(
         (
@@ -75,6 +78,7 @@ def _native(parts: Parts) -> Stage:
             Command(literals("mkdir", "-p", OUTPUT)),
             Command(literals("cd", "/src")),
             command,
+            *counting(settings),
             check,
         ),
         (source_mount(parts, writable=True), *((CCACHE,) if ccache else ())),
@@ -87,6 +91,6 @@ def _native(parts: Parts) -> Stage:
     return Stage(
         "native",
         literal("native-tools"),
-        (*arguments, run),
+        (*arguments, *counter(settings), run),
         f"Compiled once for all Pythons, {network_words(run)}; what it writes in /src is dropped.",
     )

@@ -20,6 +20,9 @@ SCRIPTS = "/usr/local/bin"
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
 """Compiled objects of all builds; needs the build argument TARGETARCH."""
 
+COUNTER = f"{SCRIPTS}/count-ccache"
+_COUNT = "/tmp/ccache.log"
+
 _SPECIAL = frozenset("*?[]\\$\"',")
 
 
@@ -121,6 +124,22 @@ def compilers(settings: Settings) -> tuple[Value, ...]:
     if not limits_jobs(settings):
         return cached
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
+
+
+def counted(settings: Settings) -> tuple[tuple[str, Value], ...]:
+    """Return the variables by which a ccache writes down what it had."""
+    return (("CCACHE_STATSLOG", literal(_COUNT)),) if settings.flag("builder.compiler-cache") else ()
+
+
+def counting(settings: Settings) -> tuple[Command, ...]:
+    """Return the command that says what the ccache had, once all is compiled."""
+    return (Command(literals(COUNTER)),) if settings.flag("builder.compiler-cache") else ()
+
+
+def counter(settings: Settings) -> tuple[File, ...]:
+    """Return the step that writes the program of `counting`."""
+    made = script("count-ccache", COUNTER, "Says what the compiler cache had.")
+    return (made,) if settings.flag("builder.compiler-cache") else ()
 
 
 def job_memory(settings: Settings) -> int:

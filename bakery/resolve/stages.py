@@ -32,6 +32,7 @@ from bakery.providers.frameworks.base import Framework
 from bakery.providers.network import NETWORK, SECRETS
 from bakery.providers.packages import TOOLS
 from bakery.providers.registry import frameworks
+from bakery.resolve.carry import carry_stages
 from bakery.resolve.cross import cross_tools, install_for_target
 from bakery.resolve.image import image_stages
 from bakery.resolve.materials import TEST_REQUIREMENTS, material_stages
@@ -43,6 +44,9 @@ from bakery.resolve.parts import (
     Parts,
     added,
     compilers,
+    counted,
+    counter,
+    counting,
     declaring,
     folder,
     install_packages,
@@ -97,7 +101,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         _dev(parts),
     )
     told = material_stages(parts, made, found)
-    return (packages.lock_stage((*found, *told)), *found, *told)
+    return (packages.lock_stage((*found, *told)), *found, *told, *carry_stages(parts))
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
@@ -197,16 +201,16 @@ def _compile(parts: Parts) -> Stage:
         front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
     environment = tuple((key, parse(value)) for key, value in settings.mapping("builder.environment").items())
-    command = Command((*compilers(settings), *front, *options, literal("/src")), environment)
+    command = Command((*compilers(settings), *front, *options, literal("/src")), (*counted(settings), *environment))
     native, taking = taken_in(parts)
     mounts = (
         source_mount(parts, writable=True),
         *native,
         *((CCACHE,) if ccache else ()),
     )
-    commands = (Command(literals("umask", "022")), *taking, command)
+    commands = (Command(literals("umask", "022")), *taking, command, *counting(settings))
     run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
-    steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
+    steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), *counter(settings), run)
     epoch = (Arg("SOURCE_DATE_EPOCH"),)
     body = declaring("compile", literal("builder"), steps, "")
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."

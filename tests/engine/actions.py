@@ -170,8 +170,8 @@ class Runner:
                 assert list(place.glob(fields["subject-path"]))
             case "pypa/gh-action-pypi-publish":
                 shutil.copytree(place / fields["packages-dir"], self.folder / "published")
-            case "actions/cache":
-                return {"cache-hit": self._take(fields, place)}
+            case "actions/cache" | "actions/cache/save" | "actions/cache/restore":
+                return self._cached(name, fields, place)
             case "actions/setup-python" | "docker/setup-buildx-action" | "crazy-max/ghaction-github-runtime":
                 pass
             case _:
@@ -198,6 +198,26 @@ class Runner:
         assert "," not in key
         assert len(key) <= 512
         return self.folder / "cache" / key
+
+    def _cached(self, name: str, fields: dict[str, Any], place: Path) -> dict[str, str]:
+        if name == "actions/cache":
+            return {"cache-hit": self._take(fields, place)}
+        self._carry(name, fields, place)
+        return {}
+
+    def _carry(self, name: str, fields: dict[str, Any], place: Path) -> None:
+        """Keep a folder under a key, or fetch it from the newest whose key begins as asked."""
+        known = self.folder / "cache"
+        if name.endswith("/save"):
+            assert not (known / fields["key"]).exists(), "a key is written once"
+            if (place / fields["path"]).is_dir():
+                shutil.copytree(place / fields["path"], known / fields["key"])
+            return
+        newest = sorted(known.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        keys = [fields["key"], *str(fields["restore-keys"]).split()]
+        hits = [path for key in keys for path in newest if path.name.startswith(key)]
+        if hits:
+            shutil.copytree(hits[0], place / fields["path"])
 
     def _upload(self, fields: dict[str, Any], place: Path) -> None:
         patterns = str(fields["path"]).split()
@@ -265,4 +285,8 @@ def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
         names[key] = value
         return key
 
-    return eval(_NAME.sub(name, text).replace("||", " or ").replace("&&", " and "), {"__builtins__": {}}, names)
+    return eval(
+        _NAME.sub(name, text).replace("||", " or ").replace("&&", " and ").replace("&&", " and "),
+        {"__builtins__": {}},
+        names,
+    )

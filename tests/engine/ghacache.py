@@ -28,6 +28,10 @@ BLOBS = ("put", "block", "blocklist", "get")
 """What is done with blobs: written whole, written in blocks, their list, read."""
 
 
+RESERVED_S = 5.0
+"""How long a key that somebody writes is refused to others."""
+
+
 @dataclass
 class Fault:
     """What goes wrong with some requests.
@@ -61,6 +65,7 @@ class GhaCache:
     asked: list[tuple[str, int]] = field(default_factory=list)
     met: int = 0
     _open: dict[str, tuple[str, str, dict[str, bytes]]] = field(default_factory=dict)
+    _since: dict[str, float] = field(default_factory=dict)
     _blobs: dict[str, bytes] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _server: ThreadingHTTPServer | None = None
@@ -116,10 +121,15 @@ class GhaCache:
         with self._lock:
             match method:
                 case "CreateCacheEntry":
-                    if (version, key) in self.entries:
+                    reserved = any(
+                        own == [version, key] and time.monotonic() - self._since[one] < RESERVED_S
+                        for one, (*own, _) in self._open.items()
+                    )
+                    if (version, key) in self.entries or reserved:
                         return 409, {"code": "already_exists", "msg": "cache entry with the same key exists"}
                     name = uuid.uuid4().hex
                     self._open[name] = (version, key, {})
+                    self._since[name] = time.monotonic()
                     return 200, {"ok": True, "signed_upload_url": f"{origin}/upload/{name}?sig=s&se=soon"}
                 case "FinalizeCacheEntryUpload":
                     opened = next((one for one, (*own, _) in self._open.items() if own == [version, key]), "")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from command import Done, bakery, digests, shell
 from farm import EngineNode, engine_nodes
+from faultyregistry import FaultyRegistry, faulty_registry
 from ghacache import Fault, GhaCache, gha_cache
 from projects import SOURCE, extension, pure
 
@@ -52,7 +54,7 @@ def pruned(node: EngineNode) -> None:
 
 def project(folder: Path) -> Path:
     """Write a project whose compile step nobody ran."""
-    return extension(folder, RECIPE, f"// {uuid.uuid4()}\n{SOURCE}")
+    return extension(folder, RECIPE, f'extern "C" const char fresh[] = "{uuid.uuid4()}";\n{SOURCE}')
 
 
 @contextlib.contextmanager
@@ -84,7 +86,7 @@ def test_another_engine_builds_nothing_again(
     folder = project(tmp_path / "project")
     with backend(kind, other, gha, registry) as (here, there):
         first = bakery(folder, "full", environment=here)
-        assert any(" compile " in step for step in first.ran())
+        assert any("[compile " in step for step in first.ran())
         assert not troubles(first), first.err
         pruned(other)
         again = bakery(moved(folder, tmp_path / "moved"), "full", environment={**other.reaching(), **there})
@@ -96,6 +98,35 @@ def test_another_engine_builds_nothing_again(
 def troubles(done: Done) -> list[str]:
     """Return what the report says of the layer cache."""
     return [text for item in done.results().values() for text in list(item["cache_troubles"])]  # type: ignore[call-overload]
+
+
+@pytest.mark.proof
+def test_what_compilers_made_is_carried_to_another_engine(tmp_path: Path, other: EngineNode) -> None:
+    folder = project(tmp_path / "project")
+    kept = tmp_path / "kept"
+    first = bakery(folder, "wheel", environment={"BAKERY_COMPILER_CACHE": str(kept)})
+    assert first.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 1, "hits": 0}
+    assert (kept / "linux_amd64" / "ccache.tar").stat().st_size > 10_000
+    # Another source for BuildKit, and none for a compiler.
+    source = folder / "src" / "core.cpp"
+    source.write_text(source.read_text() + "\n// the end\n")
+    pruned(other)
+    there = {**other.reaching(), "BAKERY_COMPILER_CACHE": str(kept)}
+    again = bakery(moved(folder, tmp_path / "moved"), "wheel", environment=there)
+    assert any("[compile " in step for step in again.ran())
+    assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 1, "hits": 1}
+    assert digests(tmp_path / "moved" / "dist") == digests(folder / "dist")
+
+
+@pytest.mark.proof
+def test_a_damaged_compiler_cache_fails_no_build(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project")
+    kept = tmp_path / "kept" / "linux_amd64" / "ccache.tar"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"no archive" * 100)
+    done = bakery(folder, "wheel", environment={"BAKERY_COMPILER_CACHE": str(tmp_path / "kept")})
+    assert "the compiler cache was not carried: " in done.err
+    assert len(done.wheels) == 1
 
 
 def one(folder: Path) -> Path:
@@ -183,3 +214,60 @@ def test_a_cache_of_github_without_its_token_is_refused(tmp_path: Path) -> None:
     environment = {"BAKERY_CACHE": "gha", "ACTIONS_RUNTIME_TOKEN": "", "ACTIONS_CACHE_URL": ""}
     done = bakery(one(tmp_path / "project"), "wheel", code=4, environment=environment)
     assert "cache-gha-token: backend gha, and the environment has no ACTIONS_RUNTIME_TOKEN" in done.err
+
+
+GHA_FAULTS = {
+    "writing": [
+        *(("CreateCacheEntry", kind) for kind in ("409", "429", "500", "403", "reset")),
+        *(("FinalizeCacheEntryUpload", kind) for kind in ("500", "404", "reset")),
+        *(("put", kind) for kind in ("403", "500", "reset")),
+    ],
+    "reading": [
+        *(("GetCacheEntryDownloadURL", kind) for kind in ("429", "500", "403", "miss", "reset")),
+        *(("get", kind) for kind in ("403", "404", "500", "truncated", "lie", "reset")),
+    ],
+}
+REGISTRY_FAULTS = {
+    "writing": [(request, kind) for request in ("upload", "tag") for kind in ("500", "403", "429", "reset")],
+    "reading": [
+        (request, kind)
+        for request in ("manifest", "blob")
+        for kind in ("500", "403", "404", "truncated", "lie", "reset")
+    ],
+}
+HALF = 50
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("kind", ["gha", "registry"])
+def test_100_faults_fail_no_build_and_make_no_wrong_wheel(
+    tmp_path: Path, other: EngineNode, gha: GhaCache, registry: str, kind: str
+) -> None:
+    # Half of the hundred are met at each server.
+    seed = int(os.environ.get("BAKERY_TEST_SEED", "20261122"))
+    rng = random.Random(f"{seed} {kind}")
+    with faulty_registry(registry) as before, other.forwarded(before.port):
+        server: GhaCache | FaultyRegistry = gha if kind == "gha" else before
+        known = GHA_FAULTS if kind == "gha" else REGISTRY_FAULTS
+        server.met = 0
+        rounds = 0
+        while server.met < HALF:
+            rounds += 1
+            assert rounds <= 4 * HALF, "faults are not met"
+            folder = one(tmp_path / f"{rounds}")
+            own = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"127.0.0.1:{before.port}/faults/{rounds}"}
+            here = {**own, **(gha.environment("127.0.0.1") if kind == "gha" else {})}
+            there = {**other.reaching(), **own, **(gha.environment(other.gateway) if kind == "gha" else {})}
+            server.faults = chosen(rng, known["writing"]) if rounds % 2 else []
+            bakery(folder, "wheel", environment=here)
+            server.faults = chosen(rng, known["reading"])
+            again = bakery(moved(folder, tmp_path / f"{rounds}-moved"), "wheel", environment=there)
+            assert len(again.wheels) == 1
+            assert digests(again.folder / "dist") == digests(folder / "dist"), f"seed {seed}, round {rounds}"
+            server.faults = []
+    print(f"{kind}: {server.met} faults in {rounds} rounds")
+
+
+def chosen(rng: random.Random, known: Sequence[tuple[str, str]]) -> list[Fault]:
+    """Return one to three faults, each met up to three times."""
+    return [Fault(*rng.choice(known), times=rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]

@@ -51,7 +51,7 @@ def release(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mappin
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder / "nothing")))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     environment = {**os.environ, **engine_environment, "NO_PROXY": "127.0.0.1"}
-    github = {"run_attempt": 1, "event_name": "push", "ref": "refs/tags/v1.0", "workflow": "wheels"}
+    github = {"run_attempt": 1, "event_name": "push", "ref": "refs/tags/v1.0", "ref_type": "tag", "workflow": "wheels"}
     runner = Runner(project, folder, environment, github, f"http://127.0.0.1:{server.server_port}")
     try:
         runner.run((project / ".github/workflows/bakery-tiny.yml").read_text())

@@ -90,7 +90,9 @@ ALLOWED: dict[str, set[str]] = {
     "drive": {*BASE, "images", "plan", "providers"},
     "lock": {*BASE, "images", "models", "plan", "document", "positions", "problems", "wording"},
     "farm": {*BASE, "models", "load", "problems", "drive"},
-    "locker": {*BASE, "images", "plan", "problems", "lock", "emit", "files", "drive", "providers"},
+    "aside": {*BASE, "drive"},
+    "carry": {*BASE, "aside", "drive", "emit", "files", "locker", "plan"},
+    "locker": {*BASE, "aside", "images", "plan", "problems", "lock", "emit", "files", "drive", "providers"},
     "audit": BASE,
     "site": {*BASE, "drive", "files"},
     "record": {*BASE, "plan", "audit", "lock", "models"},
@@ -110,7 +112,7 @@ ALLOWED: dict[str, set[str]] = {
         *("record", "recorder", "report", "runner", "summary", "work"),
     },
     "pipeline": {
-        *(*BASE, "drive", "ingredients", "locker", "options", "oven", "plan", "report", "run", "work"),
+        *(*BASE, "carry", "drive", "ingredients", "locker", "options", "oven", "plan", "report", "run", "work"),
     },
     "iree/toolimage": {
         *(*BASE, "conclusion", "drive", "emit", "load", "options", "oven", "pipeline", "plan", "resolve"),

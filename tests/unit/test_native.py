@@ -113,7 +113,7 @@ def test_the_step() -> None:
     ]
     (command,) = [item for item in run.commands if isinstance(item, Command) and item.environment]
     assert command.words[-1] == literal(str(NATIVE["command"]))
-    assert command.environment == (("FLAGS", ("-O", Ref("A"))),)
+    assert command.environment == (("CCACHE_STATSLOG", literal("/tmp/ccache.log")), ("FLAGS", ("-O", Ref("A"))))
     assert isinstance(run.commands[-1], Script)
 
 

@@ -172,6 +172,22 @@ def test_what_went_wrong_with_a_cache_is_told_once() -> None:
     assert not progress.targets["a"].exported
 
 
+def test_a_layer_of_an_imported_cache_that_is_fetched_late_was_not_run() -> None:
+    progress = Progress(("a",))
+    name, layer = "[tools 1/1] RUN x", "sha256:" + "0" * 64
+    progress.feed(status(vertexes=[vertex("1", name, started=STARTED, completed=STARTED, cached=True)]))
+    progress.feed(status(vertexes=[vertex("1", name, started=STARTED)]))
+    progress.feed(status(statuses=[{"id": f"extracting {layer}", "vertex": "1", "name": "extract"}]))
+    (event,) = progress.feed(status(vertexes=[vertex("1", name, started=STARTED, completed=ENDED)]))
+    assert isinstance(event, StepFinished)
+    assert event.cached
+    assert progress.targets["a"].cached == 1
+    # A step that begins again for another reason was run.
+    progress.feed(status(vertexes=[vertex("2", "[b 1/1] RUN y", started=STARTED, completed=STARTED, cached=True)]))
+    progress.feed(status(vertexes=[vertex("2", "[b 1/1] RUN y", started=STARTED, completed=ENDED)]))
+    assert progress.targets["a"].cached == 1
+
+
 def test_warnings_are_collected_once() -> None:
     progress = Progress(("a",))
     warned = {"vertex": "1", "short": base64.b64encode(b"JSONArgsRecommended").decode(), "level": 1}

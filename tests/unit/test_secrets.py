@@ -113,6 +113,7 @@ def test_targets_ask_for_what_their_steps_are_told(tmp_path: Path) -> None:
         Kind.WHEEL: ["requirements", "compile"],
         Kind.TEST: ["requirements", "compile", "test"],
         Kind.MATERIALS: ["requirements"],
+        Kind.COMPILER_CACHE: ["requirements"],
     }
 
 

@@ -179,3 +179,16 @@ target "materials" {
   cache-from  = concat(cache_from("native-wheel-${cell.wheel}-${replace(cell.platform, "/", "_")}"), cache_from("native-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("native-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
 }
+
+target "compiler-cache" {
+  name            = "compiler-cache-${cell.id}"
+  description     = "What compilers made, carried to or from another machine; nothing is compiled"
+  inherits        = ["_common"]
+  matrix          = { cell = cells }
+  target          = "native-compiler-cache"
+  platforms       = [cell.platform]
+  args            = cell.args
+  output          = [{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }]
+  cache-from      = cache_from("native-wheel-${cell.wheel}-${replace(cell.platform, "/", "_")}")
+  no-cache-filter = ["carry"]
+}

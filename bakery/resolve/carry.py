@@ -1,0 +1,36 @@
+"""The target that carries the compiler cache from one machine to another: a cache mount is in no layer."""
+
+from __future__ import annotations
+
+from bakery.names import CARRIED, CARRY
+from bakery.plan import Arg, Command, Copy, Mount, Run, Stage, literal
+from bakery.providers.packages import TOOLS
+from bakery.resolve.parts import CCACHE, Parts, literals, script
+
+_PACKED, _MADE = "/packed", "/made"
+
+
+def carry_stages(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stages; none where nothing is kept of what compilers make."""
+    if not parts.settings.flag("builder.compiler-cache"):
+        return ()
+    program = f"{TOOLS}/carry-ccache"
+    command = Command(literals(program, CCACHE.target, _PACKED, _MADE))
+    return (
+        Stage(
+            CARRIED,
+            literal("scratch"),
+            comment="No compiler cache comes from elsewhere, unless the build is given a context of this name with one.",
+        ),
+        Stage(
+            CARRY,
+            literal("builder"),
+            (
+                Arg("TARGETARCH"),
+                script("carry-ccache", program, "Takes in a ccache, or packs it up."),
+                Run((command,), (CCACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
+            ),
+            "What compilers made lies in a mount, which no layer holds. This step is never taken from a cache.",
+        ),
+        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy(f"{_MADE}/", "/", CARRY),)),
+    )

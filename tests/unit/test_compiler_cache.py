@@ -1,0 +1,105 @@
+"""The compiler cache: what steps say of it, and which target carries it."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bakery.carry import carriers
+from bakery.drive.progress import Progress
+from bakery.emit.dockerfile import dockerfile
+from bakery.load import load
+from bakery.plan import Plan
+from bakery.providers import scripts
+from bakery.resolve.lower import resolve
+
+RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\npython = ["3.11", "3.13"]\n'
+
+
+def planned(folder: Path, text: str = "") -> Plan:
+    (folder / "bakery.toml").write_text(RECIPE + text)
+    return resolve(load(None, folder)[0])
+
+
+def test_one_cell_of_each_platform_carries_it(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    names = [target.name for target in carriers(plan, plan.cells)]
+    assert names == ["compiler-cache-cp311-linux_x86_64", "compiler-cache-cp311-linux_aarch64"]
+    assert [target.name for target in carriers(plan, plan.cells[2:])] == [
+        "compiler-cache-cp313-linux_x86_64",
+        "compiler-cache-cp313-linux_aarch64",
+    ]
+
+
+def test_nothing_is_carried_where_nothing_is_kept(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "[builder]\ncompiler-cache = false\n")
+    assert carriers(plan, plan.cells) == ()
+    text = dockerfile(plan)
+    assert "count-ccache" not in text
+    assert "AS carry" not in text
+
+
+def program(name: str, folder: Path) -> Path:
+    path = folder / name
+    path.write_text(scripts.text(name))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("# a.cpp\ndirect_cache_hit\nlocal_storage_hit\n# b.cpp\ncache_miss\nlocal_storage_miss\n", "1 of 2"),
+        ("# a.cpp\npreprocessed_cache_hit\ndirect_cache_miss\n", "1 of 1"),
+        ("# a.cpp\ncache_miss\ndirect_cache_miss\n", "0 of 1"),
+        ("# conftest.c\ncalled_for_link\n", "0 of 0"),
+    ],
+)
+def test_what_a_ccache_had(tmp_path: Path, log: str, said: str) -> None:
+    (tmp_path / "log").write_text(log)
+    environment = {"CCACHE_STATSLOG": str(tmp_path / "log"), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [program("count-ccache", tmp_path)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"bakery: ccache had {said} compilations\n"
+    assert not (tmp_path / "log").exists()
+    # Without a ccache there is nothing to say.
+    done = subprocess.run(
+        [program("count-ccache", tmp_path)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
+
+
+def test_a_cache_is_packed_and_taken_in(tmp_path: Path) -> None:
+    carry = program("carry-ccache", tmp_path)
+    here, there, nothing, made = (tmp_path / name for name in ("here", "there", "nothing", "made"))
+    for folder, text in ((here, "new"), (there, "old")):
+        (folder / "a" / "b").mkdir(parents=True)
+        (folder / "a" / "b" / "object").write_text(text)
+    (here / "a" / "other").write_text("more")
+    (here / "a" / "half.tmp.123").write_text("half")
+    subprocess.run([carry, here, nothing, made], check=True)
+    subprocess.run([carry, there, made, tmp_path / "rest"], check=True)
+    assert (there / "a" / "other").read_text() == "more"
+    assert (there / "a" / "b" / "object").read_text() == "old"
+    assert not list(there.rglob("*.tmp.*"))
+    assert not (tmp_path / "rest" / "ccache.tar").exists()
+
+
+def test_statistics_are_read_from_what_a_step_prints() -> None:
+    progress = Progress(("a",))
+
+    def told(digest: str, text: str) -> bytes:
+        data = base64.b64encode(text.encode()).decode()
+        return f'{{"logs":[{{"vertex":"{digest}","stream":1,"data":"{data}","timestamp":"2026-11-20T10:00:00Z"}}]}}'.encode()
+
+    began = '"started":"2026-11-20T10:00:00Z","completed":"2026-11-20T10:00:01Z"'
+    progress.feed(f'{{"vertexes":[{{"digest":"1","name":"[native 1/1] RUN x",{began}}}]}}'.encode())
+    assert progress.targets["a"].compiled is None
+    progress.feed(told("1", "bakery: ccache had 3 of 4 compilations\n"))
+    progress.feed(f'{{"vertexes":[{{"digest":"2","name":"[compile 1/1] RUN y",{began}}}]}}'.encode())
+    progress.feed(told("2", "done\nbakery: ccache had 1 of 1 compilations\n"))
+    assert progress.targets["a"].compiled == (5, 4)
