@@ -61,7 +61,12 @@ def cache_use(plan: Plan) -> CacheUse:
     tagged = plan.cache.backend in (CacheBackend.REGISTRY, CacheBackend.INLINE)
     return CacheUse(
         cache=plan.cache,
-        longest=max((plan.scope(target) for target in plan.targets()), key=len, default="") + tail if tagged else "",
+        longest=max(
+            (plan.scope(target) for target in plan.targets() if plan.is_cached(target.kind)), key=len, default=""
+        )
+        + tail
+        if tagged
+        else "",
         shared=tuple(_shared(plan)) if any(item.key == "cache-to" for item in plan.overrides) else (),
         asked=asked,
         estimated_mb=round(cached(plan, cache_service("gha").packed) * 1000) if to_github else 0,

@@ -927,11 +927,24 @@ RUN --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/r
 FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
+# Says what the compiler cache had.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/count-ccache
+#!/bin/sh
+# Says how many compilations a ccache had already, of those that the command before asked it for.
+log=${CCACHE_STATSLOG:-/tmp/ccache.log}
+if [ -f "$log" ]; then
+    hits=$(grep -cE '^(direct|preprocessed)_cache_hit$' "$log")
+    misses=$(grep -c '^cache_miss$' "$log")
+    rm -f "$log"
+    echo "bakery: ccache had $hits of $((hits + misses)) compilations"
+fi
+EOF
 RUN --network=none \
     --mount=type=bind,source=.,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
     umask 022 && \
-    with-cross with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src
+    CCACHE_STATSLOG=/tmp/ccache.log with-cross with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    /usr/local/bin/count-ccache
 
 FROM compile AS repair
 ARG SOURCE_DATE_EPOCH="315532800"
@@ -1458,3 +1471,36 @@ FROM ingredients AS cross-materials
 COPY --link --from=test-requirements ["/requirements/", "/packages/"]
 COPY --link --from=test-env-materials ["/materials/", "/system/"]
 COPY --link --from=suites ["/materials/", "/system/"]
+
+# No compiler cache comes from elsewhere, unless the build is given a context of this name with one.
+FROM scratch AS carried
+
+# What compilers made lies in a mount, which no layer holds. This step is never taken from a cache.
+FROM builder AS carry
+ARG TARGETARCH
+# Takes in a ccache, or packs it up.
+COPY --chmod=0755 <<'EOF' /opt/bakery/carry-ccache
+#!/bin/sh
+# Takes in the ccache that another machine packed, where there is one; else packs this machine's.
+set -eu
+cache=$1 packed=$2/ccache.tar made=$3
+mkdir -p "$cache" "$made"
+if [ -f "$packed" ]; then
+    # What is there is kept: it may be newer.
+    tar -xf "$packed" -C "$cache" --skip-old-files
+    exit
+fi
+if command -v ccache >/dev/null 2>&1; then
+    # What no build of two weeks asked for would only be carried about.
+    CCACHE_DIR=$cache ccache --evict-older-than 14d >/dev/null 2>&1 || true
+fi
+# A build beside this one may change it: then tar ends with 1, and what it has is whole.
+tar -cf "$made/ccache.tar" -C "$cache" --exclude='*.tmp.*' --exclude='*.lock' --exclude=lock --exclude=tmp . || [ $? = 1 ]
+EOF
+RUN --network=none \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=carried,target=/packed \
+    /opt/bakery/carry-ccache /var/cache/ccache /packed /made
+
+FROM scratch AS cross-compiler-cache
+COPY --link --from=carry ["/made/", "/"]

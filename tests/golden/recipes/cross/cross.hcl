@@ -158,6 +158,19 @@ target "materials" {
   platforms   = [cell.platform]
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
-  cache-from  = cache_from("cross-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-from  = concat(cache_from("cross-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("cross-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
   cache-to    = cache_to("cross-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+}
+
+target "compiler-cache" {
+  name            = "compiler-cache-${cell.id}"
+  description     = "What compilers made, carried to or from another machine; nothing is compiled"
+  inherits        = ["_common"]
+  matrix          = { cell = cells }
+  target          = "cross-compiler-cache"
+  platforms       = [cell.platform]
+  args            = cell.args
+  output          = [{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }]
+  cache-from      = cache_from("cross-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  no-cache-filter = ["carry"]
 }
