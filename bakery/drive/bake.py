@@ -16,7 +16,7 @@ from bakery.drive.hints import hint
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
 from bakery.drive.mask import Mask, MaskedStream
-from bakery.drive.outcome import BakeOutcome, Failure, Result, TargetOutcome
+from bakery.drive.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.drive.process import Child, Children, Ended, Stopped
 from bakery.drive.progress import Board, Progress, Step, TargetState
 from bakery.drive.rawjson import Warned
@@ -305,7 +305,7 @@ def _late(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:
     return Failure(
         targets=tuple(state.name for state in late),
         step=step.label.title if step else "",
-        error=f"not done within {request.timeout_s:g} s",
+        error=f"{LATE}{request.timeout_s:g} s",
         tail=tuple(step.output.tail)[-SHOWN:] if step else (),
         log=logs.path(late[0].name) if late else None,
         hint="allow more time, or bake again: finished steps are cached",

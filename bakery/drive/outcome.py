@@ -12,6 +12,10 @@ from bakery.errors import BakeError
 from bakery.plan import Json
 
 
+LATE = "not done within "
+"""Begins the error of what took longer than it was allowed."""
+
+
 class Result(StrEnum):
     """What became of a target."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bakery.drive.outcome import Failure
+from bakery.drive.outcome import LATE, Failure
 
 OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b")
 """Titles of steps that run the project's own code."""
@@ -68,11 +68,11 @@ def is_transient(failure: Failure) -> bool:
 
 
 def may_be_the_cache(failure: Failure) -> bool:
-    """Say whether layers of an imported cache may be what could not be had: no step's command failed.
+    """Say whether layers of an imported cache may be what could not be had: no step's command failed, and none was late.
 
     BuildKit takes over what a cache says that it has, and fetches a layer only once a step needs it.
     """
-    return _STEP_ENDED not in failure.error
+    return _STEP_ENDED not in failure.error and not failure.error.startswith(LATE)
 
 
 def went_away(failure: Failure) -> bool:

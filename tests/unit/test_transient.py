@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bakery.drive.outcome import Failure
-from bakery.drive.transient import is_transient
+from bakery.drive.transient import is_transient, may_be_the_cache
 
 ENDED = 'process "/bin/sh -c x" did not complete successfully: exit code: {}'
 
@@ -110,3 +110,16 @@ def test_what_stays_so_is_not(message: str) -> None:
 def test_text_of_a_step_is_not_the_engines() -> None:
     bad = Failure((), "", "bake.hcl:2,3-11: Invalid block definition", ("ERROR: bake.hcl:2",), None, "")
     assert not is_transient(bad)
+
+
+@pytest.mark.parametrize(
+    ("error", "possible"),
+    [
+        ("failed to load cache key: failed to copy: httpReadSeeker: failed open: connection refused", True),
+        ("failed to compute cache key: unexpected commit digest sha256:1, expected sha256:2", True),
+        (ENDED.format("1"), False),
+        ("not done within 60 s", False),
+    ],
+)
+def test_what_a_layer_cache_may_have_done(error: str, possible: bool) -> None:
+    assert may_be_the_cache(Failure(("wheel-cp311",), OWN[0], error, (), None, "")) == possible
