@@ -11,7 +11,6 @@ from bakery.drive.rawjson import Warned
 from bakery.errors import BakeError
 from bakery.plan import Json
 
-
 LATE = "not done within "
 """Begins the error of what took longer than it was allowed."""
 
