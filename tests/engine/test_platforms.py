@@ -52,8 +52,10 @@ def emulation() -> None:
 def project(folder: Path, platforms: str, *, cross: bool) -> Path:
     """Copy the C++ example with a recipe; nothing of it was compiled before."""
     made = example(folder, RECIPE.replace("@platforms@", platforms).replace("@cross@", str(cross).lower()))
-    source = made / "src" / "core.cpp"
-    source.write_text(f"{source.read_text()}// {uuid.uuid4()}\n")
+    # Debug information is stripped: the same code in a wheel would be one that was tested before.
+    for name, comment in (("core.cpp", "//"), ("bakery_example_cpp/__init__.py", "#")):
+        source = made / "src" / name
+        source.write_text(f"{source.read_text()}{comment} {uuid.uuid4()}\n")
     return made
 
 
