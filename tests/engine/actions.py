@@ -120,7 +120,7 @@ class Runner:
             cwd=place,
             env={
                 **self.environment,
-                "PATH": f"{self._python()}{os.pathsep}{os.environ['PATH']}",
+                "PATH": f"{self._python()}{os.pathsep}{self.environment['PATH']}",
                 "GITHUB_ACTIONS": "true",
                 "GITHUB_OUTPUT": str(output),
                 "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
