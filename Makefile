@@ -46,7 +46,6 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/noop.py
 	$(RUN) bench/native.py
 	$(RUN) bench/keep_going.py
-	$(RUN) bench/ci_cache.py
 	$(RUN) bench/iree.py
 	$(RUN) bench/arm64.py
 
