@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from buildx import Buildx, offline
+from buildx import Buildx, offline, printed, with_values
 
-from bakery.emit.bakefile import bakefile
+from bakery.emit.bakefile import bake_json, bakefile
 from bakery.emit.dockerfile import dockerfile
 from bakery.emit.job import batch_names, cell_target, generate_job
 from bakery.jobs.load import load as load_job
@@ -87,6 +87,15 @@ def test_secrets_of_a_recipe(buildx: Buildx, command: str) -> None:
 
 def test_a_variable_of_the_environment(buildx: Buildx) -> None:
     buildx.assert_prints(plan_of("examples/cuda"), variables={"CUDA_VERSION": "12.8.0", "CUDA_ARCHS": "90;$x"})
+
+
+@pytest.mark.parametrize("variables", [VARIABLES["none"], VARIABLES["registry"]], ids=["none", "registry"])
+@pytest.mark.parametrize("name", [*RECIPES, *SHARED])
+def test_targets_that_no_group_has(buildx: Buildx, name: str, variables: dict[str, str]) -> None:
+    plan = with_values(plan_of(name), variables)
+    targets = tuple(plan.targets())
+    said = buildx.print(bakefile(plan), [target.name for target in targets], variables)
+    assert said["target"] == printed(bake_json(plan, targets))
 
 
 @pytest.mark.parametrize("cache", ["none", "local"])
