@@ -1,18 +1,18 @@
 """What cross compiling saves over emulation: a wheel of the C++ example for the other architecture, both ways.
 
-With nothing cached, as on a fresh runner: base packages, tools and compilers are installed, then the wheel is compiled,
-repaired and audited; that has a bar. And again where only the source is another one: the example is one small file, so
-that is mostly what any build takes. The machine must run programs of that architecture: `bakery engine emulate linux/arm64`.
+Nothing is cached, as on a fresh runner. The bar is on the steps that make the wheel, compile and repair, as BuildKit took
+the time of them; the whole command, with the installation of base packages and tools, is told beside. The machine
+must run programs of that architecture: `bakery engine emulate linux/arm64`.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import re
 import shutil
 import sys
 import tempfile
-import uuid
 from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, seconds, table
@@ -22,6 +22,8 @@ from bakery.names import platform_of
 
 PROJECT = ROOT / "examples" / "cpp"
 BAR = 0.3
+STEP = re.compile(r"^# \[(?:compile|repair) [^\n]+\] RUN [^\n]*\n(?:(?!^# \[).*\n)*?^# done in ([0-9.]+) s$", re.M)
+"""A step's title in a log, what it printed, and how long it took."""
 
 RECIPE = """\
 name = "bench-arm64"
@@ -42,11 +44,11 @@ def project(folder: Path, target: str, *, cross: bool) -> Path:
     return folder
 
 
-def taken(folder: Path, *flags: str) -> float:
-    """Return the seconds of a bake; nothing of it was compiled before."""
-    source = folder / "src" / "core.cpp"
-    source.write_text(f"{source.read_text(encoding='utf-8')}// {uuid.uuid4()}\n", encoding="utf-8")
-    return seconds(Call([*BAKERY, "wheel", *flags], cwd=folder)) or 0.0
+def taken(folder: Path) -> tuple[float, float]:
+    """Return the seconds of a bake without any cache, and of its steps that make the wheel."""
+    whole = seconds(Call([*BAKERY, "wheel", "--no-cache"], cwd=folder)) or 0.0
+    (log,) = folder.glob(".bakery/runs/*/logs/wheel-*.log")
+    return whole, sum(float(found) for found in STEP.findall(log.read_text(encoding="utf-8")))
 
 
 def main() -> int:
@@ -57,18 +59,17 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         ways = [project(Path(place, name), other, cross=name == "cross") for name in ("cross", "emulated")]
-        fresh = [taken(folder, "--no-cache") for folder in ways]
-        again = [taken(folder) for folder in ways]
-    ratio = fresh[0] / fresh[1]
+        (whole, steps), (whole_emulated, steps_emulated) = map(taken, ways)
+    ratio = steps / steps_emulated
     rows = [
-        Row("nothing cached, cross compiled", f"{fresh[0]:.1f} s"),
-        Row("nothing cached, emulated", f"{fresh[1]:.1f} s"),
+        Row("compile and repair, cross", f"{steps:.1f} s"),
+        Row("compile and repair, emulated", f"{steps_emulated:.1f} s"),
         Row("ratio", f"{ratio:.2f}", f"≤ {BAR:g}", ratio <= BAR),
-        Row("another source, cross compiled", f"{again[0]:.1f} s"),
-        Row("another source, emulated", f"{again[1]:.1f} s"),
-        Row("ratio", f"{again[0] / again[1]:.2f}"),
+        Row("whole command, cross", f"{whole:.1f} s"),
+        Row("whole command, emulated", f"{whole_emulated:.1f} s"),
+        Row("ratio", f"{whole / whole_emulated:.2f}"),
     ]
-    return table(f"The C++ example for {other}: installed, compiled, repaired, audited", rows)
+    return table(f"The C++ example for {other}: nothing cached", rows)
 
 
 if __name__ == "__main__":
