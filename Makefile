@@ -47,7 +47,6 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/native.py
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/iree.py
-	$(RUN) bench/arm64.py
 
 proof: engine ## Slow proofs, run before an issue is closed
 	$(VENV)/bin/pytest -m proof tests
