@@ -54,7 +54,8 @@ def image_name(recipe: str, version: str, machine: str) -> str:
     Raises:
         PlanError: the recipe has none for that machine.
     """
-    plan, target = _planned(recipe, version, machine, shipped()[recipe].parent)
+    # Not the recipe's own folder: there it would be a file of the project, and the files that it stands for others.
+    plan, target = _planned(recipe, version, machine, shipped()[recipe].parent / "nowhere")
     return _name(plan, target, version)
 
 
