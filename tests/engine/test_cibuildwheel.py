@@ -63,7 +63,7 @@ def project(folder: Path, image: str) -> Path:
 def told(wheel: Path) -> dict[str, Any]:
     """Return what stands in a wheel's audit and does not depend on when it was built."""
     (report,) = json.loads(bakery(wheel.parent, "audit", str(wheel), "--json").out)
-    return {key: report[key] for key in ("name", "version", "tags", "external")}
+    return {"objects": len(report["objects"]), **{key: report[key] for key in ("ok", "bundled", "external")}}
 
 
 def test_its_wheels_are_those_of_a_bake(tmp_path: Path, image: str) -> None:
@@ -78,8 +78,8 @@ def test_its_wheels_are_those_of_a_bake(tmp_path: Path, image: str) -> None:
     assert len(built.wheels) == 2
     for one, other in zip(sorted(built.wheels), sorted(baked.wheels), strict=True):
         assert told(one) == told(other)
-        names = [sorted(zipfile.ZipFile(path).namelist()) for path in (one, other)]
-        assert names[0] == names[1]
+        files = [{name for name in zipfile.ZipFile(path).namelist() if not name.endswith("/")} for path in (one, other)]
+        assert files[0] == files[1]
     # What is finished is not built again.
     again = bakery(tmp_path / "built", "full", "--backend", "cibuildwheel", "--resume")
     assert {target["result"] for target in again.results().values()} == {"kept"}
