@@ -82,8 +82,8 @@ def test_macos_drives_cibuildwheel_by_itself(tmp_path: Path) -> None:
 import sys
 for name in ("python_on_whales", "hcl2", "auditwheel"):
     sys.modules[name] = None
-import bakery.wheelhouse
-bakery.wheelhouse._SYSTEMS["linux"] = "macos"
+import bakery.cli.wheelhouse
+bakery.cli.wheelhouse._SYSTEMS["linux"] = "macos"
 sys.argv = ["bakery", "wheel", "--backend", "cibuildwheel"]
 from bakery.cli.app import main; main()
 """
