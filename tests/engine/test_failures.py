@@ -31,7 +31,7 @@ def test_compile_error_is_told_with_step_log_and_hint(folder: Path) -> None:
     assert "[compile 2/2] RUN" in told
     assert "fatal error: not_there.h: No such file or directory" in told
     assert "→ " in told
-    (log,) = {Path(found) for found in re.findall(r"/\S+\.log", told)}
+    (log,) = {Path(found) for found in re.findall(rf"{re.escape(str(folder))}/\S+\.log", told)}
     assert "fatal error: not_there.h" in log.read_text()
     assert done.results()["wheel-cp311"]["result"] == "failed"
     assert done.wheels == []
