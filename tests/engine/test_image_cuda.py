@@ -114,6 +114,7 @@ def on_image(folder: Path, pushed: Pushed, release: str, more: str = 'toolkit = 
     )
 
 
+@pytest.mark.proof
 def test_image_is_named_by_the_release(tmp_path: Path, standin: Maker) -> None:
     pushed = standin("nvidia")
     done = bakery(on_image(tmp_path / "project", pushed, CUDA), "wheel")
@@ -179,6 +180,7 @@ def _sign(root: Path, scratch: Path) -> None:
     subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=False)
 
 
+@pytest.mark.proof
 def test_packages_of_a_debian_repository(tmp_path: Path, standin: Maker, apt_repository: Path) -> None:
     pushed = standin("debian-repository", repository=str(apt_repository))
     repository = 'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'

@@ -169,6 +169,7 @@ def locked(folder: Path) -> tuple[str, Done]:
     return (folder / "bakery.lock").read_text(), done
 
 
+@pytest.mark.proof
 def test_a_tag_that_moves_is_the_commit_that_was_locked(tmp_path: Path, repository: str) -> None:
     folder = tmp_path / "project"
     folder.mkdir()

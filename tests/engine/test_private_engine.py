@@ -101,6 +101,7 @@ def created(image: Path) -> str:
         return str(json.load(archive.extractfile(names[0]["Config"]) or io.BytesIO())["created"])
 
 
+@pytest.mark.proof
 def test_same_mirror_gives_the_same_image(tmp_path: Path) -> None:
     where = places()
     kept = rootfs._image_file(where, "bookworm", "amd64", quiet)

@@ -243,6 +243,7 @@ def test_what_is_missing_or_not_allowed_ends_the_run_before_the_build(tmp_path: 
     assert not (folder / ".bakery" / "runs").exists()
 
 
+@pytest.mark.proof
 def test_plain_buildx_bakes_the_generated_files(
     tmp_path: Path, canaries: Canaries, engine_environment: Mapping[str, str], ca_bundle: Path | None
 ) -> None:
