@@ -170,10 +170,12 @@ class _Run:
                 late = _is_over(self.options.deadline)
                 result = Result.CANCELED if late else Result.FAILED
                 rows += self._rows(group, result, request, time.monotonic() - start, reason=error.message)
-                if not late:
-                    failures.append(CellFailure(name, error))
-                    for cell in group:
-                        journal.write(Record(cell.id, keys[cell.id], Result.FAILED))
+                if late:
+                    stopped = "timeout"
+                    continue
+                failures.append(CellFailure(name, error))
+                for cell in group:
+                    journal.write(Record(cell.id, keys[cell.id], Result.FAILED))
                 continue
             wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in verdicts)
             published = wheels if Kind.WHEEL in self._kinds else ()

@@ -28,7 +28,7 @@ def work(plans: list[tuple[Path, Plan]], chosen: Options, progress: str, ca_bund
         plans: their cells are those of the system; others are elsewhere.
 
     Raises:
-        BakeryError: any of its kinds, once all is done that can be.
+        BakeryError: any of its kinds; what ends a recipe as a whole ends the run, a failed cell does not.
     """
     from bakery.cli.ending import judge, tell
     from bakery.cli.trust import find_ca_bundle

@@ -45,6 +45,7 @@ class Builder:
         request.log.parent.mkdir(parents=True, exist_ok=True)
         request.log.write_text("building\n")
         if self.late:
+            time.sleep(max(0.0, (request.deadline or 0.0) - time.monotonic()))
             return tool.Ended("killed", late=True)
         if request.identifiers[0] in self.fails:
             return tool.Ended("no compiler\nreally none", late=False)
@@ -144,9 +145,13 @@ def test_time_that_is_over(project: Path, plan: Plan, builder: Builder) -> None:
     assert "the time was over with 1 of 2 cells done" in judged.message
     # A cell's own time is no end of the others.
     builder.late = True
-    report = run(project, plan, cell_timeout_s=60.0)
+    report = run(project, plan, cell_timeout_s=0.1)
     assert set(results(report).values()) == {"failed"}
     assert not report.stopped
+    # The time of all may end in the last cell, too.
+    report = run(project, plan, only=("cp313",), deadline=time.monotonic() + 5)
+    assert set(results(report).values()) == {"canceled"}
+    assert report.stopped == "timeout"
 
 
 def test_a_wheel_that_is_not_what_it_promises_is_kept_out(project: Path, plan: Plan, builder: Builder) -> None:
