@@ -1,7 +1,7 @@
 """What cross compiling saves over emulation: a wheel of the C++ example for the other architecture, both ways.
 
-Nothing is cached, as on a fresh runner. The bar is on the steps that make the wheel, compile and repair, as BuildKit took
-the time of them; the whole command, with the installation of base packages and tools, is told beside. The machine
+Nothing is cached, as on a fresh runner. The bar is on the whole command, with the installation of base packages and
+tools; the steps that make the wheel, compile and repair, are told beside, as BuildKit took the time of them. The machine
 must run programs of that architecture: `bakery engine emulate linux/arm64`.
 """
 
@@ -60,14 +60,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         ways = [project(Path(place, name), other, cross=name == "cross") for name in ("cross", "emulated")]
         (whole, steps), (whole_emulated, steps_emulated) = map(taken, ways)
-    ratio = steps / steps_emulated
+    ratio = whole / whole_emulated
     rows = [
         Row("compile and repair, cross", f"{steps:.1f} s"),
         Row("compile and repair, emulated", f"{steps_emulated:.1f} s"),
-        Row("ratio", f"{ratio:.2f}", f"≤ {BAR:g}", ratio <= BAR),
+        Row("ratio", f"{steps / steps_emulated:.2f}"),
         Row("whole command, cross", f"{whole:.1f} s"),
         Row("whole command, emulated", f"{whole_emulated:.1f} s"),
-        Row("ratio", f"{whole / whole_emulated:.2f}"),
+        Row("ratio", f"{ratio:.2f}", f"≤ {BAR:g}", ratio <= BAR),
     ]
     return table(f"The C++ example for {other}: nothing cached", rows)
 
