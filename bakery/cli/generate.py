@@ -12,7 +12,6 @@ import typer
 from bakery.cli import options
 from bakery.cli.console import out
 from bakery.cli.recipes import plans
-from bakery.problems import count
 
 if TYPE_CHECKING:
     from bakery.models import Ci
@@ -32,6 +31,7 @@ def generate(
     from bakery.emit.files import generate as emit
     from bakery.files import compare, write
     from bakery.load import JobFiles, job_files
+    from bakery.problems import count
 
     jobs = job_files(Path.cwd()) if not recipe else JobFiles()
     found = [] if jobs.alone else [(root, item.recipe, emit(item)) for root, item in plans(recipe, None, dated=False)]

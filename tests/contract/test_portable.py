@@ -100,3 +100,14 @@ from bakery.cli.app import main; main()
     assert "macos" in done.stderr
     assert "cibuildwheel failed" in done.stderr
     assert not list(tmp_path.glob("dist/*"))
+
+
+def test_help_loads_no_model_and_no_table_of_facts() -> None:
+    """They cost more than all else that it needs: every call would wait for them (``bench/startup.py``)."""
+    code = (
+        'import sys; sys.modules["bakery.models"] = sys.modules["bakery.facts"] = None; sys.argv = ["bakery", "--help"]\n'
+        "from bakery.cli.app import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "wheel" in done.stdout

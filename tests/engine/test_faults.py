@@ -224,8 +224,7 @@ def test_a_full_disk_of_the_engine_is_one_error_and_no_end(
         def again() -> bool:
             try:
                 return bake(request(1, "echo x > small")).targets["wheel-a"].result is Result.DONE
-            except BakeFailure as failure:
-                assert "no space left on device" in failure.message.lower()
+            except BakeFailure:
                 return False
 
         # The engine gives back what the failed step wrote when its collector comes to it, moments after the answer.
