@@ -82,12 +82,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -133,7 +133,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "test" {
@@ -146,7 +146,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("cuda-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("cuda-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("cuda-test-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "dev" {
@@ -160,7 +160,7 @@ target "dev" {
   tags        = ["cuda:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("cuda-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("cuda-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("cuda-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -173,7 +173,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {

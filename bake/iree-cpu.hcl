@@ -78,12 +78,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
       inline   = { type = "inline" }
     }[CACHE] if CACHE != "none"
   ]
@@ -126,7 +126,7 @@ target "image" {
   tags        = ["iree-cpu:image-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("iree-cpu-image-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("iree-cpu-image-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("iree-cpu-image-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -139,5 +139,5 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = cache_from("iree-cpu-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("iree-cpu-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("iree-cpu-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }

@@ -87,12 +87,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
       inline   = { type = "inline" }
     }[CACHE] if CACHE != "none"
   ]
@@ -135,7 +135,7 @@ target "image" {
   tags        = ["iree-cuda:image-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("iree-cuda-image-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("iree-cuda-image-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("iree-cuda-image-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -148,5 +148,5 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = cache_from("iree-cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("iree-cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("iree-cuda-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }

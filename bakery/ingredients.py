@@ -19,12 +19,8 @@ def beside(plan: Plan, targets: Iterable[Target]) -> tuple[Target, ...]:
 
 
 def overrides(plan: Plan, target: Target) -> tuple[str, ...]:
-    """Return what makes such a target tell of the wheel alone, built as the wheel is; its layers are cached with that."""
-    return (
-        *_of_wheel(plan, target.cell, target.name),
-        f"{target.name}.target={INGREDIENTS}",
-        f"{target.name}.cache-to=",
-    )
+    """Return what makes such a target tell of the wheel alone, built as the wheel is."""
+    return (*_of_wheel(plan, target.cell, target.name), f"{target.name}.target={INGREDIENTS}")
 
 
 def _of_wheel(plan: Plan, cell: Cell, name: str) -> Iterator[str]:

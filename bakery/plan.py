@@ -662,6 +662,13 @@ class Plan:
         """Whether targets of a kind write a layer cache: what carries the compiler cache is for its machine alone."""
         return kind is not Kind.COMPILER_CACHE
 
+    def cache_mode(self, kind: Kind) -> str:
+        """Return which layers a target's cache keeps.
+
+        Of what tells materials these are the results alone: its other layers are in the wheel's cache.
+        """
+        return "min" if kind is Kind.MATERIALS else self.cache.mode
+
     def _scope(self, kind: Kind, cell: str, platform: str) -> str:
         return f"{self.recipe}-{kind.value}-{cell}-{platform.replace('/', '_')}"
 

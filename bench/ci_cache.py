@@ -84,8 +84,10 @@ def twice(folder: Path, node: EngineNode, cache: Mapping[str, str]) -> tuple[Don
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("backends", nargs="*", default=BACKENDS, choices=BACKENDS)
+    parser.add_argument("backends", nargs="*", help=f"of {', '.join(BACKENDS)}; all by default")
     options = parser.parse_args()
+    if strange := set(options.backends) - set(BACKENDS):
+        parser.error(f"no such backend: {', '.join(sorted(strange))}")
     rows = []
     with (
         tempfile.TemporaryDirectory(prefix="bc") as place,
@@ -94,7 +96,7 @@ def main() -> int:
         Registry() as registry,
         node.forwarded(registry.port),
     ):
-        for kind in options.backends:
+        for kind in options.backends or BACKENDS:
             folder = example(Path(place, f"project-{kind}"), RECIPE)
             cache = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"127.0.0.1:{registry.port}/{uuid.uuid4().hex}"}
             cache |= gha.environment(node.gateway) if kind == "gha" else {}

@@ -87,9 +87,8 @@ class Step:
         targets: whom it serves, in the order they named it.
         seen_at: the local clock when it was first seen running.
         reported: seconds of the last `StepFinished`, None before the first.
-        known: its result came from a cache at first.
-        fetched: its layer was pulled or unpacked. A layer of an imported cache is that only once another step needs it;
-            the vertex then begins again, and does not say that it is cached.
+        has_inputs: it stands on other steps. A layer of an imported cache is pulled and unpacked only once another step
+            needs it; the vertex then begins again, without its inputs, and does not say that it is cached.
     """
 
     label: Label
@@ -101,8 +100,7 @@ class Step:
     error: str = ""
     seen_at: float | None = None
     reported: float | None = None
-    known: bool = False
-    fetched: bool = False
+    has_inputs: bool = False
 
     @property
     def running(self) -> bool:
@@ -225,10 +223,6 @@ class Progress:
         events: list[Event] = []
         for vertex in found.vertices:
             events += self._vertex(vertex)
-        for digest in found.fetched:
-            if step := self.steps.get(digest):
-                step.fetched = True
-                step.cached = step.cached or step.known
         for log in found.logs:
             events += self._log(log)
         for warning in found.warnings:
@@ -268,6 +262,7 @@ class Progress:
         step = self.steps.get(vertex.digest)
         if step is None:
             step = self.steps[vertex.digest] = Step(label, Output(TAIL))
+        step.has_inputs = step.has_inputs or vertex.has_inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
         self._update(step, vertex)
@@ -302,9 +297,8 @@ class Progress:
             step.started = vertex.started
         # A vertex may begin again after its end (an image is resolved, then unpacked).
         step.completed = vertex.completed
-        step.known = step.known or (vertex.cached and step.reported is None)
-        again = vertex.cached or (step.known and step.fetched)
-        step.cached = again if step.reported is None else step.cached and again
+        if vertex.has_inputs or not step.has_inputs:
+            step.cached = vertex.cached and (step.cached or step.reported is None)
         if vertex.error and (not step.error or step.canceled):
             step.error = vertex.error
         for name in step.targets:

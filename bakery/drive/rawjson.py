@@ -9,16 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
-
-
-_LAYER = re.compile(r"(?:extracting )?sha256:[0-9a-f]{64}")
-"""What BuildKit calls the pulling and the unpacking of a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +26,7 @@ class Vertex:
         completed: the same for its end.
         cached: it was not run because its result is known.
         error: why it failed, empty when it did not.
+        has_inputs: it stands on other nodes. Of a layer that is pulled or unpacked late, a line tells without them.
     """
 
     digest: str
@@ -39,6 +35,7 @@ class Vertex:
     completed: float | None = None
     cached: bool = False
     error: str = ""
+    has_inputs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +59,11 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line of the stream holds; ``text`` is set when it is no SolveStatus.
-
-    Attributes:
-        fetched: vertices whose layer is pulled or unpacked.
-    """
+    """What one line of the stream holds; ``text`` is set when it is no SolveStatus."""
 
     vertices: tuple[Vertex, ...] = ()
     logs: tuple[Log, ...] = ()
     warnings: tuple[Warned, ...] = ()
-    fetched: tuple[str, ...] = ()
     text: str = field(default="")
 
 
@@ -87,9 +79,6 @@ def decode(line: bytes) -> Line:
         vertices=tuple(_vertex(item) for item in _items(document, "vertexes") if _text(item, "digest")),
         logs=tuple(_log(item) for item in _items(document, "logs") if _text(item, "vertex")),
         warnings=tuple(_warning(item) for item in _items(document, "warnings")),
-        fetched=tuple(
-            _text(item, "vertex") for item in _items(document, "statuses") if _LAYER.match(_text(item, "id"))
-        ),
     )
 
 
@@ -101,6 +90,7 @@ def _vertex(item: dict[object, object]) -> Vertex:
         completed=_time(item, "completed"),
         cached=item.get("cached") is True,
         error=_text(item, "error"),
+        has_inputs=bool(item.get("inputs")),
     )
 
 

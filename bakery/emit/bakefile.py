@@ -94,13 +94,13 @@ def _common(plan: Plan) -> list[str]:
 
 
 def _family(plan: Plan, family: Family) -> list[str]:
-    scope = _scope(plan, family.kind, "id")
+    scope, cached = _scope(plan, family.kind, "id"), plan.is_cached(family.kind)
     read = f'cache_from("{scope}")'
     if family.kind in READ_WHEEL and any(item.kind is Kind.WHEEL for item in plan.families):
         # It is baked beside the wheel, and has its steps.
         wheel = _scope(plan, Kind.WHEEL, "wheel" if _is_shared(plan) else "id")
         own = f'cache_from("{wheel}")'
-        read = f"concat({own}, {read})" if plan.is_cached(family.kind) else own
+        read = f"concat({own}, {read})" if cached else own
     body = aligned(
         [
             ("name", f'"{family.kind.value}-${{cell.id}}"'),
@@ -113,7 +113,7 @@ def _family(plan: Plan, family: Family) -> list[str]:
             *([("tags", f'["{plan.recipe}:{family.kind.value}-${{cell.id}}"]')] if family.exports == "image" else []),
             ("output", f"[{_output_template(family)}]"),
             ("cache-from", read),
-            *([("cache-to", f'cache_to("{scope}")')] if plan.is_cached(family.kind) else []),
+            *([("cache-to", f'cache_to("{scope}", "{plan.cache_mode(family.kind)}")')] if cached else []),
             *([("no-cache-filter", hcl_list([CARRY]))] if family.kind is Kind.COMPILER_CACHE else []),
         ]
     )

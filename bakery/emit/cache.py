@@ -12,6 +12,9 @@ from bakery.plan import Cache, Json, Plan, Ref, Target, Value, literal, substitu
 _PLACE = Ref("place")
 """A scope, where it is one of a branch or of the default branch."""
 
+_MODE = Ref("mode")
+"""Which layers an export keeps."""
+
 _DIGITS = 12
 """Of a branch's digest: a tag has at most 128 characters, of which scopes take most, and a branch's name has any."""
 
@@ -30,7 +33,7 @@ def cache_functions(plan: Plan) -> list[list[str]]:
             *comment("The cache of the branch that is built is asked first, then that of the default branch."),
             *_function("cache_from", _chosen(plan, "distinct([cache_place(scope), scope])", export=False)),
         ],
-        _function("cache_to", _chosen(plan, "[cache_place(scope)]", export=True)),
+        _function("cache_to", _chosen(plan, "[cache_place(scope)]", export=True), "scope", _MODE.name),
     ]
 
 
@@ -49,7 +52,8 @@ def cache_attributes(plan: Plan, values: Mapping[str, str], target: Target) -> d
 
     def entry(place: str, *, export: bool) -> Json:
         fields = _entries(plan.cache, export=export)[backend]
-        return {key: substitute(value, {**values, _PLACE.name: place}) for key, value in fields.items()}
+        given = {**values, _PLACE.name: place, _MODE.name: plan.cache_mode(target.kind)}
+        return {key: substitute(value, given) for key, value in fields.items()}
 
     return {
         "cache-from": [
@@ -61,8 +65,8 @@ def cache_attributes(plan: Plan, values: Mapping[str, str], target: Target) -> d
     }
 
 
-def _function(name: str, body: list[str]) -> list[str]:
-    return [f'function "{name}" {{', *indent(["params = [scope]", *body]), "}"]
+def _function(name: str, body: list[str], *params: str) -> list[str]:
+    return [f'function "{name}" {{', *indent([f"params = [{', '.join(params or ('scope',))}]", *body]), "}"]
 
 
 def _chosen(plan: Plan, places: str, *, export: bool) -> list[str]:
@@ -81,7 +85,7 @@ def _entries(cache: Cache, *, export: bool) -> dict[CacheBackend, _Fields]:
     """Return each backend's entry, as far as the plan has it: one of ``cache-to`` or of ``cache-from``."""
     how: dict[str, Value] = {}
     if export:
-        how = {"mode": literal(cache.mode), "ignore-error": literal(str(cache.ignore_error).lower())}
+        how = {"mode": (_MODE,), "ignore-error": literal(str(cache.ignore_error).lower())}
     timeout = {"timeout": literal(cache.timeout)} if cache.timeout else {}
     packed = _packed(cache) if export else {}
     tagged: Value = (Ref("CACHE_REF"), ":", _PLACE)

@@ -223,7 +223,6 @@ def test_what_a_wheel_is_made_of_is_told_of_the_wheel_as_it_is_built(tmp_path: P
     assert overrides(made_plan, target) == (
         "materials-cp313.contexts.base=docker-image://x",
         "materials-cp313.target=ingredients",
-        "materials-cp313.cache-to=",
     )
     assert beside(made_plan, made_plan.select(("test",))) == ()
 

@@ -69,13 +69,13 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "min", ignore-error = "false", timeout = "20m" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "min", ignore-error = "false", compression = "zstd", force-compression = "true", compression-level = "12" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "min", ignore-error = "false", compression = "zstd", force-compression = "true", compression-level = "12" }
-      s3       = { type = "s3", name = place, bucket = "team-builds", region = "eu-central-1", prefix = "cache/", endpoint_url = "https://s3.example", use_path_style = "true", mode = "min", ignore-error = "false" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "false", timeout = "20m" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "false", compression = "zstd", force-compression = "true", compression-level = "12" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "false", compression = "zstd", force-compression = "true", compression-level = "12" }
+      s3       = { type = "s3", name = place, bucket = "team-builds", region = "eu-central-1", prefix = "cache/", endpoint_url = "https://s3.example", use_path_style = "true", mode = mode, ignore-error = "false" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -118,7 +118,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("caches-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("caches-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("caches-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "test" {
@@ -131,7 +131,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("caches-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("caches-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("caches-test-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "dev" {
@@ -145,7 +145,7 @@ target "dev" {
   tags        = ["caches:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("caches-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("caches-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("caches-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "materials" {
@@ -158,7 +158,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("caches-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("caches-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("caches-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("caches-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {

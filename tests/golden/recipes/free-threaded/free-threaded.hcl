@@ -73,12 +73,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -123,7 +123,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("free-threaded-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("free-threaded-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("free-threaded-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "test" {
@@ -136,7 +136,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("free-threaded-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("free-threaded-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("free-threaded-test-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "dev" {
@@ -150,7 +150,7 @@ target "dev" {
   tags        = ["free-threaded:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("free-threaded-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("free-threaded-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("free-threaded-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -163,7 +163,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("free-threaded-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("free-threaded-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("free-threaded-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("free-threaded-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {

@@ -77,12 +77,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -129,7 +129,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("matrix-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("matrix-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("matrix-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "test" {
@@ -142,7 +142,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("matrix-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("matrix-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("matrix-test-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "dev" {
@@ -156,7 +156,7 @@ target "dev" {
   tags        = ["matrix:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("matrix-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("matrix-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("matrix-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -169,7 +169,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("matrix-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("matrix-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("matrix-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("matrix-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {

@@ -82,12 +82,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -132,7 +132,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("naming-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("naming-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("naming-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "test" {
@@ -145,7 +145,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("naming-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("naming-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("naming-test-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "dev" {
@@ -159,7 +159,7 @@ target "dev" {
   tags        = ["naming:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("naming-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("naming-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("naming-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -172,7 +172,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("naming-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("naming-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("naming-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("naming-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {

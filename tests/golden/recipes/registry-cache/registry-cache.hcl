@@ -68,12 +68,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "min", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "min", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "min", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -116,7 +116,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("registry-cache-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("registry-cache-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("registry-cache-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "test" {
@@ -129,7 +129,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("registry-cache-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("registry-cache-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("registry-cache-test-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "dev" {
@@ -143,7 +143,7 @@ target "dev" {
   tags        = ["registry-cache:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("registry-cache-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("registry-cache-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("registry-cache-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "materials" {
@@ -156,7 +156,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("registry-cache-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("registry-cache-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("registry-cache-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("registry-cache-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {

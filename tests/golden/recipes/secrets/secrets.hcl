@@ -78,12 +78,12 @@ function "cache_from" {
 }
 
 function "cache_to" {
-  params = [scope]
+  params = [scope, mode]
   result = [
     for place in [cache_place(scope)] : {
-      gha      = { type = "gha", scope = place, mode = "max", ignore-error = "true" }
-      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = "max", ignore-error = "true" }
-      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = "max", ignore-error = "true" }
+      gha      = { type = "gha", scope = place, mode = mode, ignore-error = "true" }
+      registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
+      local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
     }[CACHE] if CACHE != "none"
   ]
 }
@@ -130,7 +130,7 @@ target "wheel" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/${cell.id}" }]
   cache-from  = cache_from("secrets-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("secrets-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("secrets-wheel-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "test" {
@@ -143,7 +143,7 @@ target "test" {
   args        = cell.args
   output      = [{ type = "cacheonly" }]
   cache-from  = cache_from("secrets-test-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("secrets-test-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("secrets-test-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "dev" {
@@ -157,7 +157,7 @@ target "dev" {
   tags        = ["secrets:dev-${cell.id}"]
   output      = [{ type = "docker" }]
   cache-from  = cache_from("secrets-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
-  cache-to    = cache_to("secrets-dev-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("secrets-dev-${cell.id}-${replace(cell.platform, "/", "_")}", "max")
 }
 
 target "materials" {
@@ -170,7 +170,7 @@ target "materials" {
   args        = cell.args
   output      = [{ type = "local", dest = "${DEST}/materials/${cell.id}" }]
   cache-from  = concat(cache_from("secrets-wheel-${cell.id}-${replace(cell.platform, "/", "_")}"), cache_from("secrets-materials-${cell.id}-${replace(cell.platform, "/", "_")}"))
-  cache-to    = cache_to("secrets-materials-${cell.id}-${replace(cell.platform, "/", "_")}")
+  cache-to    = cache_to("secrets-materials-${cell.id}-${replace(cell.platform, "/", "_")}", "min")
 }
 
 target "compiler-cache" {
