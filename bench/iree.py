@@ -140,10 +140,12 @@ def main() -> int:
     options = parser.parse_args()
     environment = {**os.environ, **find(os.environ).environment}
     oven = Oven(environment, find_ca_bundle(None, os.environ), lambda text: print(text, file=sys.stderr))
-    # The image is there before, as it is for all but the very first job.
+    # The image is there before, as it is for all but the very first job; and the engine has looked through its files.
     image = tool_image(oven, QuietDisplay(), facts.iree_releases()[0].version)
     cores = Engine(environment).info().cpus
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
+        batch(Path(place, "one"), 1)
+        assert compiled(Path(place, "one"))[1] == 0
         plan = batch(Path(place, "good"), options.modules)
         first, code, _ = compiled(Path(place, "good"))
         assert code == 0, code

@@ -59,7 +59,7 @@ def cell_stage(cell: ModuleCell) -> str:
 
 
 def _dockerfile(plan: JobPlan, host: str) -> str:
-    program = scripts.text("compile-module").rstrip("\n")
+    program = scripts.text("compile_module.py").rstrip("\n")
     delimiter = heredoc_delimiter(program)
     lines = [
         *comment(_NOTE),
@@ -72,7 +72,7 @@ def _dockerfile(plan: JobPlan, host: str) -> str:
         "",
         "FROM scratch AS root",
         'COPY --link --from=skeleton ["/skeleton/", "/"]',
-        f"COPY --link --chmod=0755 <<'{delimiter}' /compile-module",
+        f"COPY --link --chmod=0644 <<'{delimiter}' /compile_module.py",
         *program.split("\n"),
         delimiter,
         "USER 65532:65532",
@@ -100,7 +100,7 @@ def _cell_mounts(cell: ModuleCell) -> list[str]:
 def _words(cell: ModuleCell, host: str) -> list[str]:
     # The word before the flags is for the cache key alone: on another machine it is another.
     begin = ["/usr/bin/env", f"BAKERY_HOST={host}"] if cell.target.is_local else []
-    return [*begin, "/bin/sh", "/compile-module", *cell.flags]
+    return [*begin, "/opt/venv/bin/python", "-IS", "/compile_module.py", *cell.flags]
 
 
 def _run(mounts: Sequence[str], words: Sequence[str]) -> Iterator[str]:
