@@ -24,7 +24,7 @@ def generate(
     ] = False,
     to: Annotated[Path | None, typer.Option("--to", help="Write below this folder.", metavar="DIR")] = None,
 ) -> None:
-    """Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery; with [ci] a workflow, too.
+    r"""Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery; with \[ci] a workflow, too.
 
     [dim]bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
