@@ -143,7 +143,8 @@ def test_check_through_bake(buildx: Buildx, name: str) -> None:
         file = buildx.folder / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    done = buildx.call("bake", "-f", plan.bakefile, "--call=check", *plan.groups)
+    # buildx carries out what a target says of its output, also of a check: an empty image under the name of the real one.
+    done = buildx.call("bake", "-f", plan.bakefile, "--call=check", "--set=*.output=type=cacheonly", *plan.groups)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no warnings found" in done.stdout
 
