@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.drive import index
+from bakery.drive.argv import EXECUTION
 from bakery.drive.bases import Bases
-from bakery.drive.engine import Engine
+from bakery.drive.engine import Engine, EngineInfo
 from bakery.drive.layouts import Layouts
 from bakery.drive.nodes import Nodes
 from bakery.drive.places import places
@@ -50,6 +51,24 @@ class Oven:
         self.layouts = Layouts(environment, self.places.cache / "layouts")
 
     @cached_property
+    def info(self) -> EngineInfo:
+        """What the engine says of itself, asked once.
+
+        Raises:
+            EngineError: the engine does not answer.
+        """
+        return Engine(self.environment).info()
+
+    @cached_property
+    def offers_execution(self) -> bool:
+        """Whether its buildx can go on with the other targets of a bake when one fails (buildx#3297), asked once.
+
+        Raises:
+            EngineError: buildx does not answer.
+        """
+        return Engine(self.environment).bake_offers(EXECUTION)
+
+    @cached_property
     def platforms(self) -> tuple[str, ...]:
         """The own platforms of what builds: of the nodes, or of the engine.
 
@@ -58,4 +77,4 @@ class Oven:
         """
         if self.nodes:
             return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
-        return (platform_of(Engine(self.environment).info().architecture),)
+        return (platform_of(self.info.architecture),)

@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery import locker
-from bakery.drive.argv import EXECUTION
 from bakery.drive.bake import BakeRequest
 from bakery.drive.collect import check_output
-from bakery.drive.engine import Engine
 from bakery.drive.journal import Record, open_journal
 from bakery.drive.layouts import Layout
 from bakery.drive.listener import Listener
@@ -146,7 +144,7 @@ class Run:
             return self._spread(self.oven.nodes, keep_going=keep_going)
         if len(self.works) < 2:
             return Schedule([Item(name) for name in self.works], Limits(1, 0, self.options.retries, keep_going))
-        info = Engine(self.oven.environment).info()
+        info = self.oven.info
         machine = Machine(info.cpus, round(info.memory * USABLE / 1e6))
         limits = Limits(self.options.parallel or machine.cores, machine.memory, self.options.retries, keep_going)
         found = items(self.plan, self.works.values(), machine, self._learnt)
@@ -215,7 +213,7 @@ class Run:
     def _defers_errors(self) -> bool:
         """Whether the targets of one cell shall not cancel each other, and buildx can do that."""
         several = any(len(work.targets) > 1 for work in self.works.values())
-        return several and self._keeps_going and Engine(self.oven.environment).bake_offers(EXECUTION)
+        return several and self._keeps_going and self.oven.offers_execution
 
     @property
     def _keeps_going(self) -> bool:
