@@ -8,6 +8,7 @@ pattern, and ``platforms`` for ``platform``, as guides write it.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from bakery.names import VARIABLE, normal
 from bakery.patterns import is_unicode
 from bakery.plan import Override
 
-_LISTS = ("tags", "cache-from", "cache-to")
+_CACHES = ("cache-from", "cache-to")
+_LISTS = ("tags", *_CACHES)
 _MAPS = ("args", "labels", "contexts", "extra-hosts")
 _SCALARS = ("no-cache", "pull", "shm-size")
 _REFUSED = {
@@ -35,6 +37,8 @@ _REFUSED = {
     "secrets": "not supported yet; a CA bundle is handed in with --ca-bundle",
     "ssh": "not supported yet",
 }
+_FIELD = r'(?:"(?:[^"]|"")*"|[^",]*)'
+_FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*\Z")
 _SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
 _ALIASES = {"platforms": "platform"}
 
@@ -103,15 +107,39 @@ def _override(left: str, value: str) -> Override:
         return Override(pattern, f"{key}.{sub[0]}", False, value)
     if sub:
         raise ValueError(f"{key} takes no part after a second dot")
+    if key in _CACHES:
+        _check_cache(value)
     if key == "platform" or key in _LISTS:
         return Override(pattern, key, append, value)
     if key in _SCALARS:
         if append:
             raise ValueError(f"{key} takes = and not +=")
-        if key == "shm-size" and not _SIZE.match(value):
-            raise ValueError(f"{key} is a number of bytes, such as 64m")
-        if key != "shm-size" and value not in ("true", "false"):
-            raise ValueError(f"{key} is true or false")
+        _check_scalar(key, value)
         return Override(pattern, key, False, value)
     known = sorted((*_LISTS, *_MAPS, *_SCALARS, "platform"))
     raise ValueError(f"unknown key {key!r}; expected one of {', '.join(known)}")
+
+
+def _check_scalar(key: str, value: str) -> None:
+    if key == "shm-size" and not _SIZE.match(value):
+        raise ValueError(f"{key} is a number of bytes, such as 64m")
+    if key != "shm-size" and value not in ("true", "false"):
+        raise ValueError(f"{key} is true or false")
+
+
+def _check_cache(value: str) -> None:
+    """Check what is said of a cache as buildx does: CSV of plain references, or of NAME=VALUE with a type among them.
+
+    Raises:
+        ValueError: it is neither (buildx v0.29, util/buildflags/cache.go).
+    """
+    if not _FIELDS.match(value):
+        raise ValueError("a quote is not where it may be; quote a whole field: '\"dest=a,b\"'")
+    if "=" not in value:
+        return
+    fields = [field.partition("=") for field in next(csv.reader([value]))]
+    bare = [name for name, equals, _ in fields if not equals]
+    if bare:
+        raise ValueError(f"expected NAME=VALUE, and not {bare[0]!r}")
+    if not any(name.lower() == "type" and kind for name, _, kind in fields):
+        raise ValueError("expected a type, such as type=registry,ref=…")

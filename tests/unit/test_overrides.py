@@ -57,6 +57,10 @@ def test_variables_and_overrides_in_order() -> None:
         ("t.network=host", "network cannot be overridden: buildx reads it as an empty string"),
         ("t.output=x", "use --output DIR"),
         ("t.secrets=x", "--ca-bundle"),
+        ("t.cache-to=a,source=b", "expected NAME=VALUE, and not 'a'"),
+        ("t.cache-from=ref=a/b", "expected a type"),
+        ("t.cache-from=type=,ref=a", "expected a type"),
+        ('t.cache-to=type=local,dest="a,b"', "quote a whole field"),
     ],
 )
 def test_what_is_refused(text: str, reason: str) -> None:
