@@ -56,7 +56,7 @@ def _items(key: str, text: str) -> list[Json]:
     fields = next(csv.reader([text], strict=True), [])
     if not any("=" in field for field in fields):
         return [{"type": "registry", "ref": field} for field in fields]
-    return [{name.strip().lower(): value for name, _, value in (field.partition("=") for field in fields)}]
+    return [{name.lower(): value for name, _, value in (field.partition("=") for field in fields)}]
 
 
 def _without_empty(attributes: Attributes) -> Attributes:
