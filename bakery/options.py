@@ -26,11 +26,13 @@ class Held:
 
     Attributes:
         cells: cell → packages and commits.
-        images: name → digest of base images.
+        images: name → digest of base images; others are as they are here.
+        record: what messages call it.
     """
 
     cells: Mapping[str, Materials]
     images: Mapping[str, str]
+    record: str = "its provenance"
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,7 @@ class Run:
     @property
     def _lock(self) -> str:
         """What the build is held to, in words; empty for nothing."""
-        return "" if not self.pins.locked else "its provenance" if self.options.held else self.plan.lock
+        return "" if not self.pins.locked else self.options.held.record if self.options.held else self.plan.lock
 
     def _output_ignored(self) -> tuple[str, ...]:
         """An output folder inside the project must not change what the next bake sees."""

@@ -1,4 +1,8 @@
-"""The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed."""
+"""The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed.
+
+The hashes of its packages ship, too, for the release that the recipe names: `bakery lock -r RECIPE`, less what is of one
+machine (base images, their packages). Those of another release are what the index has.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,12 @@ from bakery.emit.bakefile import bake_json
 from bakery.emit.files import generate
 from bakery.errors import PlanError
 from bakery.load import load, shipped
+from bakery.lock import document
+from bakery.lock.asked import asked
+from bakery.lock.differences import stale
+from bakery.lock.materials import Materials
 from bakery.names import MACHINES, Kind
-from bakery.options import Options
+from bakery.options import Held, Options
 from bakery.oven import Oven
 from bakery.pipeline import bake_plan
 from bakery.plan import Override, Plan, Target
@@ -82,14 +90,26 @@ def _machine(architecture: str) -> str:
     return MACHINES.get(f"linux/{architecture}", architecture)
 
 
+def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
+    """Return cell → the packages whose hashes ship with bakery; nothing where the plan asks for others."""
+    file = shipped()[plan.recipe].with_suffix(".lock")
+    lock = document.read(file, file.name)
+    locked = document.cells(lock) if lock else {}
+    cell = target.cell
+    return {} if stale(locked, {cell.id: asked(plan, cell, {})}) else {cell.id: locked[cell.id]}
+
+
 def _digest(plan: Plan, target: Target) -> str:
-    texts = [generate(plan)[plan.dockerfile], bake_json(plan, (target,))[target.name]["args"]]
+    locked = document.text(document.lock_of(plan.recipe, hashes(plan, target)))
+    texts = [generate(plan)[plan.dockerfile], bake_json(plan, (target,))[target.name]["args"], locked]
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _bake(place: Path, plan: Plan, target: Target, name: str, oven: Oven, listener: Listener) -> None:
     named = replace(plan, overrides=(*plan.overrides, Override(target.name, "tags", False, name)))
-    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,)), oven, listener)
+    locked = hashes(plan, target)
+    held = Held(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
+    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), held=held), oven, listener)
     failed = conclusion([report])
     if failed:
         raise failed

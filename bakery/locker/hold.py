@@ -73,7 +73,7 @@ def other_than(bench: Bench, image: Image, digest: str) -> str | None:
     """Return None where an image can be had by its digest, else the digest that its name has here."""
     name, platform = bench.name(image).partition("@")[0], image.platform
     own = digests.present(bench.environment, name, platform)
-    if digest == own or digests.offered(bench.environment, f"{name}@{digest}") == digest:
+    if digest and (digest == own or digests.offered(bench.environment, f"{name}@{digest}") == digest):
         return None
     return own or digests.offered(bench.environment, name)
 

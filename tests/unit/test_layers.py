@@ -115,7 +115,8 @@ ALLOWED: dict[str, set[str]] = {
         *(*BASE, "carry", "drive", "ingredients", "locker", "options", "oven", "plan", "report", "run", "work"),
     },
     "iree/toolimage": {
-        *(*BASE, "conclusion", "drive", "emit", "load", "options", "oven", "pipeline", "plan", "resolve"),
+        *(*BASE, "conclusion", "drive", "emit", "load", "lock", "options", "oven", "pipeline", "plan"),
+        "resolve",
     },
     "iree/compiler": {*BASE, "drive", "emit", "files", "job", "models", "oven", "plan", "report", "iree/toolimage"},
     "reproduce": {
