@@ -1,4 +1,4 @@
-"""Engines of a test's own: fresh ones, each with a data root, images and caches that nothing else uses."""
+"""Engines of a test's own: fresh ones, each with a data root, images, caches and a network that nothing else uses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from wayout import WayOut
 
 from bakery.drive import bootstrap
 
@@ -26,13 +27,17 @@ def fresh_engine(folder: Path, *, cores: int = 0) -> Iterator[dict[str, str]]:
     for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
         environ.pop(name, None)
     own = os.sched_getaffinity(0)
+    prefix = bootstrap.install(lambda _: None, environ)
+    way = WayOut(prefix, f"bk{os.getpid()}f", "10.214.0")
     try:
         try:
             # dockerd and its containers are children: they inherit it.
             os.sched_setaffinity(0, set(sorted(own)[: cores or None]))
-            engine = bootstrap.start(bootstrap.install(lambda _: None, environ), lambda _: None, environ)
+            engine = bootstrap.start(prefix, lambda _: None, environ)
         finally:
             os.sched_setaffinity(0, own)
+        way.open(engine.pid)
         yield environ | bootstrap.environment(engine, environ)
     finally:
+        way.close()
         bootstrap.remove(environ)

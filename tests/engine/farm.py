@@ -12,19 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wayout import WayOut, run
+
 from bakery.drive import bootstrap
 from bakery.drive.find import find
 from bakery.drive.prefix import Prefix
 
 GATE = Path(__file__).with_name("gate.py")
 FORWARD = Path(__file__).with_name("forward.py")
-
-
-def run(*words: str | Path, check: bool = True) -> None:
-    """Run a program in silence."""
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(map(str, words))}\n{done.stderr}")
 
 
 def certificates(folder: Path) -> None:
@@ -53,14 +48,13 @@ class EngineNode:
 
     Attributes:
         environ: leads to its engine.
-        link: its network device on this machine's side.
+        way: leads from its network namespace out.
     """
 
     name: str
     environ: Mapping[str, str]
     prefix: Prefix
-    link: str
-    subnet: str
+    way: WayOut
     port: int
     certificates: Path
     pid: int = 0
@@ -70,7 +64,7 @@ class EngineNode:
         """Start it, or start it again."""
         engine = bootstrap.start(self.prefix, lambda _: None, self.environ)
         self.pid = engine.pid
-        self._connect()
+        self.way.open(self.pid)
         command = [sys.executable, str(GATE), str(engine.places.socket), str(self.port), str(self.certificates)]
         self.gate = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self.gate.stdout
@@ -79,7 +73,7 @@ class EngineNode:
     @property
     def gateway(self) -> str:
         """The address of this machine as the engine sees it."""
-        return f"{self.subnet}.1"
+        return self.way.gateway
 
     def reaching(self) -> dict[str, str]:
         """Return the environment in which docker reaches the engine itself, and not as a node."""
@@ -115,43 +109,8 @@ class EngineNode:
         if self.gate:
             self.gate.kill()
             self.gate.wait()
-        for rule in self._rules:
-            run(self.prefix.bin / "iptables", *rule("-D"), check=False)
-        run("ip", "link", "delete", self.link, check=False)
+        self.way.close()
         bootstrap.remove(self.environ)
-
-    def _connect(self) -> None:
-        """Give its network namespace a way out."""
-        run("ip", "link", "delete", self.link, check=False)
-        run("ip", "link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
-        run("ip", "address", "add", f"{self.subnet}.1/30", "dev", self.link)
-        run("ip", "link", "set", self.link, "up")
-        inside = ("nsenter", "--target", str(self.pid), "--net", "ip")
-        run(*inside, "link", "set", "lo", "up")
-        run(*inside, "address", "add", f"{self.subnet}.2/30", "dev", "eth0")
-        run(*inside, "link", "set", "eth0", "up")
-        run(*inside, "route", "add", "default", "via", f"{self.subnet}.1")
-        for rule in self._rules:
-            run(self.prefix.bin / "iptables", *rule("-D"), check=False)
-            run(self.prefix.bin / "iptables", *rule("-I"))
-
-    @property
-    def _rules(self) -> Sequence[_Rule]:
-        net = f"{self.subnet}.0/30"
-        return (
-            _Rule("nat", ("POSTROUTING", "-s", net, "-j", "MASQUERADE")),
-            _Rule("filter", ("DOCKER-USER", "-s", net, "-j", "ACCEPT")),
-            _Rule("filter", ("DOCKER-USER", "-d", net, "-j", "ACCEPT")),
-        )
-
-
-@dataclass(frozen=True)
-class _Rule:
-    table: str
-    words: tuple[str, ...]
-
-    def __call__(self, verb: str) -> tuple[str, ...]:
-        return ("-w", "-t", self.table, verb, *self.words)
 
 
 @contextlib.contextmanager
@@ -169,8 +128,8 @@ def engine_nodes(folder: Path, names: Sequence[str]) -> Iterator[list[EngineNode
             for variable in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
                 environ.pop(variable, None)
             prefix = bootstrap.install(lambda _: None, environ)
-            own = (f"bk{os.getpid()}n{number}", f"10.213.{number}", free_port(), folder / "tls")
-            nodes.append(EngineNode(name, environ, prefix, *own))
+            way = WayOut(prefix, f"bk{os.getpid()}n{number}", f"10.213.{number}")
+            nodes.append(EngineNode(name, environ, prefix, way, free_port(), folder / "tls"))
             stack.callback(nodes[-1].remove)
             nodes[-1].start()
         yield nodes
