@@ -250,7 +250,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         if fault.isdigit():
-            status, body = int(fault), json.dumps({"code": "fault", "msg": "asked for"}).encode()
+            code = "already_exists" if fault == "409" else "fault"
+            status, body = int(fault), json.dumps({"code": code, "msg": "asked for"}).encode()
         self.cache.asked.append((request, status))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
