@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -221,8 +222,9 @@ class Runner:
 
     def _upload(self, fields: dict[str, Any], place: Path) -> None:
         patterns = str(fields["path"]).split()
-        # The folder that all of them have in common.
-        root = place / patterns[0] if len(patterns) == 1 else place
+        # The folder that all of them have in common; of one with wildcards, what is before the first.
+        root = place if len(patterns) > 1 else place.joinpath(*takewhile(_is_plain, Path(patterns[0]).parts))
+        root = root.parent if root.is_file() else root
         found = [file for pattern in patterns for item in place.glob(pattern)
                  for file in ([item] if item.is_file() else item.rglob("*"))
                  if file.is_file() and (fields.get("include-hidden-files") or not _is_hidden(file, root))]  # fmt: skip
@@ -255,6 +257,10 @@ class Runner:
         for artifact in sorted(self.artifacts.iterdir()) if self.artifacts.exists() else []:
             if fnmatchcase(artifact.name, pattern):
                 shutil.copytree(artifact, place / fields["path"], dirs_exist_ok=True)
+
+
+def _is_plain(part: str) -> bool:
+    return not set(part) & set("*?[")
 
 
 def _is_hidden(path: Path, root: Path) -> bool:
