@@ -33,7 +33,11 @@ CACHE_POLICY: Document = {
 """What the build cache may hold: one rule for everything. The engine's own first rule drops cache mounts
 (compiler caches) beyond about 4 GiB and after two days, whatever defaultKeepStorage says."""
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
+_SLOW_CONTAINERD = "timeout waiting for containerd to start"
+"""What dockerd ends with 15 s after it started its containerd, whose database is read whole before it answers: on
+a cold, slow disk that takes longer. What was read stays in memory, so the next start comes further."""
+
 STOP_TIMEOUT_S = 30.0
 REQUIREMENT = (
     "install Docker Engine 28 or newer with the buildx plugin 0.19 or newer, start it, and let this user reach it"
@@ -108,8 +112,12 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
         machine.prepare(progress)
         _write_configuration(where, prefix)
         progress("starting dockerd")
-        pid = _spawn(where, prefix, os.environ if environ is None else environ)
-        return _wait(where, pid, environ)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            pid = _spawn(where, prefix, os.environ if environ is None else environ)
+            if running := _wait(where, pid, deadline, environ):
+                return running
+            progress("dockerd did not wait for its containerd; starting it again")
 
 
 def _write_configuration(where: Places, prefix: Prefix) -> None:
@@ -160,13 +168,12 @@ def _spawn(where: Places, prefix: Prefix, environ: Mapping[str, str]) -> int:
     )
 
 
-def _wait(where: Places, pid: int, environ: Mapping[str, str] | None) -> RunningEngine:
-    """Wait until the engine answers.
+def _wait(where: Places, pid: int, deadline: float, environ: Mapping[str, str] | None) -> RunningEngine | None:
+    """Wait until the engine answers; None if it ended as its containerd was slow and there is time for another try.
 
     Raises:
-        EngineError: it ended, or did not answer within START_TIMEOUT_S, or has no overlayfs.
+        EngineError: it ended, or did not answer by the deadline (of the monotonic clock), or has no overlayfs.
     """
-    deadline = time.monotonic() + START_TIMEOUT_S
     reason = f"the engine did not answer within {START_TIMEOUT_S:.0f} s"
     while time.monotonic() < deadline:
         if running := status(environ):
@@ -177,7 +184,10 @@ def _wait(where: Places, pid: int, environ: Mapping[str, str] | None) -> Running
             break
         time.sleep(0.1)
     _end(where)
-    raise EngineError(reason, hint=f"see {where.log}", details=_tail(where.log))
+    details = _tail(where.log)
+    if time.monotonic() < deadline and any(_SLOW_CONTAINERD in line for line in details):
+        return None
+    raise EngineError(reason, hint=f"see {where.log}", details=details)
 
 
 def _require_overlay(where: Places) -> None:

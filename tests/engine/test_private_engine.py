@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -121,6 +122,26 @@ def test_failed_start_shows_the_log(second: dict[str, str], tmp_path: Path) -> N
     assert "ended" in caught.value.message
     assert caught.value.details[-1] == "no such kernel"
     assert bootstrap.status(second) is None
+
+
+def test_a_containerd_that_is_slow_to_start_is_waited_for(second: dict[str, str]) -> None:
+    started = bootstrap.start(bootstrap.install(quiet, second), quiet, second)
+    bootstrap.stop(second)
+    said: list[str] = []
+    (database,) = started.places.data.rglob("io.containerd.metadata.v1.bolt/meta.db")
+    with database.open("rb") as held:
+        # A lock keeps containerd from its database as a cold disk does; it goes once dockerd gave up.
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        def progress(message: str) -> None:
+            said.append(message)
+            if "again" in message:
+                fcntl.flock(held, fcntl.LOCK_UN)
+
+        assert bootstrap.start(started.prefix, progress, second).pid != started.pid
+    assert [message for message in said if "again" in message] == [
+        "dockerd did not wait for its containerd; starting it again"
+    ]
 
 
 def test_second_engine_loads_the_kept_base_and_survives_a_kill(engine: RunningEngine, second: dict[str, str]) -> None:
