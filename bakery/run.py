@@ -26,6 +26,7 @@ from bakery.emit.files import generate
 from bakery.files import write
 from bakery.finish import Finisher
 from bakery.ingredients import beside, overrides
+from bakery.layercache import LocalCaches
 from bakery.lineage import Lineage
 from bakery.locker import Bench, Pins
 from bakery.names import MACHINES, CacheBackend, Kind
@@ -113,6 +114,7 @@ class Run:
                 request=lambda work, node: self._of(request, work, node),
                 made_of=lambda work: made_of(self.plan, lineage, work),
                 error=lambda outcome: locker.failure(outcome, self._lock),
+                caches=LocalCaches(self.root, self.plan, self.keys),
                 say=self.oven.say,
                 signals=signals,
                 deadline=self.options.deadline,

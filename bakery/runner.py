@@ -22,6 +22,7 @@ from bakery.drive.transient import is_transient, may_be_the_cache, went_away
 from bakery.durations import duration
 from bakery.errors import BakeryError, EngineError, InterruptedBake, OutputError
 from bakery.finish import Finisher
+from bakery.layercache import LocalCaches
 from bakery.names import Kind
 from bakery.plan import Json
 from bakery.work import Work
@@ -71,6 +72,7 @@ class Runner:
         groups: cell → the cells that are finished together with it.
         made_of: returns stage → digest of a cell's work; stages of the same digest have the same steps.
         error: returns what a failed bake is to be reported as.
+        caches: the local layer caches.
         deadline: local clock when the time for all is over, None for never.
         peaks: looks at what memory cells need, None where that cannot be seen.
         signals: those that arrived; the first ends the run.
@@ -86,6 +88,7 @@ class Runner:
     request: Callable[[Work, str], BakeRequest]
     made_of: Callable[[Work], Mapping[str, str]]
     error: Callable[[BakeOutcome], BakeryError]
+    caches: LocalCaches
     say: Callable[[str], None]
     signals: Signals
     deadline: float | None = None
@@ -161,6 +164,8 @@ class Runner:
         if self.told[item.name].uncached:
             own = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
             request = replace(request, overrides=(*request.overrides, *own))
+        else:
+            request = self.caches.spared(request)
         # What an earlier try left.
         remove_tree(request.stage / item.name)
         remove_tree(request.stage / "materials" / item.name)
@@ -177,6 +182,7 @@ class Runner:
                 told.cache = (*told.cache, text)
                 self.say(f"{name}: layer cache: {text}")
         if all(target.result is Result.DONE for target in outcome.targets.values()):
+            self.caches.note(baking.request, outcome)
             self.schedule.ended(name, Try.PASSED, time.monotonic())
             self._finish_when_all_passed(name, pool)
             return

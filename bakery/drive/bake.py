@@ -239,7 +239,7 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
     }
     own = tuple(Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: "))
     troubles = tuple(progress.cache_troubles())
-    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures, cache=troubles)
+    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures, cache=troubles, ran=progress.ran)
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:

@@ -87,6 +87,7 @@ class BakeOutcome:
         failures: one for each step that failed by itself; empty when all went well.
         printed: secrets that steps printed, which were hidden.
         cache: what went wrong with the layer cache, which fails no build.
+        ran: a command was run; False where the result of each was known.
     """
 
     targets: Mapping[str, TargetOutcome]
@@ -95,6 +96,7 @@ class BakeOutcome:
     failures: tuple[Failure, ...] = ()
     printed: tuple[str, ...] = ()
     cache: tuple[str, ...] = ()
+    ran: bool = True
 
 
 class BakeFailure(BakeError):

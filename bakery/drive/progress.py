@@ -235,6 +235,12 @@ class Progress:
             events.append(TextLine(text))
         return events
 
+    @property
+    def ran(self) -> bool:
+        """Whether a command was run; copies are left out: some of them BuildKit does again though it knows them."""
+        commands = (step for step in self.steps.values() if step.label.text.startswith("RUN ") and step.has_inputs)
+        return any(step.completed is not None and not step.cached for step in commands)
+
     def cache_troubles(self) -> list[str]:
         """Return what went wrong with the layer cache, each once; that nothing is there yet does not count."""
         found = [step for step in self.steps.values() if step.label.role is Role.CACHE and not step.canceled]

@@ -101,6 +101,14 @@ def test_another_engine_builds_nothing_again(
     assert again.ran() == []
     assert not troubles(again), again.err
     assert digests(tmp_path / "moved" / "dist") == digests(folder / "dist")
+    if kind == "local":
+        # They hold what was to be written.
+        assert written(tmp_path / "moved") == written(folder)
+
+
+def written(folder: Path) -> dict[str, int]:
+    """Return local cache → when it was written."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob(".bakery/cache/*/index.json")}
 
 
 def troubles(done: Done) -> list[str]:

@@ -1,0 +1,111 @@
+"""Which local layer caches a bake need not write, and when that is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bakery.drive.bake import BakeRequest
+from bakery.drive.outcome import BakeOutcome
+from bakery.ingredients import beside
+from bakery.layercache import MARK, LocalCaches
+from bakery.load import load
+from bakery.plan import Plan
+from bakery.resolve.lower import resolve
+
+RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]\n[cache]\nbackend = "{}"\nref = "r.example/c"\n'
+NAMES = ["wheel-cp311", "test-cp311", "materials-cp311"]
+
+
+def planned(folder: Path, backend: str = "local", overrides: tuple[str, ...] = ()) -> Plan:
+    (folder / "bakery.toml").write_text(RECIPE.format(backend))
+    return resolve(load(None, folder)[0], environ={}, sets=overrides)
+
+
+def request(folder: Path, plan: Plan) -> BakeRequest:
+    targets = tuple(plan.select(("full",)))
+    also = beside(plan, targets)
+    return BakeRequest(folder, Path("bake.hcl"), targets, {}, {}, folder, beside=also)
+
+
+def written(folder: Path, text: str = "{}") -> list[Path]:
+    """Write caches as BuildKit does; return their folders."""
+    places = [folder / ".bakery" / "cache" / f"demo-{name}-linux_amd64" for name in NAMES]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "index.json").write_text(text)
+    return places
+
+
+def outcome(*, ran: bool = False, cache: tuple[str, ...] = ()) -> BakeOutcome:
+    return BakeOutcome({}, 1.0, (), cache=cache, ran=ran)
+
+
+def spares(caches: LocalCaches, request: BakeRequest) -> list[str]:
+    return [text.removesuffix(".cache-to=") for text in caches.spared(request).overrides]
+
+
+def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
+    assert spares(caches, asked) == []
+    places = written(tmp_path)
+    # Somebody else wrote them.
+    assert spares(caches, asked) == []
+    caches.note(asked, outcome(ran=True))
+    assert all((place / MARK).exists() for place in places)
+    assert spares(caches, asked) == NAMES
+    assert spares(LocalCaches(tmp_path, plan, {"cp311": "b"}), asked) == []
+    again = caches.spared(asked)
+    caches.note(again, outcome())
+    assert spares(caches, asked) == NAMES
+
+
+def test_a_cache_that_changed_is_written(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
+    written(tmp_path)
+    caches.note(asked, outcome(ran=True))
+    written(tmp_path, '{"other": 1}')
+    assert spares(caches, asked) == []
+
+
+@pytest.mark.parametrize("told", [outcome(ran=True), outcome(cache=("importing cache: no",))])
+def test_a_run_that_found_less_than_all_has_the_next_one_write(tmp_path: Path, told: BakeOutcome) -> None:
+    plan = planned(tmp_path)
+    caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
+    written(tmp_path)
+    caches.note(asked, outcome(ran=True))
+    caches.note(caches.spared(asked), told)
+    assert spares(caches, asked) == []
+
+
+def test_a_cache_that_was_not_written_has_no_mark(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
+    caches.note(asked, outcome(ran=True))
+    written(tmp_path)
+    caches.note(asked, outcome(ran=True, cache=("exporting cache: no space",)))
+    assert spares(caches, asked) == []
+
+
+def test_what_is_asked_for_anew_is_written(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
+    written(tmp_path)
+    caches.note(asked, outcome(ran=True))
+    assert spares(caches, replace(asked, no_cache=True)) == spares(caches, replace(asked, pull=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "overrides"), [("registry", ()), ("none", ()), ("local", ("*.cache-to=type=inline",))]
+)
+def test_other_caches_are_none_of_it(tmp_path: Path, backend: str, overrides: tuple[str, ...]) -> None:
+    plan = planned(tmp_path, backend, overrides)
+    caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
+    places = written(tmp_path)
+    caches.note(asked, outcome(ran=True))
+    assert spares(caches, asked) == []
+    assert not any((place / MARK).exists() for place in places)
