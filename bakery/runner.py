@@ -18,7 +18,7 @@ from bakery.drive.process import Children, Signals
 from bakery.drive.progress import Board
 from bakery.drive.runs import remove_tree
 from bakery.drive.schedule import Item, Schedule, State, Try, delay
-from bakery.drive.transient import is_transient, may_be_the_cache, went_away
+from bakery.drive.transient import is_transient, lost_a_layer, may_be_the_cache, went_away
 from bakery.durations import duration
 from bakery.errors import BakeryError, EngineError, InterruptedBake, OutputError
 from bakery.finish import Finisher
@@ -44,6 +44,7 @@ class Told:
         left: nodes that went away while they baked it.
         cache: what went wrong with its layer cache.
         uncached: it is baked without what a layer cache has.
+        anew: it is baked without the engine's own build cache, too.
         why: why it was not done, where nothing of its own failed.
         stopped: it needs a step that failed elsewhere, which ``why`` names.
     """
@@ -60,6 +61,7 @@ class Told:
     left: tuple[str, ...] = ()
     cache: tuple[str, ...] = ()
     uncached: bool = False
+    anew: bool = False
 
 
 @dataclass(slots=True)
@@ -161,6 +163,7 @@ class Runner:
     def _begin(self, item: Item, bakes: Bakes) -> None:
         self.told[item.name].node = self.schedule.seat(item.name)
         request = self.request(self.works[item.name], self.told[item.name].node)
+        request = replace(request, no_cache=request.no_cache or self.told[item.name].anew)
         if self.told[item.name].uncached:
             own = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
             request = replace(request, overrides=(*request.overrides, *own))
@@ -201,6 +204,11 @@ class Runner:
         told = self.told[name]
         if self.nodes and told.node in self.nodes.lost and all(map(is_transient, outcome.failures)):
             told.left = (*told.left, told.node)
+            self.schedule.ended(name, Try.LOST, time.monotonic())
+            return
+        if any(map(lost_a_layer, outcome.failures)) and not (told.anew or self.schedule.stopped):
+            told.anew = True
+            self.say(f"{name}: {BakeFailure(outcome).message}; again without the engine's build cache")
             self.schedule.ended(name, Try.LOST, time.monotonic())
             return
         if self._may_go_without_cache(told, outcome):

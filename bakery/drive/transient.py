@@ -57,6 +57,10 @@ NETWORK: tuple[str, ...] = (
 """What package managers, pip, uv, git and curl say when the network or the other end failed."""
 
 
+_LOST = re.compile(r"snapshot \S+ does not exist|/snapshots/\d+/fs: no such file or directory")
+"""What containerd or the kernel says of a layer that BuildKit takes to be there."""
+
+
 def is_transient(failure: Failure) -> bool:
     """Say whether another try may go well."""
     error, _, ended = failure.error.partition(_STEP_ENDED)
@@ -73,6 +77,15 @@ def may_be_the_cache(failure: Failure) -> bool:
     BuildKit takes over what a cache says that it has, and fetches a layer only once a step needs it.
     """
     return _STEP_ENDED not in failure.error and not failure.error.startswith(LATE)
+
+
+def lost_a_layer(failure: Failure) -> bool:
+    """Say whether the engine's build cache told of a layer that the engine does not have: as often as it is asked.
+
+    A client that is killed can leave it so (https://github.com/moby/buildkit/pull/6808). What is built without the cache
+    takes the place of what is lost.
+    """
+    return _STEP_ENDED not in failure.error and bool(_LOST.search(failure.error))
 
 
 def went_away(failure: Failure) -> bool:

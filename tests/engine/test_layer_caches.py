@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,10 +55,14 @@ def pruned(node: EngineNode) -> None:
     shell(node.reaching(), "docker", "buildx", "prune", "--all", "--force")
     # containerd deletes them some time later, with layers that a build found there and took over until then ("parent
     # snapshot … does not exist"). Once a lease is deleted with --sync, all of them are gone.
+    contents(node, "leases", "create", "--id", "emptied")
+    contents(node, "leases", "delete", "--sync", "emptied")
+
+
+def contents(node: EngineNode, *words: str) -> str:
+    """Run ``ctr`` in an engine's containerd; return what it prints."""
     socket = places(node.environ).exec_root / "containerd" / "containerd.sock"
-    leases = (str(node.prefix.bin / "ctr"), "--address", str(socket), "--namespace", "moby", "leases")
-    shell(os.environ, *leases, "create", "--id", "emptied")
-    shell(os.environ, *leases, "delete", "--sync", "emptied")
+    return shell(os.environ, str(node.prefix.bin / "ctr"), "--address", str(socket), "--namespace", "moby", *words)
 
 
 def project(folder: Path) -> Path:
@@ -109,6 +114,21 @@ def test_another_engine_builds_nothing_again(
 def written(folder: Path) -> dict[str, int]:
     """Return local cache → when it was written."""
     return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob(".bakery/cache/*/index.json")}
+
+
+@pytest.mark.proof
+def test_a_layer_that_the_engine_lost_is_built_again(tmp_path: Path, other: EngineNode) -> None:
+    folder = one(tmp_path / "project")
+    bakery(folder, "wheel", environment=other.reaching())
+    known = shell(other.reaching(), "docker", "buildx", "du", "--verbose", "--filter", "description~=demo-wheel")
+    (layer,) = re.findall(r"(?m)^ID:\s+(\S+)", known)
+    contents(other, "snapshots", "rm", layer)
+    shutil.rmtree(folder / "dist")
+    again = bakery(folder, "wheel", environment=other.reaching())
+    assert "again without the engine's build cache" in again.err
+    assert len(again.wheels) == 1
+    shutil.rmtree(folder / "dist")
+    assert "again" not in bakery(folder, "wheel", environment=other.reaching()).err
 
 
 def troubles(done: Done) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bakery.drive.outcome import Failure
-from bakery.drive.transient import is_transient, may_be_the_cache
+from bakery.drive.transient import is_transient, lost_a_layer, may_be_the_cache
 
 ENDED = 'process "/bin/sh -c x" did not complete successfully: exit code: {}'
 
@@ -110,6 +110,27 @@ def test_what_stays_so_is_not(message: str) -> None:
 def test_text_of_a_step_is_not_the_engines() -> None:
     bad = Failure((), "", "bake.hcl:2,3-11: Invalid block definition", ("ERROR: bake.hcl:2",), None, "")
     assert not is_transient(bad)
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (
+            "failed to commit u9s to lt2 during finalize: failed to stat active key during commit: snapshot u9s does not "
+            "exist: not found",
+            True,
+        ),
+        (
+            "failed to solve: stat /data/io.containerd.snapshotter.v1.overlayfs/snapshots/48/fs: no such file or directory",
+            True,
+        ),
+        ('failed to prepare x: failed to create snapshot: missing parent "y" bucket: not found', False),
+        (ENDED.format("1") + ": snapshot x does not exist", False),
+        ("not done within 60 s", False),
+    ],
+)
+def test_a_layer_that_the_engine_lost(error: str, lost: bool) -> None:
+    assert lost_a_layer(Failure(("wheel-cp311",), OWN[0], error, (), None, "")) == lost
 
 
 @pytest.mark.parametrize(
