@@ -177,14 +177,13 @@ target "materials" {
 }
 
 target "compiler-cache" {
-  name            = "compiler-cache-${cell.id}"
-  description     = "What compilers made, carried to or from another machine; nothing is compiled"
-  inherits        = ["_common"]
-  matrix          = { cell = cells }
-  target          = "cuda-compiler-cache"
-  platforms       = [cell.platform]
-  args            = cell.args
-  output          = [{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }]
-  cache-from      = cache_from("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
-  no-cache-filter = ["carry"]
+  name        = "compiler-cache-${cell.id}"
+  description = "What compilers made, carried to or from another machine; nothing is compiled"
+  inherits    = ["_common"]
+  matrix      = { cell = cells }
+  target      = "cuda-compiler-cache"
+  platforms   = [cell.platform]
+  args        = cell.args
+  output      = [{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }]
+  cache-from  = cache_from("cuda-wheel-${cell.id}-${replace(cell.platform, "/", "_")}")
 }

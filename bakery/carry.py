@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from bakery.emit.files import generate
 from bakery.errors import OutputError
 from bakery.files import write
 from bakery.locker import Bench, Pins
-from bakery.names import CARRIED, Kind
+from bakery.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan import Cell, Plan, Target
 
 FILE = "ccache.tar"
@@ -88,6 +89,8 @@ def _bake(
     place = state.relative_to(bench.root)
     own = replace(bench.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
     write(bench.root, generate(own))
+    now = time.time_ns()
+    again = [f"{target.name}.args.{CARRIED_AT}={now}" for target in targets]
     pinned = [item for target in targets for item in held.overrides.get(target.name, ())]
     request = BakeRequest(
         root=bench.root,
@@ -96,7 +99,7 @@ def _bake(
         environment={**bench.environment, **held.environment},
         variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
         state=state,
-        overrides=(*map(str, bench.plan.overrides), *pinned, *overrides),
+        overrides=(*map(str, bench.plan.overrides), *pinned, *again, *overrides),
         builder=bench.builder,
         reads=(*bench.reads, *reads),
         mask=bench.mask,

@@ -72,6 +72,10 @@ INGREDIENTS = "ingredients"
 CARRY = "carry"
 """The stage that takes in or packs up the compiler cache."""
 
+CARRIED_AT = "CARRIED_AT"
+"""The build argument by which what carries the compiler cache is run each time. Where a step is not to be taken from a
+cache (``no-cache``), BuildKit empties the cache mounts that it has."""
+
 CARRIED = "carried"
 """The stage, or the build context in its place, with a compiler cache from elsewhere."""
 

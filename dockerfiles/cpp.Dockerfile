@@ -1343,7 +1343,8 @@ COPY --link --from=suites ["/materials/", "/system/"]
 # No compiler cache comes from elsewhere, unless the build is given a context of this name with one.
 FROM scratch AS carried
 
-# What compilers made lies in a mount, which no layer holds. This step is never taken from a cache.
+# What compilers made lies in a mount, which no layer holds. Another CARRIED_AT runs this step once more;
+# --no-cache would empty the mount.
 FROM builder AS carry
 ARG TARGETARCH
 # Takes in a ccache, or packs it up.
@@ -1365,6 +1366,7 @@ fi
 # A build beside this one may change it: then tar ends with 1, and what it has is whole.
 tar -cf "$made/ccache.tar" -C "$cache" --exclude='*.tmp.*' --exclude='*.lock' --exclude=lock --exclude=tmp . || [ $? = 1 ]
 EOF
+ARG CARRIED_AT
 RUN --network=none \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
     --mount=type=bind,from=carried,target=/packed \

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bakery.emit.cache import cache_attributes, cache_functions
 from bakery.emit.override import merged, overridden
 from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
-from bakery.names import BASE_SECRETS, CARRY, Kind
+from bakery.names import BASE_SECRETS, Kind
 from bakery.plan import READ_WHEEL, Cell, Family, Json, Plan, Target, Variable
 
 
@@ -114,7 +114,6 @@ def _family(plan: Plan, family: Family) -> list[str]:
             ("output", f"[{_output_template(family)}]"),
             ("cache-from", read),
             *([("cache-to", f'cache_to("{scope}", "{plan.cache_mode(family.kind)}")')] if cached else []),
-            *([("no-cache-filter", hcl_list([CARRY]))] if family.kind is Kind.COMPILER_CACHE else []),
         ]
     )
     return _block(f'target "{family.kind.value}"', body)
@@ -190,8 +189,6 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
         "platforms": [cell.platform],
         "output": [_output(plan, target, values["DEST"])],
     }
-    if family.kind is Kind.COMPILER_CACHE:
-        attributes["no-cache-filter"] = [CARRY]
     if family.exports == "image":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
     secrets: list[Json] = [{"id": item.name, "env": item.env} for item in plan.secrets if item.env]

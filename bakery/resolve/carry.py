@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bakery.names import CARRIED, CARRY
+from bakery.names import CARRIED, CARRIED_AT, CARRY
 from bakery.plan import Arg, Command, Copy, Mount, Run, Stage, literal
 from bakery.providers.packages import TOOLS
 from bakery.resolve.parts import CCACHE, Parts, literals, script
@@ -28,9 +28,11 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
             (
                 Arg("TARGETARCH"),
                 script("carry-ccache", program, "Takes in a ccache, or packs it up."),
+                Arg(CARRIED_AT),
                 Run((command,), (CCACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
             ),
-            "What compilers made lies in a mount, which no layer holds. This step is never taken from a cache.",
+            "What compilers made lies in a mount, which no layer holds. Another CARRIED_AT runs this step once more;\n"
+            "--no-cache would empty the mount.",
         ),
         Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy(f"{_MADE}/", "/", CARRY),)),
     )
