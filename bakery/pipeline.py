@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bakery import carry, locker
+from bakery.again import is_left_out
 from bakery.drive import index, ways
-from bakery.drive.collect import holds
 from bakery.drive.display import QuietDisplay
 from bakery.drive.emulate import emulated
 from bakery.drive.entitle import Grants
@@ -206,21 +206,10 @@ def _kept(
     """
     output = options.output or root / plan.output
 
-    def is_done(name: str) -> bool:
-        record = known.get(name)
-        return (
-            record is not None
-            and record.result is Result.DONE
-            and record.key == named[name]
-            and not is_image(plan, chosen[name])
-            and all(holds(output, wheel.name, wheel.sha256) for wheel in record.wheels)
-        )
-
-    def is_left_out(name: str) -> bool:
-        if options.again is Again.FAILED:
-            return name not in known or known[name].result is not Result.FAILED
-        return options.again is Again.UNFINISHED and is_done(name)
+    def is_over(name: str) -> bool:
+        may_be_gone = options.again is Again.UNFINISHED and is_image(plan, chosen[name])
+        return not may_be_gone and is_left_out(options.again, known.get(name), named[name], output)
 
     members = together(chosen)
     unknown = Record("", "", Result.CANCELED)
-    return {name: known.get(name, unknown) for name in chosen if all(is_left_out(member) for member in members[name])}
+    return {name: known.get(name, unknown) for name in chosen if all(is_over(member) for member in members[name])}

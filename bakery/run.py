@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery import locker
+from bakery.again import carried
 from bakery.drive.bake import BakeRequest
 from bakery.drive.collect import check_output
 from bakery.drive.journal import Record, open_journal
@@ -16,7 +17,6 @@ from bakery.drive.layouts import Layout
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
 from bakery.drive.nodes import Nodes
-from bakery.drive.outcome import Result
 from bakery.drive.peaks import Peaks, is_here
 from bakery.drive.process import caught
 from bakery.drive.progress import Board
@@ -87,7 +87,8 @@ class Run:
             sent=self._names_of_sent(),
         )
         lineage = Lineage(self.plan)
-        journal = open_journal(self.root, self.plan.recipe, self._carried())
+        cells = {cell.id for cell in self.plan.cells}
+        journal = open_journal(self.root, self.plan.recipe, carried(self.known, self._begun, cells))
         board = Board([target.name for work in self.works.values() for target in work.targets])
         with caught() as signals, LogFiles(request.logs) as logs:
             finisher = Finisher(
@@ -164,12 +165,9 @@ class Run:
         found = items(self.plan, self.works.values(), Machine(0, 0), {})
         return Schedule(found, Limits(parallel, 0, self.options.retries, keep_going), seats)
 
-    def _carried(self) -> list[Record]:
-        """Return what the new journal begins with: what is not baked now is as it was, the rest is unfinished."""
-        cells = {cell.id for cell in self.plan.cells}
-        rest = [record for name, record in self.known.items() if name in cells and name not in self.works]
-        begun = [Record(name, self.keys[name], Result.CANCELED, self._learnt.get(name, 0)) for name in self.works]
-        return [*rest, *begun]
+    @property
+    def _begun(self) -> dict[str, str]:
+        return {name: self.keys[name] for name in self.works}
 
     def _request(self) -> BakeRequest:
         """Return the request of all targets; that of a cell is a part of it."""

@@ -6,15 +6,16 @@ import fnmatch
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
+from bakery.again import carried, is_left_out
 from bakery.audit.memory import Verdict, audit
 from bakery.drive import cibuildwheel as tool
 from bakery.drive import index
-from bakery.drive.collect import holds, publish, stage_files
+from bakery.drive.collect import publish, stage_files
 from bakery.drive.context import context_digest, sources
 from bakery.drive.journal import KeptWheel, Record, last_run, open_journal
 from bakery.drive.outcome import Result
@@ -149,8 +150,15 @@ class _Run:
         served = {cell.id: [other for other in cells if other.built_by == cell.id] for cell in cells}
         known = last_run(self.root, self.plan.recipe)
         keys = self._keys(served)
-        kept = {name for name, group in served.items() if group and self._is_left_out(group, known, keys)}
-        journal = open_journal(self.root, self.plan.recipe, self._carried(known, keys, kept))
+        kept = {
+            name
+            for name, group in served.items()
+            if group
+            and all(is_left_out(self.options.again, known.get(cell.id), keys[cell.id], self._output) for cell in group)
+        }
+        mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.elsewhere)}
+        begun = {name: key for name, key in keys.items() if mine[name].built_by not in kept}
+        journal = open_journal(self.root, self.plan.recipe, carried(known, begun, mine))
         failures: list[CellFailure] = []
         rows: list[TargetReport] = []
         stopped = ""
@@ -245,25 +253,6 @@ class _Run:
             for group in served.values()
             for cell in group
         }
-
-    def _is_left_out(self, group: Sequence[Cell], known: Mapping[str, Record], keys: Mapping[str, str]) -> bool:
-        """Whether an earlier run has done with cells that share a wheel."""
-        if self.options.again is Again.FAILED:
-            return not any(cell.id in known and known[cell.id].result is Result.FAILED for cell in group)
-        return self.options.again is Again.UNFINISHED and all(
-            cell.id in known
-            and known[cell.id].result is Result.DONE
-            and known[cell.id].key == keys[cell.id]
-            and all(holds(self._output, wheel.name, wheel.sha256) for wheel in known[cell.id].wheels)
-            for cell in group
-        )
-
-    def _carried(self, known: Mapping[str, Record], keys: Mapping[str, str], kept: Collection[str]) -> list[Record]:
-        """Return what the new journal begins with: what is not built now is as it was, the rest is unfinished."""
-        mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.elsewhere)}
-        begun = [name for name in keys if mine[name].built_by not in kept]
-        rest = [record for name, record in known.items() if name in mine and name not in begun]
-        return [*rest, *(Record(name, keys[name], Result.CANCELED) for name in begun)]
 
     def _published(self, wheels: Sequence[KeptWheel]) -> tuple[PublishedWheel, ...]:
         return tuple(PublishedWheel(self._output / item.name, item.sha256, item.size) for item in wheels)
