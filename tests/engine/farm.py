@@ -128,7 +128,7 @@ def engine_nodes(folder: Path, names: Sequence[str]) -> Iterator[list[EngineNode
             for variable in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
                 environ.pop(variable, None)
             prefix = bootstrap.install(lambda _: None, environ)
-            way = WayOut(prefix, f"bk{os.getpid()}n{number}", f"10.213.{number}")
+            way = WayOut.numbered(prefix, number)
             nodes.append(EngineNode(name, environ, prefix, way, free_port(), folder / "tls"))
             stack.callback(nodes[-1].remove)
             nodes[-1].start()
