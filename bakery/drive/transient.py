@@ -25,7 +25,8 @@ ENGINE: tuple[str, ...] = (
     r"code = Unavailable",
     r"(?:error reading from server|transport is closing|connection error: desc)",
     r"rpc error: .*(?:EOF|connection reset by peer|broken pipe)",
-    r"failed to receive status: .*(?:EOF|closed|reset)",
+    # Once all is built, the client waits only a moment for the rest of a long log.
+    r"failed to receive status: .*(?:EOF|closed|reset|context canceled)",
     r"closing transport due to: ",
     r"graceful_stop|server is shutting down|grpc: the client connection is closing",
     r"no active session for \S+: context deadline exceeded",

@@ -13,6 +13,7 @@ ENGINE = [
     "failed to receive status: rpc error: code = Unavailable desc = error reading from server: EOF",
     "failed to receive status: rpc error: code = Unavailable desc = closing transport due to: connection error: desc = "
     '"error reading from server: EOF", received prior goaway: code: NO_ERROR, debug data: "graceful_stop"',
+    "failed to receive status: rpc error: code = Canceled desc = context canceled",
     "failed to get status: rpc error: code = Unavailable desc = timed out waiting for server handshake",
     "Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?",
     "failed to connect to the docker API at unix:///run/x/docker.sock; check if the path is correct and if the daemon is "
