@@ -9,15 +9,15 @@ import subprocess
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from command import Done, bakery, start
+from farm import engine_nodes
 from projects import flavours
 from test_interrupt import command_lines, wait_for
 
-from bakery.drive import bootstrap
 from bakery.drive.journal import last_run
 from bakery.drive.outcome import Result
 
@@ -33,15 +33,10 @@ SPAN_S = float(os.environ.get("BAKERY_TEST_SPAN", "12"))
 MARK = f"{os.getpid():08}"
 """Digits that end how long a build sleeps: what runs in its container is known by them."""
 
-LOCAL_CACHE = '[cache]\nbackend = "local"\ndirectory = "../cache"\n'
 
-
-def project(folder: Path, more: str = "") -> Path:
+def project(folder: Path) -> Path:
     nap = f"import subprocess; subprocess.run(['sleep', f'{{0.5 * (ord(flavour) - 97)}}{MARK}'])"
-    made = flavours(folder, CELLS, nap)
-    recipe = made / "bakery.toml"
-    recipe.write_text(recipe.read_text() + more)
-    return made
+    return flavours(folder, CELLS, nap)
 
 
 def check_output(folder: Path) -> None:
@@ -130,33 +125,19 @@ def test_kills_of_clients(tmp_path: Path, victim: str) -> None:
         one_kill(folder, kill, {})
 
 
-@pytest.fixture
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Give an environment of an engine of this test's own; its containers have no network."""
-    environ = {**os.environ, "BAKERY_ENGINE_DIR": str(tmp_path_factory.mktemp("e"))}
-    for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
-        environ.pop(name, None)
-    yield environ
-    bootstrap.remove(environ)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")
-def test_kills_of_the_engine(tmp_path: Path, second: dict[str, str]) -> None:
-    folder = project(tmp_path / "project", LOCAL_CACHE)
-    # What needs the network is built here, and reaches the other engine as a cache.
-    bakery(folder, "wheel", "--allow", f"fs.write={tmp_path / 'cache'}")
-    prefix = bootstrap.install(lambda _: None, second)
-    environment = second | bootstrap.environment(bootstrap.start(prefix, lambda _: None, second), second)
-    bakery(folder, "wheel", environment=environment)
+def test_kills_of_the_engine(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = project(tmp_path / "project")
+    with engine_nodes(tmp_path_factory.mktemp("k"), ["killed"]) as (node,):
+        environment = node.reaching()
+        bakery(folder, "wheel", environment=environment)
 
-    def kill(child: subprocess.Popen[str]) -> None:
-        running = bootstrap.status(second)
-        assert running
-        os.kill(running.pid, signal.SIGKILL)
-        bootstrap.start(prefix, lambda _: None, second)
+        def kill(child: subprocess.Popen[str]) -> None:
+            node.kill()
+            node.start()
 
-    for _ in range(max(1, KILLS // 10)):
-        one_kill(folder, kill, environment)
+        for _ in range(max(1, KILLS // 10)):
+            one_kill(folder, kill, environment)
 
 
 def test_journal_of_every_moment_is_read(tmp_path: Path) -> None:
