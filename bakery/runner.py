@@ -27,6 +27,9 @@ from bakery.names import Kind
 from bakery.plan import Json
 from bakery.work import Work
 
+STILL_S = 600.0
+"""How long a layer cache may keep a bake from moving. A layer of many gigabytes is unpacked without a word, too."""
+
 FINISHERS = 4
 """Cells that are audited at once."""
 
@@ -168,7 +171,7 @@ class Runner:
             own = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
             request = replace(request, overrides=(*request.overrides, *own))
         else:
-            request = self.caches.spared(request)
+            request = self.caches.spared(replace(request, still_s=STILL_S if self.imports else None))
         # What an earlier try left.
         remove_tree(request.stage / item.name)
         remove_tree(request.stage / "materials" / item.name)

@@ -47,6 +47,8 @@ class BakeRequest:
         builder: the builder's name, None for the current one.
         state: the run's folder: ``logs/``, ``stage/`` and ``metadata/`` are made in it. Bakes of one run share it.
         timeout_s: seconds that the bake may take, None for any.
+        still_s: seconds after which a bake is ended in which nothing moves and no command runs, None for any: BuildKit
+            asks a cache that hangs up for a layer again and again.
         reads: files outside of ``root`` that steps may read (secrets, local caches).
         writes: folders outside of ``root`` and ``state`` that exports may write.
         grants: further entitlements, in buildx's words.
@@ -66,6 +68,7 @@ class BakeRequest:
     no_cache: bool = False
     pull: bool = False
     timeout_s: float | None = None
+    still_s: float | None = None
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     grants: tuple[str, ...] = ()
@@ -97,6 +100,11 @@ class Baking:
     stream: MaskedStream
     child: Child
     began: float
+
+    def hangs(self, now: float) -> bool:
+        """Whether nothing has moved for too long, by the local clock."""
+        limit = self.request.still_s
+        return limit is not None and now - self.progress.moved >= limit and not self.progress.may_be_still
 
 
 class Bakes:
@@ -141,6 +149,10 @@ class Bakes:
             OutputError: a log cannot be written.
         """
         over = self._children.turn()
+        now = time.monotonic()
+        for running in self._running:
+            if running.hangs(now):
+                running.child.stop(Stopped.STILL, now)
         self._listener.tick()
         return [(baking, self._end(baking, ended)) for child, ended in over if (baking := self._of(child))]
 
@@ -267,6 +279,8 @@ def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, 
 def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended) -> tuple[Failure, ...]:
     if ended.stopped is Stopped.TIMEOUT:
         return (_late(request, progress, logs),)
+    if ended.stopped is Stopped.STILL:
+        return (_still(request, progress, logs),)
     if ended.code == 0 or ended.stopped:
         return ()
     blamed = progress.blamed()
@@ -297,6 +311,13 @@ def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) 
     targets = (blamed,) if blamed else ()
     texts = tuple(progress.texts[-SHOWN:])
     return Failure(targets, "", error, texts, log if log and log.exists() else None, hint([error, *texts]))
+
+
+def _still(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:
+    late = [state for state in progress.targets.values() if not state.exported]
+    names = tuple(state.name for state in late)
+    error = f"nothing moved for {request.still_s:g} s, and no command ran"
+    return Failure(names, "", error, (), logs.path(names[0]) if names else None, "")
 
 
 def _late(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:

@@ -45,6 +45,7 @@ class Stopped(StrEnum):
     NO = ""
     SIGNAL = "signal"
     TIMEOUT = "timeout"
+    STILL = "still"
     UNWANTED = "unwanted"
 
 

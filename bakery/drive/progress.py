@@ -202,6 +202,7 @@ class Progress:
     Attributes:
         targets: name → state, in the order given.
         warnings: what the Dockerfile front end warned of.
+        moved: local clock when it last told of something new; bytes that were told before are nothing new.
         texts: the last lines that buildx itself wrote.
 
     What is baked ``beside`` the targets has no state; of a step that serves nothing else no event tells.
@@ -214,12 +215,22 @@ class Progress:
         self.targets = {name: TargetState(name) for name in targets}
         self.warnings: list[rawjson.Warned] = []
         self.texts: list[str] = []
+        self.moved = clock()
+        self._amounts: dict[str, int] = {}
         self.steps: dict[str, Step] = {}
         self.clock = clock
 
     def feed(self, line: bytes) -> list[Event]:
         """Take one line of the stream; return what happened by it."""
         found = rawjson.decode(line)
+        if (
+            found.vertices
+            or found.logs
+            or found.text
+            or any(self._amounts.get(k) != v for k, v in found.amounts.items())
+        ):
+            self.moved = self.clock()
+            self._amounts |= found.amounts
         events: list[Event] = []
         for vertex in found.vertices:
             events += self._vertex(vertex)
@@ -240,6 +251,17 @@ class Progress:
         """Whether a command was run; copies are left out: some of them BuildKit does again though it knows them."""
         commands = (step for step in self.steps.values() if step.label.text.startswith("RUN ") and step.has_inputs)
         return any(step.completed is not None and not step.cached for step in commands)
+
+    @property
+    def may_be_still(self) -> bool:
+        """Whether something runs that may say nothing for hours, or has a time limit of BuildKit's.
+
+        That is a command, but for one whose layer is fetched, or the writing of a layer cache.
+        """
+        running = [step for step in self.steps.values() if step.running]
+        return any(step.label.text.startswith("RUN ") and not step.cached for step in running) or any(
+            step.label.role is Role.CACHE and step.label.text.startswith("exporting") for step in running
+        )
 
     def cache_troubles(self) -> list[str]:
         """Return what went wrong with the layer cache, each once; that nothing is there yet does not count."""

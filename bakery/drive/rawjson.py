@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -59,12 +60,17 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line of the stream holds; ``text`` is set when it is no SolveStatus."""
+    """What one line of the stream holds; ``text`` is set when it is no SolveStatus.
+
+    Attributes:
+        amounts: what is moved → how much of it was, in bytes.
+    """
 
     vertices: tuple[Vertex, ...] = ()
     logs: tuple[Log, ...] = ()
     warnings: tuple[Warned, ...] = ()
     text: str = field(default="")
+    amounts: Mapping[str, int] = field(default_factory=dict)
 
 
 def decode(line: bytes) -> Line:
@@ -79,6 +85,9 @@ def decode(line: bytes) -> Line:
         vertices=tuple(_vertex(item) for item in _items(document, "vertexes") if _text(item, "digest")),
         logs=tuple(_log(item) for item in _items(document, "logs") if _text(item, "vertex")),
         warnings=tuple(_warning(item) for item in _items(document, "warnings")),
+        amounts={
+            _text(item, "vertex") + _text(item, "id"): _number(item, "current") for item in _items(document, "statuses")
+        },
     )
 
 
@@ -118,6 +127,11 @@ def _items(document: dict[object, object], key: str) -> list[dict[object, object
 def _text(item: dict[object, object], key: str) -> str:
     value = item.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _number(item: dict[object, object], key: str) -> int:
+    value = item.get(key)
+    return value if isinstance(value, int) else 0
 
 
 def _bytes(value: object) -> bytes:

@@ -102,7 +102,7 @@ def test_two_thousand_files_in_the_output_folder_are_left_alone(tmp_path: Path) 
 
 @pytest.mark.proof
 def test_a_log_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
-    """BuildKit clips what a step prints; what reaches bakery before that is bounded, too."""
+    """All of it goes through bakery, and into the log as far as the client passes it on."""
     prints = "    import sys\n    for _ in range(1024):\n        sys.stdout.write(('x' * 1023 + '\\n') * 1024)\n"
     folder = project(tmp_path / "project", prints=prints)
     began = time.monotonic()
@@ -118,9 +118,8 @@ def test_a_log_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
     done = finish(child, folder, began)
     assert done.code == 0, done.err[-2000:]
     assert 0 < peak < LARGEST_MB * 1024
-    log = done.runs[-1] / "logs" / "wheel-cp311.log"
-    assert "log limit" in log.read_text()
-    assert log.stat().st_size < 100 * 1024**2
+    assert len(done.wheels) == 1
+    assert (done.runs[-1] / "logs" / "wheel-cp311.log").stat().st_size > 100 * 1024**2
 
 
 def test_a_clock_in_the_past_or_the_future_changes_nothing(tmp_path: Path) -> None:

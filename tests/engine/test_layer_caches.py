@@ -171,7 +171,7 @@ def test_a_damaged_compiler_cache_fails_no_build(tmp_path: Path) -> None:
 
 def one(folder: Path) -> Path:
     """Write a project that is built in a moment, and that nobody built."""
-    # BuildKit waits ten minutes for a server that hangs up.
+    # BuildKit waits ten minutes for a server that hangs up while it writes; while it reads, bakery has to end it.
     made = pure(folder, 'name = "demo"\n[wheel]\nrepair = false\n[cache.gha]\ntimeout = "15s"\n')
     (made / "fresh.txt").write_text(str(uuid.uuid4()))
     return made

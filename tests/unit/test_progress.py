@@ -326,3 +326,53 @@ def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:
     failed = progress.feed(status(vertexes=[{**alone, "completed": ENDED, "error": "no space"}]))
     assert failed == []
     assert [step.error for step in progress.failed_steps()] == ["no space"]
+
+
+def test_bytes_that_were_told_before_are_no_progress() -> None:
+    now = 0.0
+    progress = Progress(("a",), clock=lambda: now)
+
+    def told(**entries: object) -> float:
+        progress.feed(status(**entries))
+        return progress.moved
+
+    now = 1.0
+    assert told(vertexes=[vertex("f", "[base 1/1] FROM x", started=STARTED)]) == 1.0
+    now = 2.0
+    assert told(statuses=[{"id": "sha256:1", "vertex": "f", "current": 5}]) == 2.0
+    now = 3.0
+    assert told(statuses=[{"id": "sha256:1", "vertex": "f", "current": 5}]) == 2.0
+    assert told(statuses=[{"id": "sha256:1", "vertex": "f", "current": 6}]) == 3.0
+    now = 4.0
+    assert told(logs=[log("f", b"x")]) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "may"),
+    [
+        ("[compile 1/1] RUN make", {"inputs": ["x"]}, True),
+        ("exporting to GitHub Actions Cache", {}, True),
+        ("[base 1/1] FROM debian", {}, False),
+        ("importing cache manifest from gha:1", {}, False),
+        ("[compile 1/1] COPY . .", {"inputs": ["x"]}, False),
+    ],
+)
+def test_what_may_be_still(name: str, more: dict[str, object], may: bool) -> None:
+    progress = Progress(("a",))
+    progress.feed(status(vertexes=[vertex("v", name, started=STARTED, **more)]))
+    assert progress.may_be_still == may
+    progress.feed(status(vertexes=[vertex("v", name, started=STARTED, completed=ENDED, **more)]))
+    assert not progress.may_be_still
+
+
+def test_a_layer_that_is_fetched_is_no_command() -> None:
+    progress = Progress(("a",))
+    name = "[system 1/1] RUN apt-get install"
+    progress.feed(status(vertexes=[vertex("v", name, started=STARTED, completed=STARTED, cached=True, inputs=["x"])]))
+    assert not progress.ran
+    progress.feed(status(vertexes=[vertex("v", name, started=STARTED)]))
+    assert not progress.may_be_still
+    progress.feed(status(vertexes=[vertex("v", name, started=STARTED, completed=ENDED)]))
+    assert not progress.ran
+    progress.feed(status(vertexes=[vertex("w", name, started=STARTED, completed=ENDED, inputs=["x"])]))
+    assert progress.ran
