@@ -166,12 +166,13 @@ class Runner:
     def _begin(self, item: Item, bakes: Bakes) -> None:
         self.told[item.name].node = self.schedule.seat(item.name)
         request = self.request(self.works[item.name], self.told[item.name].node)
-        request = replace(request, no_cache=request.no_cache or self.told[item.name].anew)
+        still_s = STILL_S if self.imports else None
+        request = replace(request, no_cache=request.no_cache or self.told[item.name].anew, still_s=still_s)
         if self.told[item.name].uncached:
             own = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
             request = replace(request, overrides=(*request.overrides, *own))
         else:
-            request = self.caches.spared(replace(request, still_s=STILL_S if self.imports else None))
+            request = self.caches.spared(request)
         # What an earlier try left.
         remove_tree(request.stage / item.name)
         remove_tree(request.stage / "materials" / item.name)

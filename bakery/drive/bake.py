@@ -317,7 +317,8 @@ def _still(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:
     late = [state for state in progress.targets.values() if not state.exported]
     names = tuple(state.name for state in late)
     error = f"nothing moved for {request.still_s:g} s, and no command ran"
-    return Failure(names, "", error, (), logs.path(names[0]) if names else None, "")
+    advice = "a layer cache does not answer; once it does, or the engine was started anew, go on with --resume"
+    return Failure(names, "", error, (), logs.path(names[0]) if names else None, advice)
 
 
 def _late(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:
