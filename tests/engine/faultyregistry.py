@@ -58,6 +58,8 @@ class FaultyRegistry:
 class _Handler(BaseHTTPRequestHandler):
     registry: FaultyRegistry
     protocol_version = "HTTP/1.1"
+    # A client tries TLS first: it is only content with less when the answer is one of HTTP.
+    default_request_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self._hand_on()
