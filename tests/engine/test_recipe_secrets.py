@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import urllib.parse
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -66,11 +65,9 @@ class Canaries:
     values: list[str] = field(default_factory=lambda: [f"canary/+ é{secrets.token_hex(12)}" for _ in range(3)])
 
     def forms(self) -> list[bytes]:
-        plain = [value.encode() for value in self.values]
-        coded = [base64.b64encode(b"user:" + value)[12:-4] for value in plain]
-        quoted = [urllib.parse.quote(value, safe="").encode() for value in self.values]
+        coded = [base64.b64encode(b"user:" + value.encode())[12:-4] for value in self.values]
         # The hexadecimal part alone finds every spelling of the rest.
-        return [*plain, *coded, *quoted, *(value[-24:].encode() for value in self.values)]
+        return [*coded, *(value[-24:].encode() for value in self.values)]
 
     def in_data(self, data: bytes) -> bool:
         return any(form in data for form in self.forms())
