@@ -254,13 +254,11 @@ class Progress:
 
     @property
     def may_be_still(self) -> bool:
-        """Whether something runs that may say nothing for hours, or has a time limit of BuildKit's.
-
-        That is a command, but for one whose layer is fetched, or the writing of a layer cache.
-        """
+        """Whether something runs that may say nothing for long: a command, unless its layer is only fetched, or an export."""
         running = [step for step in self.steps.values() if step.running]
-        return any(step.label.text.startswith("RUN ") and not step.cached for step in running) or any(
-            step.label.role is Role.CACHE and step.label.text.startswith("exporting") for step in running
+        return any(
+            step.label.text.startswith("exporting ") or (step.label.text.startswith("RUN ") and not step.cached)
+            for step in running
         )
 
     def cache_troubles(self) -> list[str]:

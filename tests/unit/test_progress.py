@@ -352,6 +352,8 @@ def test_bytes_that_were_told_before_are_no_progress() -> None:
     [
         ("[compile 1/1] RUN make", {"inputs": ["x"]}, True),
         ("exporting to GitHub Actions Cache", {}, True),
+        ("exporting cache to registry", {}, True),
+        ("exporting to image", {}, True),
         ("[base 1/1] FROM debian", {}, False),
         ("importing cache manifest from gha:1", {}, False),
         ("[compile 1/1] COPY . .", {"inputs": ["x"]}, False),
