@@ -278,9 +278,12 @@ def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, 
 
 def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended) -> tuple[Failure, ...]:
     if ended.stopped is Stopped.TIMEOUT:
-        return (_late(request, progress, logs),)
+        advice = "allow more time, or bake again: finished steps are cached"
+        return (_ended_early(progress, logs, f"{LATE}{request.timeout_s:g} s", advice),)
     if ended.stopped is Stopped.STILL:
-        return (_still(request, progress, logs),)
+        error = f"nothing moved for {request.still_s:g} s, and no command ran"
+        advice = "a layer cache does not answer; once it does, or the engine was started anew, go on with --resume"
+        return (_ended_early(progress, logs, error, advice),)
     if ended.code == 0 or ended.stopped:
         return ()
     blamed = progress.blamed()
@@ -313,24 +316,17 @@ def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) 
     return Failure(targets, "", error, texts, log if log and log.exists() else None, hint([error, *texts]))
 
 
-def _still(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:
-    late = [state for state in progress.targets.values() if not state.exported]
-    names = tuple(state.name for state in late)
-    error = f"nothing moved for {request.still_s:g} s, and no command ran"
-    advice = "a layer cache does not answer; once it does, or the engine was started anew, go on with --resume"
-    return Failure(names, "", error, (), logs.path(names[0]) if names else None, advice)
-
-
-def _late(request: BakeRequest, progress: Progress, logs: LogFiles) -> Failure:
+def _ended_early(progress: Progress, logs: LogFiles, error: str, advice: str) -> Failure:
+    """Return the failure of a bake that bakery ended: the targets that are not done, at the step they were at."""
     late = [state for state in progress.targets.values() if not state.exported]
     step = late[0].current if late else None
     return Failure(
         targets=tuple(state.name for state in late),
         step=step.label.title if step else "",
-        error=f"{LATE}{request.timeout_s:g} s",
+        error=error,
         tail=tuple(step.output.tail)[-SHOWN:] if step else (),
         log=logs.path(late[0].name) if late else None,
-        hint="allow more time, or bake again: finished steps are cached",
+        hint=advice,
     )
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -163,6 +164,17 @@ def test_time_limit_ends_the_bake(make: MakeRequest) -> None:
         bake(request)
     assert time.monotonic() - began < 20
     assert caught.value.outcome.failures[0].step.endswith("RUN sleep 60")
+
+
+def test_what_does_not_move_is_ended_and_a_command_is_not(make: MakeRequest) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        name = f"127.0.0.1:{silent.getsockname()[1]}/nothing:1"
+        request = make(f"COPY --from={name} /x /x\n{WHEEL}", ("cp311",))
+        with pytest.raises(BakeFailure, match="nothing moved for 3 s, and no command ran"):
+            bake(replace(request, still_s=3.0))
+    outcome = bake(replace(make(f"RUN sleep 6\n{WHEEL}", ("cp311",)), still_s=3.0))
+    assert outcome.ran
+    assert outcome.targets["wheel-cp311"].result is Result.DONE
 
 
 def test_stray_variable_of_the_environment_changes_nothing(make: MakeRequest) -> None:
