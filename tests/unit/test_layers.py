@@ -102,17 +102,20 @@ ALLOWED: dict[str, set[str]] = {
     "recorder": {*BASE, "plan", "checkout", "drive", "emit", "lock", "record"},
     "work": {*BASE, "plan", "lineage", "emit", "drive"},
     "finish": {*BASE, "plan", "rules", "drive", "audit", "promises", "recorder", "work"},
-    "runner": {*BASE, "plan", "drive", "audit", "finish", "work"},
+    "layercache": {*BASE, "plan", "emit", "drive"},
+    "runner": {*BASE, "plan", "drive", "audit", "finish", "layercache", "work"},
     "options": {*BASE, "lock"},
+    "again": {*BASE, "drive", "options"},
     "oven": {*BASE, "drive"},
     "summary": {*BASE, "plan", "drive", "report", "runner"},
     "conclusion": {*BASE, "plan", "drive", "options", "report"},
     "run": {
         *(*BASE, "drive", "emit", "files", "finish", "ingredients", "lineage", "locker", "options", "oven", "plan"),
-        *("record", "recorder", "report", "runner", "summary", "work"),
+        *("again", "layercache", "record", "recorder", "report", "runner", "summary", "work"),
     },
     "pipeline": {
         *(*BASE, "carry", "drive", "ingredients", "locker", "options", "oven", "plan", "report", "run", "work"),
+        "again",
     },
     "iree/toolimage": {
         *(*BASE, "conclusion", "drive", "emit", "load", "lock", "options", "oven", "pipeline", "plan"),
@@ -123,7 +126,9 @@ ALLOWED: dict[str, set[str]] = {
         *(*BASE, "audit", "checkout", "drive", "emit", "load", "lock", "locker", "models", "pipeline"),
         *("conclusion", "options", "oven", "plan", "record", "resolve"),
     },
-    "wheelhouse": {*BASE, "plan", "emit", "files", "drive", "audit", "options", "promises", "providers", "report"},
+    "wheelhouse": {
+        *(*BASE, "again", "plan", "emit", "files", "drive", "audit", "options", "promises", "providers", "report"),
+    },
     # The library: what the command does, without the command.
     "api": {
         *(*BASE, "farm", "checkout", "plan", "models", "load", "resolve", "emit", "drive", "pipeline", "report"),
