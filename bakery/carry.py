@@ -12,6 +12,7 @@ from pathlib import Path
 from bakery.aside import bake_aside
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeFailure
+from bakery.drive.runs import refuse_links
 from bakery.emit.files import generate
 from bakery.errors import OutputError
 from bakery.files import write
@@ -41,7 +42,9 @@ def take_in(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, s
     Raises:
         BakeFailure: a step failed.
         InterruptedBake: a signal ended it.
+        OutputError: a link of the checkout takes the folder's place.
     """
+    refuse_links(bench.root, folder, below=True)
     known = [target for target in targets if (_place(folder, target) / FILE).is_file()]
     if known:
         given = [f"{target.name}.contexts.{CARRIED}={_place(folder, target).absolute()}" for target in known]
@@ -58,6 +61,7 @@ def pack(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, stat
     """
     if not targets:
         return
+    refuse_links(bench.root, folder, below=True)
     request = _bake(bench, held, targets, state / "packed")
     try:
         for target in targets:
@@ -101,7 +105,7 @@ def _bake(
         state=state,
         overrides=(*map(str, bench.plan.overrides), *pinned, *again, *overrides),
         builder=bench.builder,
-        reads=(*bench.reads, *reads),
+        reads=(*bench.reads, *held.reads, *reads),
         mask=bench.mask,
     )
     outcome = bake_aside(request, bench.listener)

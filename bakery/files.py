@@ -25,7 +25,10 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            scratch.write_bytes(text.encode())
+            # A checkout may bring a link of that name, too.
+            scratch.unlink(missing_ok=True)
+            with scratch.open("xb") as file:
+                file.write(text.encode())
             scratch.replace(path)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}", hint="check permissions and space") from error

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeOutcome
+from bakery.drive.runs import refuse_links
 from bakery.emit.cache import cache_attributes
 from bakery.names import CacheBackend
 from bakery.plan import Plan
@@ -34,6 +35,16 @@ class LocalCaches:
     root: Path
     plan: Plan
     keys: Mapping[str, str]
+
+    def check(self) -> None:
+        """Refuse links in the place of caches: BuildKit writes through them.
+
+        Raises:
+            OutputError: there is one.
+        """
+        values = self.plan.values()
+        if values["CACHE"] == CacheBackend.LOCAL:
+            refuse_links(self.root, self.root / values["CACHE_DIR"], below=True)
 
     def spared(self, request: BakeRequest) -> BakeRequest:
         """Return a request that leaves the caches as they are which hold what it would write."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from bakery import locker
 from bakery.again import carried
 from bakery.drive.bake import BakeRequest
-from bakery.drive.collect import check_output
 from bakery.drive.journal import Record, open_journal
 from bakery.drive.layouts import Layout
 from bakery.drive.listener import Listener
@@ -73,8 +72,8 @@ class Run:
     def go(self, listener: Listener, targets: Sequence[Target], kept: Mapping[str, Record]) -> RunReport:
         """Bake what is to be baked; report on all ``targets``."""
         began = time.monotonic()
-        if any(work.has(Kind.WHEEL) for work in self.works.values()):
-            check_output(self.output, self.root)
+        caches = LocalCaches(self.root, self.plan, self.keys)
+        caches.check()
         request = self._request()
         schedule = self._schedule()
         recorder = Recorder(
@@ -88,7 +87,7 @@ class Run:
         )
         lineage = Lineage(self.plan)
         cells = {cell.id for cell in self.plan.cells}
-        journal = open_journal(self.root, self.plan.recipe, carried(self.known, self._begun, cells))
+        journal = open_journal(self.bench.state, self.plan.recipe, carried(self.known, self._begun, cells))
         board = Board([target.name for work in self.works.values() for target in work.targets])
         with caught() as signals, LogFiles(request.logs) as logs:
             finisher = Finisher(
@@ -115,7 +114,7 @@ class Run:
                 request=lambda work, node: self._of(request, work, node),
                 made_of=lambda work: made_of(self.plan, lineage, work),
                 error=lambda outcome: locker.failure(outcome, self._lock),
-                caches=LocalCaches(self.root, self.plan, self.keys),
+                caches=caches,
                 say=self.oven.say,
                 signals=signals,
                 deadline=self.options.deadline,
@@ -200,7 +199,7 @@ class Run:
             pull=self.options.pull,
             timeout_s=self.options.cell_timeout_s,
             defer_errors=self._defers_errors(),
-            reads=(ca_bundle,) if ca_bundle else (),
+            reads=(*((ca_bundle,) if ca_bundle else ()), *self.pins.reads),
             mask=self.secrets.mask,
         )
 

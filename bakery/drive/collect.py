@@ -232,8 +232,17 @@ def _unnamed(folder: Path) -> tuple[int, Path | None]:
 
 
 def _opened(path: Path) -> BufferedReader:
-    """Open a plain file, never through a link."""
-    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb")
+    """Open a plain file, never through a link; a pipe is not waited for.
+
+    Raises:
+        OSError: it is none.
+    """
+    flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+    file = os.fdopen(os.open(path, os.O_RDONLY | sum(flags)), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is no plain file", str(path))
+    return file
 
 
 def _same(source: Path, final: Path) -> bool:

@@ -67,7 +67,7 @@ def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Mater
             overrides=(*map(str, bench.plan.overrides), *(item for own in held.overrides.values() for item in own)),
             builder=bench.builder,
             no_cache=bench.no_cache,
-            reads=bench.reads,
+            reads=(*bench.reads, *held.reads),
             mask=bench.mask,
         )
         outcome = bake_aside(request, bench.listener)
