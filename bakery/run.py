@@ -28,7 +28,7 @@ from bakery.ingredients import beside, overrides
 from bakery.layercache import LocalCaches
 from bakery.lineage import Lineage
 from bakery.locker import Bench, Pins
-from bakery.names import MACHINES, CacheBackend, Kind
+from bakery.names import MACHINES, CacheBackend
 from bakery.options import Again, Options
 from bakery.oven import Oven
 from bakery.plan import Image, Plan, Target, ignored_output

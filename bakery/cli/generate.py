@@ -55,6 +55,7 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     Raises:
         BakeryError: a job is none, or they have too many targets.
     """
+    from bakery.drive.entitle import Grants
     from bakery.emit.module_workflow import PATH, module_workflow
     from bakery.iree.toolimage import image_name
     from bakery.job import JobFile
@@ -64,7 +65,11 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
 
     jobs = []
     for file in files:
-        plan = resolve(load(Path(file), file))
+        loaded = load(Path(file), file)
+        Grants().require(
+            loaded.wants(output=True), Path.cwd(), who=file, hint="a workflow has the repository alone: move it there"
+        )
+        plan = resolve(loaded, root=Path.cwd())
         output = Path(os.path.relpath(plan.output)).as_posix()
         jobs.append(JobFile(file, output, plan))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}

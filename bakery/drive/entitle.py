@@ -59,8 +59,18 @@ class Grants:
         reads, writes = (tuple(Path(path).absolute() for path in found[key]) for key in ("fs.read", "fs.write"))
         return cls(reads, writes, frozenset(found["secret.command"]))
 
-    def require(self, wants: Sequence[str], root: Path) -> None:
-        """Check what a recipe asks for: what lies in the project needs no grant, whatever links lead to it.
+    def require(
+        self,
+        wants: Sequence[str],
+        root: Path,
+        *,
+        who: str = "the recipe",
+        hint: str = "add these if you trust {} that far",
+    ) -> None:
+        """Check what a recipe or a job asks for: what lies in the project needs no grant, whatever links lead to it.
+
+        Args:
+            who: who asks, in words.
 
         Raises:
             UsageError: something is not granted; all of it is named, as ``--allow`` takes it.
@@ -68,9 +78,9 @@ class Grants:
         refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
         if refused:
             raise UsageError(
-                "the recipe asks for what nobody allowed it",
+                f"{who} asks for what nobody allowed it",
                 details=[f"--allow {shlex.quote(text)}" for text in refused],
-                hint="add these if you trust the recipe that far",
+                hint=hint.format(who),
             )
 
     def _refused(self, want: str, root: Path) -> str:

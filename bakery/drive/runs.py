@@ -70,11 +70,8 @@ def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
 
 
 def _link_below(folder: Path) -> Path | None:
-    for place, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            if os.path.islink(os.path.join(place, name)):
-                return Path(place) / name
-    return None
+    paths = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    return next((path for path in paths if path.is_symlink()), None)
 
 
 def _runs(root: Path) -> Path:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.errors import ModuleError
 from bakery.jobs.places import places
 from bakery.models import Job
+from bakery.models.job import Input
 from bakery.plain import Step
 from bakery.positions import line_of
 from bakery.problems import Problem, listed
@@ -18,6 +19,10 @@ from bakery.wording import findings
 
 LARGEST = 16 * 1024**2
 """Bytes that a job file may have."""
+
+
+OUTPUT = "out"
+"""The output folder where nothing says another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,19 @@ class LoadedJob:
     folder: Path
     lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
 
+    def wants(self, *, output: bool) -> tuple[str, ...]:
+        """Return the paths that the job names, in the words of ``--allow``; a job of the command line has none.
+
+        Args:
+            output: results go to the job's own folder.
+        """
+        if not self.file:
+            return ()
+        found = [f"fs.read={self.folder / path}" for item in self.job.modules for path in _read_by(item)]
+        if output:
+            found.append(f"fs.write={self.folder / (self.job.output or OUTPUT)}")
+        return tuple(dict.fromkeys(found))
+
     def error(self, problems: list[Problem]) -> ModuleError:
         """Return the one error that lists all ``problems``."""
         placed = [
@@ -43,6 +61,22 @@ class LoadedJob:
         ]
         what, details = listed(self.file, placed)
         return ModuleError(what, details=details)
+
+
+def _read_by(item: Input) -> Iterator[str]:
+    """Yield the files that a module's entry names."""
+    yield item.input
+    values: list[str] = []
+    for check in item.checks or ():
+        values += [*check.inputs, *(check.expected or ())]
+        if check.reference:
+            yield check.reference.rpartition(":")[0]
+    if item.benchmark:
+        values += item.benchmark.inputs
+        if item.benchmark.baseline:
+            yield item.benchmark.baseline
+    # The others are numbers and constants (`bakery.iree.arrays`).
+    yield from (path for value in values if (path := value.removeprefix("@")).endswith((".npy", ".npz")))
 
 
 def load(file: Path, shown: str) -> LoadedJob:

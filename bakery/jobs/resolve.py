@@ -11,16 +11,13 @@ from pathlib import Path
 from bakery import facts
 from bakery.errors import ModuleError
 from bakery.job import JobPlan, ModuleCell, ModuleTarget, Signature, Source
-from bakery.jobs.load import LoadedJob
+from bakery.jobs.load import OUTPUT, LoadedJob
 from bakery.jobs.targets import UnknownTarget, target
 from bakery.mlir.read import read_module
 from bakery.mlir.signature import Function, Type
 from bakery.models.job import NAME, Input, name_of
 from bakery.plain import Step
 from bakery.problems import Problem, nearest
-
-OUTPUT = "out"
-"""The output folder where nothing says another."""
 
 _NAMES_FILES = re.compile(r"--(?:o|output\S*|load\S*|[a-z0-9-]*(?:-dir|-path|-file|-files|-to|dump[a-z0-9-]*))(?:=|\Z)")
 _OF_TARGETS = re.compile(
@@ -29,7 +26,12 @@ _OF_TARGETS = re.compile(
 
 
 def resolve(
-    loaded: LoadedJob, targets: Sequence[str] = (), output: Path | None = None, *, compiler: str | None = None
+    loaded: LoadedJob,
+    targets: Sequence[str] = (),
+    output: Path | None = None,
+    *,
+    compiler: str | None = None,
+    root: Path | None = None,
 ) -> JobPlan:
     """Return the plan of a job.
 
@@ -39,11 +41,12 @@ def resolve(
         targets: those of the command line; they take the place of the job's own list.
         output: the folder for results; None for the job's.
         compiler: the release of the compiler; None for the job's.
+        root: the project; None for the job's folder.
 
     Raises:
         ModuleError: the job itself is wrong, or no input can be compiled; ``details`` holds every problem.
     """
-    return _Resolver(loaded, tuple(targets)).plan(output, compiler)
+    return _Resolver(loaded, tuple(targets)).plan(output, compiler, root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class _Resolver:
         self._broken: list[Problem] = []
         self._sources: dict[Path, Source] = {}
 
-    def plan(self, output: Path | None, compiler: str | None) -> JobPlan:
+    def plan(self, output: Path | None, compiler: str | None, root: Path | None) -> JobPlan:
         job = self._loaded.job
         release = facts.iree_releases()[0]
         common = self._targets(self._given or job.targets or (), () if self._given else ("targets",))
@@ -75,6 +78,7 @@ class _Resolver:
             compiler=compiler or job.compiler or release.version,
             runtime=compiler or job.compiler or release.runtime,
             output=folder,
+            root=root or self._loaded.folder,
             cells=tuple(cell for _, cell in cells),
         )
 
