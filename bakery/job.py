@@ -165,9 +165,7 @@ class JobFile:
 
     Attributes:
         path: its file, relative to the repository, in POSIX form.
-        output: its folder of results, in the same form.
     """
 
     path: str
-    output: str
     plan: JobPlan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,11 +66,10 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     for file in files:
         loaded = load(Path(file), file)
         Grants().require(
-            loaded.wants(output=True), Path.cwd(), who=file, hint="a workflow has the repository alone: move it there"
+            loaded.wants(output=False), Path.cwd(), who=file, hint="a workflow has the repository alone: move it there"
         )
         plan = resolve(loaded, root=Path.cwd())
-        output = Path(os.path.relpath(plan.output)).as_posix()
-        jobs.append(JobFile(file, output, plan))
+        jobs.append(JobFile(file, plan))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
 
 

@@ -22,7 +22,9 @@ MOST = 256
 Images = Callable[[str, str, str], str]
 """A shipped recipe, the release of IREE and a machine → what its image is called."""
 
-_IMAGES = ".bakery/images.tar"
+_IMAGES = "images.tar"
+"""In the runner's folder for temporary files: not in the checkout, which may have a link of that name."""
+_MODULES, _FIGURES = "modules", "figures.json"
 _PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -59,7 +61,6 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
             "runner": ci.runners[_PLATFORMS[machine]],
             "job": job.path,
             "cells": f"*.{slug}",
-            "results": f"{job.output}/*.{slug}.*",
             "measured": "yes" if any(cell.is_measured for cell in mine) else "no",
             "images": " ".join(images(recipe, job.plan.compiler, machine) for recipe in recipes),
         }
@@ -67,15 +68,17 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
 
 def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
     cells = {"JOB": "${{ matrix.job }}", "BAKERY_ONLY": "${{ matrix.cells }}"}
+    # Not in the checkout, whose files are nobody's results.
+    output = f'--output "$RUNNER_TEMP/{_MODULES}"'
     cached = ci.cache != "none"
     steps = [
         *bakery_steps(ci),
         *(_fetch_images() if cached else []),
-        run("Compile", 'python -m bakery compile "$JOB" --progress plain', cells),
-        run("Validate", 'python -m bakery validate "$JOB"', cells),
+        run("Compile", f'python -m bakery compile "$JOB" {output} --progress plain', cells),
+        run("Validate", f'python -m bakery validate "$JOB" {output}', cells),
         run(
             "Measure, and compare with the baselines that the job names",
-            'python -m bakery benchmark "$JOB" --save-baseline figures.json',
+            f'python -m bakery benchmark "$JOB" {output} --save-baseline "$RUNNER_TEMP/{_FIGURES}"',
             cells,
             condition="matrix.measured == 'yes'",
         ),
@@ -85,7 +88,7 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "actions/upload-artifact",
             {
                 "name": "modules-${{ matrix.name }}",
-                "path": "${{ matrix.results }}",
+                "path": f"${{{{ runner.temp }}}}/{_MODULES}",
                 "if-no-files-found": "error",
                 "overwrite": True,
             },
@@ -95,7 +98,7 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "actions/upload-artifact",
             {
                 "name": "figures-${{ matrix.name }}",
-                "path": "figures.json",
+                "path": f"${{{{ runner.temp }}}}/{_FIGURES}",
                 "if-no-files-found": "ignore",
                 "overwrite": True,
             },
@@ -122,12 +125,14 @@ def _fetch_images() -> list[list[str]]:
     cache = uses(
         "Fetch the images with IREE's tools",
         "actions/cache",
-        {"path": _IMAGES, "key": "${{ matrix.images }}"},
+        {"path": f"${{{{ runner.temp }}}}/{_IMAGES}", "key": "${{ matrix.images }}"},
         name="images",
     )
     note = comment("Their names hold digests of all that their recipes say. Bakery makes what is not there.")
     load = run(
-        "Load the images", f"docker load --input {_IMAGES}", condition="steps.images.outputs.cache-hit == 'true'"
+        "Load the images",
+        f'docker load --input "$RUNNER_TEMP/{_IMAGES}"',
+        condition="steps.images.outputs.cache-hit == 'true'",
     )
     return [[*note, *cache], load]
 
@@ -137,7 +142,7 @@ def _keep_images() -> list[list[str]]:
     return [
         run(
             "Save the images for other runs",
-            f'mkdir -p .bakery\nread -ra images <<< "$IMAGES"\ndocker save --output {_IMAGES} "${{images[@]}}"',
+            f'read -ra images <<< "$IMAGES"\ndocker save --output "$RUNNER_TEMP/{_IMAGES}" "${{images[@]}}"',
             {"IMAGES": "${{ matrix.images }}"},
             condition="steps.images.outputs.cache-hit != 'true'",
         )

@@ -40,6 +40,11 @@ _OBJECTS_OF_JOB = "compiler-cache-${{ matrix.job }}-"
 _KEY = {"path": OBJECTS, "key": _OBJECTS_OF_JOB + "${{ github.run_id }}-${{ github.run_attempt }}"}
 _NO_RELEASE = "github.ref_type != 'tag'"
 
+RESULTS = "${{ runner.temp }}/bakery"
+"""The folder with the wheels and the state of a job: not in the checkout, whose files are nobody's results."""
+
+_WHEELS = f"{RESULTS}/wheels"
+
 KEPT = 7
 """Days that GitHub keeps what only a rerun needs."""
 
@@ -89,7 +94,7 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *([_fetch_objects()] if compiles else []),
         run("Bake, audit and test", _full(ci, *allowed), {"BAKERY_CACHE": cache, **_CHOSEN, **own, **secrets}),
         *([_keep_objects()] if compiles else []),
-        *_keep(plan),
+        *_keep(),
     ]
     return job_block("bake", _cells("bake", ci, jobs), steps)
 
@@ -109,12 +114,16 @@ def _build(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *bakery_steps(replace(ci, install=str(install))),
         _take_over(),
         run("Build, audit and test", _full(ci), _CHOSEN),
-        *_keep(plan),
+        *_keep(),
     ]
     return job_block("build", head, steps)
 
 
-_CHOSEN = {"BAKERY_ONLY": "${{ matrix.cells }}"}
+_CHOSEN = {
+    "BAKERY_ONLY": "${{ matrix.cells }}",
+    "BAKERY_OUTPUT": _WHEELS,
+    "BAKERY_STATE_DIR": f"{RESULTS}/state",
+}
 
 
 def _full(ci: Ci, *words: str) -> str:
@@ -143,19 +152,19 @@ def _take_over() -> list[str]:
     return uses(
         "Take over what an earlier attempt finished",
         "actions/download-artifact",
-        {"pattern": "state-${{ matrix.job }}", "path": ".", "merge-multiple": True},
+        {"pattern": "state-${{ matrix.job }}", "path": RESULTS, "merge-multiple": True},
         condition="github.run_attempt > 1",
     )
 
 
-def _keep(plan: Plan) -> list[list[str]]:
+def _keep() -> list[list[str]]:
     return [
         uses(
             "Keep what is finished for another attempt",
             "actions/upload-artifact",
             {
                 "name": "state-${{ matrix.job }}",
-                "path": [plan.output, ".bakery/journal"],
+                "path": RESULTS,
                 "include-hidden-files": True,
                 "if-no-files-found": "ignore",
                 "overwrite": True,
@@ -169,7 +178,7 @@ def _keep(plan: Plan) -> list[list[str]]:
             {
                 "name": "part-${{ matrix.job }}",
                 # With what each wheel was built from, in a folder whose name begins with a dot.
-                "path": plan.output,
+                "path": _WHEELS,
                 "include-hidden-files": True,
                 "if-no-files-found": "error",
                 "overwrite": True,

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """How GitHub runs a step without a shell of its own (`bash` named or not)."""
 
-_NAME = re.compile(r"\b(?:github|matrix|needs|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
+_NAME = re.compile(r"\b(?:github|matrix|needs|runner|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
 _EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
 
 
@@ -82,8 +82,11 @@ class Runner:
     def _job(self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str]) -> None:
         place = self.place(name, entry.get("name", entry.get("job", "")))
         place.mkdir(parents=True)
+        temp = place.with_name(f"{place.name}-temp")
+        temp.mkdir()
         context: dict[str, Any] = {
             "github": self.github,
+            "runner": {"temp": str(temp)},
             "matrix": entry,
             "steps": {},
             "needs": self.needs,
@@ -126,6 +129,7 @@ class Runner:
                 "GITHUB_OUTPUT": str(output),
                 "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
                 "GITHUB_RUN_ATTEMPT": str(self.github["run_attempt"]),
+                "RUNNER_TEMP": context["runner"]["temp"],
                 **environment,
             },
             stdin=subprocess.DEVNULL,
@@ -221,7 +225,9 @@ class Runner:
             shutil.copytree(hits[0], place / fields["path"])
 
     def _upload(self, fields: dict[str, Any], place: Path) -> None:
-        patterns = str(fields["path"]).split()
+        path = Path(fields["path"])
+        # No glob of Python's takes a pattern that begins at the root.
+        place, patterns = (path.parent, [path.name]) if path.is_absolute() else (place, str(path).split())
         # The folder that all of them have in common; of one with wildcards, what is before the first.
         root = place if len(patterns) > 1 else place.joinpath(*takewhile(_is_plain, Path(patterns[0]).parts))
         root = root.parent if root.is_file() else root

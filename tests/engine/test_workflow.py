@@ -46,6 +46,9 @@ def release(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mappin
     """Give a run of the workflow for a tag."""
     project = extension(tmp_path_factory.mktemp("tiny") / "project", RECIPE, SOURCE)
     bakery(project, "generate")
+    # What the repository has in the place of results is none.
+    (project / "dist" / ".provenance").mkdir(parents=True)
+    (project / "dist" / ".provenance" / "planted-1.0-py3-none-any.provenance.json").write_text("{}")
     folder = tmp_path_factory.mktemp("actions")
     (folder / "nothing").mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder / "nothing")))

@@ -82,9 +82,9 @@ def job_files(folder: Path) -> list[JobFile]:
     first = {"version": 1, "targets": ["cpu:x86-64-v3", "cpu:aarch64"], "modules": [measured, more]}
     second = {"version": 1, "targets": ["vulkan"], "modules": [{"input": "m.mlir"}]}
     found = []
-    for name, output, job in (("models/job.json", "models/out", first), ("a b.json", "out", second)):
+    for name, job in (("models/job.json", first), ("a b.json", second)):
         (folder / name).write_text(json.dumps(job))
-        found.append(JobFile(name, output, resolve_job(load_job(folder / name, name))))
+        found.append(JobFile(name, resolve_job(load_job(folder / name, name))))
     return found
 
 
