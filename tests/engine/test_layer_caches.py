@@ -87,7 +87,7 @@ def backend(
 
 def moved(folder: Path, to: Path) -> Path:
     """Copy a project as it would be on another machine: with its local cache, and no run."""
-    ignored = shutil.ignore_patterns("dist", "runs", "journal")
+    ignored = shutil.ignore_patterns("dist", "runs")
     shutil.copytree(folder, to, ignore=ignored)
     return to
 
