@@ -62,6 +62,8 @@ class Cache(Model):
     branch: Line | None = Field(default=None, examples=["feature/faster"])
     """The branch that is built, where it is not the default one: it has scopes of its own, and reads both. GitHub keeps
     the branches of its own cache apart without that. CI sets it: ``BAKERY_CACHE_BRANCH``."""
+    read_only: StrictBool | None = None
+    """The cache is read and never written. A CI sets it for pull requests: ``BAKERY_CACHE_READ_ONLY=true``."""
     mode: Literal["min", "max"] | None = None
     """``max`` keeps the layers of every stage, ``min`` those of the result alone."""
     ignore_error: StrictBool | None = None
