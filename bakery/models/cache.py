@@ -48,7 +48,8 @@ class S3Cache(Model):
 class Cache(Model):
     """The layer cache. Each target and platform has a scope of its own, so that none overwrites another.
 
-    What the branch that is built left there is asked first, then what the default branch left.
+    What the branch that is built left there is asked first, then what the default branch left. A place that the recipe
+    names is used with ``--allow cache=PLACE`` only: whoever writes a cache decides what steps made.
     """
 
     backend: names.CacheBackend | None = None
