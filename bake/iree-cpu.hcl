@@ -48,6 +48,15 @@ variable "CACHE_BRANCH" {
   description = "Branch that is built, with caches of its own; empty for the default branch"
 }
 
+variable "CACHE_READ_ONLY" {
+  default     = "false"
+  description = "Whether the layer cache is read and never written, as for a pull request: true or false"
+  validation {
+    condition     = contains(["false", "true"], CACHE_READ_ONLY)
+    error_message = "CACHE_READ_ONLY: expected true or false"
+  }
+}
+
 variable "CA_BUNDLE" {
   default     = ""
   description = "A company's CA bundle (PEM file), handed to steps as a secret"
@@ -77,6 +86,7 @@ function "cache_from" {
   ]
 }
 
+# Nothing is written where CACHE_READ_ONLY is true.
 function "cache_to" {
   params = [scope, mode]
   result = [
@@ -85,7 +95,7 @@ function "cache_to" {
       registry = { type = "registry", ref = "${CACHE_REF}:${place}", mode = mode, ignore-error = "true" }
       local    = { type = "local", dest = "${CACHE_DIR}/${place}", mode = mode, ignore-error = "true" }
       inline   = { type = "inline" }
-    }[CACHE] if CACHE != "none"
+    }[CACHE] if CACHE != "none" && CACHE_READ_ONLY != "true"
   ]
 }
 

@@ -13,6 +13,7 @@ from bakery.aside import bake_aside
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeFailure
 from bakery.drive.runs import refuse_links
+from bakery.drive.scope import cache_scope
 from bakery.emit.files import generate
 from bakery.errors import OutputError
 from bakery.files import write
@@ -103,6 +104,7 @@ def _bake(
         environment={**bench.environment, **held.environment},
         variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
         state=state,
+        scope=cache_scope(bench.environment, bench.root, bench.plan.recipe),
         overrides=(*map(str, bench.plan.overrides), *pinned, *again, *overrides),
         builder=bench.builder,
         reads=(*bench.reads, *held.reads, *reads),

@@ -18,7 +18,7 @@ from bakery.problems import Problem, nearest, one_of, shorten
 RESERVED = frozenset(
     (
         *("BASE_IMAGE", "RUNTIME_IMAGE", "CUDA_REPOSITORY", "DEST", "CA_BUNDLE", "PIP_CONF"),
-        *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH"),
+        *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),

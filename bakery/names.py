@@ -76,6 +76,9 @@ CARRIED_AT = "CARRIED_AT"
 """The build argument by which what carries the compiler cache is run each time. Where a step is not to be taken from a
 cache (``no-cache``), BuildKit empties the cache mounts that it has."""
 
+CACHE_SCOPE = "BUILDKIT_CACHE_MOUNT_NS"
+"""BuildKit's own build argument: a prefix of the ids of all cache mounts."""
+
 CARRIED = "carried"
 """The stage, or the build context in its place, with a compiler cache from elsewhere."""
 

@@ -22,7 +22,7 @@ from bakery.drive.private import private_files
 from bakery.drive.runs import run_folder
 from bakery.drive.secrets import Revealed, revealed
 from bakery.drive.state import state_folder
-from bakery.errors import BakeError, InterruptedBake, OutputError
+from bakery.errors import BakeError, InterruptedBake, OutputError, UsageError
 from bakery.ingredients import beside
 from bakery.locker import Bench, Locked, Pins
 from bakery.names import Kind, platform_of
@@ -190,8 +190,14 @@ def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secr
     """Check what a recipe asks of this machine, as far as this run needs it.
 
     Raises:
-        UsageError: something that nobody allowed.
+        UsageError: something that nobody allowed, or a compiler cache that could be the checkout's own.
     """
+    folder = options.compiler_cache
+    if folder and folder.resolve().is_relative_to(root.resolve()):
+        raise UsageError(
+            f"--compiler-cache {folder} is in the project, where a checkout may have one of its own",
+            hint="name a folder outside of the project",
+        )
     idle = {text for secret in plan.secrets for text in secret.wants if secret not in needed}
     if options.output:
         idle.add(f"fs.write={plan.output}")

@@ -205,7 +205,7 @@ def _loaded(recorded: Recorded, cwd: Path, again: Again) -> Loaded:
 
 
 def _plan(loaded: Loaded, recorded: Recorded) -> Plan:
-    """Return the plan as it was, but for the compiler cache: what it gives back was not built again."""
+    """Return the plan as it was, but for caches: what they give back was not built again, and nobody asked to write them."""
     builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
     recipe = loaded.recipe.model_copy(update={"builder": builder})
-    return resolve(replace(loaded, recipe=recipe), recorded.settings, {})
+    return resolve(replace(loaded, recipe=recipe), [*recorded.settings, "CACHE=none"], {})

@@ -20,6 +20,7 @@ from bakery.drive.peaks import Peaks, is_here
 from bakery.drive.process import caught
 from bakery.drive.progress import Board
 from bakery.drive.schedule import Item, Limits, Schedule, Seat, unknown
+from bakery.drive.scope import cache_scope
 from bakery.drive.secrets import Revealed
 from bakery.emit.files import generate
 from bakery.files import write
@@ -193,6 +194,7 @@ class Run:
                 **self.secrets.variables,
             },
             state=self.state,
+            scope=cache_scope(self.oven.environment, self.root, self.plan.recipe),
             overrides=tuple(map(str, self.plan.overrides)),
             builder=self.options.builder,
             no_cache=self.options.no_cache,

@@ -46,6 +46,7 @@ class BakeRequest:
         overrides: values of ``--set``.
         builder: the builder's name, None for the current one.
         state: the run's folder: ``logs/``, ``stage/`` and ``metadata/`` are made in it. Bakes of one run share it.
+        scope: the prefix of the ids of all cache mounts, from `cache_scope`.
         timeout_s: seconds that the bake may take, None for any.
         still_s: seconds after which a bake is ended in which nothing moves and no command runs, None for any: BuildKit
             asks a cache that hangs up for a layer again and again.
@@ -62,6 +63,7 @@ class BakeRequest:
     environment: Mapping[str, str]
     variables: Mapping[str, str]
     state: Path
+    scope: str
     overrides: tuple[str, ...] = ()
     beside: tuple[Target, ...] = ()
     builder: str | None = None
@@ -193,6 +195,7 @@ def _argv(request: BakeRequest) -> list[str]:
         bakefile=request.bakefile,
         targets=[target.name for target in (*request.targets, *request.beside)],
         metadata=request.metadata.absolute(),
+        scope=request.scope,
         overrides=request.overrides,
         builder=request.builder,
         no_cache=request.no_cache,

@@ -22,9 +22,9 @@ MOST = 256
 Images = Callable[[str, str, str], str]
 """A shipped recipe, the release of IREE and a machine → what its image is called."""
 
-_IMAGES = "images.tar"
-"""In the runner's folder for temporary files: not in the checkout, which may have a link of that name."""
-_MODULES, _FIGURES = "modules", "figures.json"
+_IMAGES = "${{ runner.temp }}/images.tar"
+_FILE = '"$RUNNER_TEMP/images.tar"'
+_CACHED = {"path": _IMAGES, "key": "${{ matrix.images }}"}
 _PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -125,25 +125,22 @@ def _fetch_images() -> list[list[str]]:
     cache = uses(
         "Fetch the images with IREE's tools",
         "actions/cache",
-        {"path": f"${{{{ runner.temp }}}}/{_IMAGES}", "key": "${{ matrix.images }}"},
+        _CACHED,
         name="images",
+        sub="/restore",
     )
     note = comment("Their names hold digests of all that their recipes say. Bakery makes what is not there.")
-    load = run(
-        "Load the images",
-        f'docker load --input "$RUNNER_TEMP/{_IMAGES}"',
-        condition="steps.images.outputs.cache-hit == 'true'",
-    )
+    load = run("Load the images", f"docker load --input {_FILE}", condition="steps.images.outputs.cache-hit == 'true'")
     return [[*note, *cache], load]
 
 
 def _keep_images() -> list[list[str]]:
-    """Return the step that saves the images where the cache lacks them; the cache takes the file when the job ends."""
-    return [
-        run(
-            "Save the images for other runs",
-            f'read -ra images <<< "$IMAGES"\ndocker save --output "$RUNNER_TEMP/{_IMAGES}" "${{images[@]}}"',
-            {"IMAGES": "${{ matrix.images }}"},
-            condition="steps.images.outputs.cache-hit != 'true'",
-        )
-    ]
+    """Return the steps that keep the images where the cache lacks them; a pull request leaves nothing to other runs."""
+    lacking = "github.event_name != 'pull_request' && steps.images.outputs.cache-hit != 'true'"
+    save = run(
+        "Save the images for other runs",
+        f'read -ra images <<< "$IMAGES"\ndocker save --output {_FILE} "${{images[@]}}"',
+        {"IMAGES": "${{ matrix.images }}"},
+        condition=lacking,
+    )
+    return [save, uses("Keep the images", "actions/cache", _CACHED, condition=lacking, sub="/save")]

@@ -32,13 +32,14 @@ from bakery.plan import Ci, Plan, literal
 MARGIN = 15
 """Minutes between bakery's own end and its job's: what is finished is to be kept."""
 
-OBJECTS = ".bakery/compiler-cache"
-"""The folder of compiler caches, which GitHub's cache keeps between runs."""
+OBJECTS = "${{ runner.temp }}/compiler-cache"
+"""The folder of compiler caches, which GitHub's cache keeps between runs. No checkout can bring one there."""
 
 _OBJECTS_OF_JOB = "compiler-cache-${{ matrix.job }}-"
 # What has a key is never written again: each run has a key of its own, and takes the newest of its job.
 _KEY = {"path": OBJECTS, "key": _OBJECTS_OF_JOB + "${{ github.run_id }}-${{ github.run_attempt }}"}
 _NO_RELEASE = "github.ref_type != 'tag'"
+_NO_PULL = "github.event_name != 'pull_request'"
 
 RESULTS = "${{ runner.temp }}/bakery"
 """The folder with the wheels and the state of a job: not in the checkout, whose files are nobody's results."""
@@ -83,7 +84,8 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
     compiles = ci.cache != CacheBackend.NONE and any(item.kind is Kind.COMPILER_CACHE for item in plan.families)
     own = {"BAKERY_COMPILER_CACHE": OBJECTS} if compiles else {}
     # Whoever commits the file allows what it names; a pull request cannot ask for more.
-    allowed = [f"--allow {shell_word(literal(want))}" for want in plan.asks]
+    # The workflow itself names the layer cache.
+    allowed = [f"--allow {shell_word(literal(want))}" for want in plan.asks if not want.startswith("cache=")]
     secrets = {item.env: f"${{{{ secrets.{item.env} }}}}" for item in plan.told((Kind.WHEEL, Kind.TEST)) if item.env}
     steps = [
         *bakery_steps(ci),
@@ -92,7 +94,7 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *(_runtime() if cache == CacheBackend.GHA else []),
         _take_over(),
         *([_fetch_objects()] if compiles else []),
-        run("Bake, audit and test", _full(ci, *allowed), {"BAKERY_CACHE": cache, **_CHOSEN, **own, **secrets}),
+        run("Bake, audit and test", _full(ci, *allowed), {**_layers(cache), **_CHOSEN, **own, **secrets}),
         *([_keep_objects()] if compiles else []),
         *_keep(),
     ]
@@ -124,6 +126,18 @@ _CHOSEN = {
     "BAKERY_OUTPUT": _WHEELS,
     "BAKERY_STATE_DIR": f"{RESULTS}/state",
 }
+
+
+def _layers(cache: str) -> dict[str, str]:
+    """Return the layer cache of a job: a release has none, and a pull request only reads."""
+    if cache == CacheBackend.NONE:
+        return {"BAKERY_CACHE": cache}
+    return {
+        "BAKERY_CACHE": f"${{{{ {_NO_RELEASE} && '{cache}' || 'none' }}}}",
+        "BAKERY_CACHE_READ_ONLY": "${{ github.event_name == 'pull_request' }}",
+        # Every run is a machine of its own, which finds the layers of another one by the same key.
+        "BAKERY_CACHE_KEY": "${{ github.repository }}",
+    }
 
 
 def _full(ci: Ci, *words: str) -> str:
@@ -347,13 +361,15 @@ def _is_tight(ci: Ci, jobs: Iterable[Parcel]) -> bool:
 def _fetch_objects() -> list[str]:
     fields = {**_KEY, "restore-keys": _OBJECTS_OF_JOB}
     return [
-        *comment("A release takes nothing that other runs compiled, and leaves nothing to them."),
+        *comment(
+            "A release takes nothing that other runs compiled, and leaves nothing to them; a pull request leaves nothing."
+        ),
         *uses("Fetch what compilers made", "actions/cache", fields, condition=_NO_RELEASE, sub="/restore"),
     ]
 
 
 def _keep_objects() -> list[str]:
-    condition = f"always() && {_NO_RELEASE}"
+    condition = f"always() && {_NO_RELEASE} && {_NO_PULL}"
     return uses("Keep what compilers made", "actions/cache", _KEY, condition=condition, sub="/save")
 
 

@@ -24,6 +24,7 @@ from bakery.drive.peaks import is_here
 from bakery.drive.process import Children, caught
 from bakery.drive.progress import Board
 from bakery.drive.runs import run_folder
+from bakery.drive.scope import cache_scope
 from bakery.emit.job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
 from bakery.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
 from bakery.files import write
@@ -233,6 +234,7 @@ class _Run:
             environment=self.oven.environment,
             variables={"DEST": str(self.state / "stage")},
             state=self.state,
+            scope=cache_scope(self.oven.environment, self.root, "modules"),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             timeout_s=self.options.timeout_s,

@@ -40,6 +40,7 @@ _CACHE_PATHS = {
     "CACHE_REF": "cache.ref",
     "CACHE_DIR": "cache.directory",
     "CACHE_BRANCH": "cache.branch",
+    "CACHE_READ_ONLY": "cache.read-only",
 }
 
 
@@ -325,6 +326,14 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             "CACHE_BRANCH",
             str(values["cache.branch"]),
             "Branch that is built, with caches of its own; empty for the default branch",
+        ),
+        plan.Variable(
+            "CACHE_READ_ONLY",
+            str(values["cache.read-only"]).lower(),
+            "Whether the layer cache is read and never written, as for a pull request: true or false",
+            (),
+            ("false", "true"),
+            "true or false",
         ),
     )
 

@@ -134,7 +134,7 @@ def test_modules_of_jobs_are_compiled_validated_and_measured(
     (project / "models" / "job.json").write_text(json.dumps(job))
     bakery(project, "generate")
     workflow = (project / ".github/workflows/iree-modules.yml").read_text()
-    github = {"run_attempt": 1, "event_name": "pull_request", "ref": "refs/pull/1/merge", "workflow": "modules"}
+    github = {"run_attempt": 1, "event_name": "push", "ref": "refs/heads/main", "workflow": "modules"}
     runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
     runner.folder.mkdir()
     runner.run(workflow)

@@ -203,6 +203,28 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
         assert not any(step.get("uses", "").startswith("actions/checkout@") for step in steps)
 
 
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) -> None:
+    steps = [step for job in YAML(typ="safe").load(path.read_text())["jobs"].values() for step in job["steps"]]
+    cached = [step for step in steps if step.get("uses", "").startswith("actions/cache")]
+    assert all(step["with"]["path"].startswith("${{ runner.temp }}/") for step in cached)
+    # The action without /save or /restore writes whatever asked for it.
+    assert {step["uses"].partition("@")[0] for step in cached} <= {"actions/cache/save", "actions/cache/restore"}
+    writes = [step["if"].split(" && ") for step in cached if step["uses"].startswith("actions/cache/save@")]
+    assert all("github.event_name != 'pull_request'" in conditions for conditions in writes)
+    for step in steps:
+        environment = step.get("env", {})
+        # A release takes nothing that another run made.
+        assert environment.get("BAKERY_CACHE", "none") in ("none", "${{ github.ref_type != 'tag' && 'gha' || 'none' }}")
+        if environment.get("BAKERY_CACHE", "none") != "none":
+            assert environment["BAKERY_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
+        if place := environment.get("BAKERY_COMPILER_CACHE"):
+            assert place == "${{ runner.temp }}/compiler-cache"
+            taken = [step["if"] for step in cached if step["with"]["path"] == place]
+            assert len(taken) == 2
+            assert all("github.ref_type != 'tag'" in condition for condition in taken)
+
+
 def test_300_cells_are_a_workflow_of_at_most_256_jobs() -> None:
     recipe = Recipe(
         name="many",

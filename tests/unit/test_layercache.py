@@ -35,7 +35,7 @@ def planned(
 def request(folder: Path, plan: Plan) -> BakeRequest:
     targets = tuple(plan.select(("full",)))
     also = beside(plan, targets)
-    return BakeRequest(folder, Path("bake.hcl"), targets, {}, {}, folder, beside=also)
+    return BakeRequest(folder, Path("bake.hcl"), targets, {}, {}, folder, "scope", beside=also)
 
 
 def written(folder: Path, text: str = "{}") -> list[Path]:

@@ -172,6 +172,37 @@ def test_a_recipe_s_wishes_are_told_apart_from_a_person_s(tmp_path: Path) -> Non
     assert planned(tmp_path, text, {"BAKERY_CACHE_DIR": "/mine"}).asks == ("fs.write=/srv/wheels",)
 
 
+@pytest.mark.parametrize(
+    ("table", "environ", "asked"),
+    [
+        ('backend = "gha"', {}, ()),
+        ('backend = "registry"\nref = "r.example/c"', {}, ("cache=r.example/c",)),
+        ('backend = "registry"\nref = "r.example/c"', {"BAKERY_CACHE_REF": "mine.example/c"}, ()),
+        ('backend = "registry"\nref = "r.example/c"', {"BAKERY_CACHE": "none"}, ()),
+        ('ref = "r.example/c"', {"BAKERY_CACHE": "registry"}, ("cache=r.example/c",)),
+        ('backend = "local"', {}, ("cache=.bakery/cache",)),
+        ('backend = "local"', {"BAKERY_CACHE_DIR": ".bakery/cache"}, ()),
+        ('backend = "s3"\ns3 = { bucket = "b", region = "r" }', {}, ("cache=s3://b",)),
+        (
+            'backend = "s3"\ns3 = { bucket = "b", region = "r", endpoint = "https://s3.example" }',
+            {"BAKERY_CACHE_REF": "x"},
+            ("cache=https://s3.example/b",),
+        ),
+    ],
+)
+def test_a_person_allows_the_layer_cache_that_a_recipe_names(
+    tmp_path: Path, table: str, environ: dict[str, str], asked: tuple[str, ...]
+) -> None:
+    """Whoever writes a layer cache decides what steps made, for all builds of the engine."""
+    plan = planned(tmp_path, f"[cache]\n{table}\n", environ)
+    assert plan.asks == asked
+    Grants.parse(asked).require(plan.wants, tmp_path)
+    if asked:
+        with pytest.raises(UsageError) as caught:
+            Grants.parse(["cache=other"]).require(plan.wants, tmp_path)
+        assert caught.value.details == tuple(f"--allow {want}" for want in asked)
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 

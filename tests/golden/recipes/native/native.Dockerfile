@@ -14,6 +14,12 @@ WORKDIR /build
 WORKDIR /test
 WORKDIR /suites
 
+# Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;
+# plain docker buildx bake has one for all, unless you set it: --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
+FROM scratch AS cache-scope
+ARG BUILDKIT_CACHE_MOUNT_NS
+WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
+
 # One release for each Python.
 FROM debian:bullseye-slim AS python-3.9
 
@@ -1240,6 +1246,7 @@ EOF
 RUN --network=none \
     --mount=type=bind,source=.,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
     <<'EOF'
 set -eu
 umask 022
@@ -1304,6 +1311,7 @@ RUN --network=none \
     --mount=type=bind,source=.,target=/src,rw \
     --mount=type=bind,from=native,source=/native,target=/native \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
     umask 022 && \
     mkdir -p /src/src/pkg/lib && \
     cp -a /native/. /src/src/pkg/lib && \
@@ -1879,6 +1887,7 @@ EOF
 ARG CARRIED_AT
 RUN --network=none \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
     --mount=type=bind,from=carried,target=/packed \
     /opt/bakery/carry-ccache /var/cache/ccache /packed /made
 

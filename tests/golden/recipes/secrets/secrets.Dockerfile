@@ -11,6 +11,12 @@ WORKDIR /build
 WORKDIR /test
 WORKDIR /suites
 
+# Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;
+# plain docker buildx bake has one for all, unless you set it: --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
+FROM scratch AS cache-scope
+ARG BUILDKIT_CACHE_MOUNT_NS
+WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
+
 # One release for each Python.
 FROM debian:bullseye-slim AS python-3.9
 
@@ -1185,6 +1191,7 @@ fi
 EOF
 RUN --mount=type=bind,from=source,source=/src,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
     --mount=type=secret,id=License,required=true \
     { test -s /run/secrets/License || { echo 'bakery: no secret License' >&2; exit 1; }; } && \
     umask 022 && \
@@ -1248,6 +1255,7 @@ EOF
 RUN --mount=type=bind,from=source,source=/src,target=/src,rw \
     --mount=type=bind,from=native,source=/native,target=/native \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
     --mount=type=secret,id=hf-token,env=HF_TOKEN,required=true \
     { test -n "$HF_TOKEN" || { echo 'bakery: no secret hf-token' >&2; exit 1; }; } && \
     umask 022 && \
@@ -1833,6 +1841,7 @@ EOF
 ARG CARRIED_AT
 RUN --network=none \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
     --mount=type=bind,from=carried,target=/packed \
     /opt/bakery/carry-ccache /var/cache/ccache /packed /made
 
