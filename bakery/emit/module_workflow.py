@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from bakery.emit.actions import bakery_steps, document, flow, job_block, permissions, run, uses
+from bakery.emit.actions import Expression, bakery_steps, document, flow, job_block, permissions, run, uses
 from bakery.emit.text import comment
 from bakery.errors import PlanError
 from bakery.job import JobFile, ModuleCell
@@ -66,16 +66,16 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
 
 
 def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
-    cells = {"JOB": "${{ matrix.job }}", "BAKERY_ONLY": "${{ matrix.cells }}"}
+    cells = {"JOB": Expression("${{ matrix.job }}"), "BAKERY_ONLY": Expression("${{ matrix.cells }}")}
     cached = ci.cache != "none"
     steps = [
         *bakery_steps(ci),
         *(_fetch_images() if cached else []),
-        run("Compile", 'python -m bakery compile "$JOB" --progress plain', cells),
-        run("Validate", 'python -m bakery validate "$JOB"', cells),
+        run("Compile", 'wheel-bakery compile --progress plain -- "$JOB"', cells),
+        run("Validate", 'wheel-bakery validate -- "$JOB"', cells),
         run(
             "Measure, and compare with the baselines that the job names",
-            'python -m bakery benchmark "$JOB" --save-baseline figures.json',
+            'wheel-bakery benchmark --save-baseline figures.json -- "$JOB"',
             cells,
             condition="matrix.measured == 'yes'",
         ),
@@ -84,8 +84,8 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "Keep the modules",
             "actions/upload-artifact",
             {
-                "name": "modules-${{ matrix.name }}",
-                "path": "${{ matrix.results }}",
+                "name": Expression("modules-${{ matrix.name }}"),
+                "path": Expression("${{ matrix.results }}"),
                 "if-no-files-found": "error",
                 "overwrite": True,
             },
@@ -94,7 +94,7 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "Keep the figures, also of a regression",
             "actions/upload-artifact",
             {
-                "name": "figures-${{ matrix.name }}",
+                "name": Expression("figures-${{ matrix.name }}"),
                 "path": "figures.json",
                 "if-no-files-found": "ignore",
                 "overwrite": True,
@@ -122,7 +122,7 @@ def _fetch_images() -> list[list[str]]:
     cache = uses(
         "Fetch the images with IREE's tools",
         "actions/cache",
-        {"path": _IMAGES, "key": "${{ matrix.images }}"},
+        {"path": _IMAGES, "key": Expression("${{ matrix.images }}")},
         name="images",
     )
     note = comment("Their names hold digests of all that their recipes say. Bakery makes what is not there.")
@@ -138,7 +138,7 @@ def _keep_images() -> list[list[str]]:
         run(
             "Save the images for other runs",
             f'mkdir -p .bakery\nread -ra images <<< "$IMAGES"\ndocker save --output {_IMAGES} "${{images[@]}}"',
-            {"IMAGES": "${{ matrix.images }}"},
+            {"IMAGES": Expression("${{ matrix.images }}")},
             condition="steps.images.outputs.cache-hit != 'true'",
         )
     ]
