@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, field_validator
@@ -10,7 +11,19 @@ from bakery import names
 from bakery.models.base import Model
 from bakery.models.text import RequirementText, WorkflowLine, distinct, unevaluated
 
-_Refs = Annotated[tuple[WorkflowLine, ...], Field(min_length=1)]
+_REF = re.compile(r"!?(?:\*|(?:[^\x00-\x20\x7f~^:\\?*+\[\]]|\[[A-Za-z0-9_-]+\])[?+]?)+\Z")
+_RANGE = re.compile(r"([A-Za-z0-9])-([A-Za-z0-9])(?=[^\[]*\])")
+
+
+def _ref(value: str) -> str:
+    name = value.removeprefix("!")
+    odd = not name or ".." in name or "//" in name or name.startswith("/") or name.endswith(("/", "."))
+    if odd or not _REF.match(value) or any(low > high for low, high in _RANGE.findall(value)):
+        raise ValueError("expected a filter of branches or tags as GitHub has them, such as 'main' or 'release/*'")
+    return value
+
+
+_Refs = Annotated[tuple[Annotated[WorkflowLine, AfterValidator(_ref)], ...], Field(min_length=1)]
 
 
 class Ci(Model):

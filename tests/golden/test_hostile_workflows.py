@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sysconfig
 import unicodedata
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from bakery.emit.files import generate
@@ -66,6 +68,12 @@ def folder(dice: random.Random) -> str:
     return "d" + text(dice).replace("..", "").replace("${", "")
 
 
+def ref(dice: random.Random) -> str:
+    # What names no branch is refused.
+    kept = re.sub(r"[\s~^:\\?*+\[\]]|\.\.|//", "", text(dice))
+    return f"b{kept}e".replace("..", "").replace("${{", "{{")
+
+
 Texts = dict[str, str]
 
 PLACES = ("branch", "tag", "arm", "amd", "install", "publish", "url", "output", "file", "cache", "axis")
@@ -76,7 +84,15 @@ def hostile(dice: random.Random) -> Texts:
     name = "".join(dice.choice("abc.-_") for _ in range(5))
     address = f"https://example.com/{name}?{text(dice)}".replace(" ", "").replace("${{", "{{")
     requirement = f"wheel-bakery @ {address}"
-    return {**found, "output": folder(dice), "install": requirement, "file": folder(dice), "cache": f"/{folder(dice)}"}
+    refs = {"branch": ref(dice), "tag": ref(dice)}
+    return {
+        **found,
+        **refs,
+        "output": folder(dice),
+        "install": requirement,
+        "file": folder(dice),
+        "cache": f"/{folder(dice)}",
+    }
 
 
 BENIGN = {
@@ -245,6 +261,39 @@ def test_an_expression_is_refused_with_its_line(tmp_path: Path, place: str, key:
     lines = [number for number, said in enumerate(written.splitlines(), 1) if "${{" in said]
     told = [f"bakery.toml:{line}: {key}: expected no '${{{{'" for line in lines]
     assert any(detail.startswith(start) for detail in caught.value.details for start in told)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b",
+        "a~",
+        "a^",
+        "a:b",
+        "a\\",
+        "a..b",
+        "/a",
+        "a/",
+        "a//b",
+        "a.",
+        "[a",
+        "a]",
+        "[]",
+        "[z-a]",
+        "?",
+        "+",
+        "a?+",
+        "!",
+    ],
+)
+def test_a_filter_that_github_does_not_take_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="expected a filter of branches"):
+        Ci(branches=(name,))
+
+
+@pytest.mark.parametrize("name", ["main", "release/*", "**", "v[0-9]+.[0-9]+", "!old/**", "feature-ü", "v?x*", "a@b#c"])
+def test_a_filter_that_github_takes(name: str) -> None:
+    assert Ci(tags=(name,)).tags == (name,)
 
 
 def test_an_expression_in_a_job_is_refused(tmp_path: Path) -> None:
