@@ -54,9 +54,7 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
             found.splitlines(), text.splitlines(), name, f"{name} (from the recipe)", lineterm=""
         )
     if diff:
-        raise DriftError(
-            "generated files differ from their recipes", hint="run `python -m bakery generate`", details=diff
-        )
+        raise DriftError("generated files differ from their recipes", hint="run `wheel-bakery generate`", details=diff)
 
 
 def _inside(root: Path, name: str) -> Path:

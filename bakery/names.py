@@ -45,9 +45,13 @@ PLATFORM_OR_REFERENCE = re.compile(rf"(?:{_PLATFORM}|\$\{{[A-Z][A-Z0-9_]*\}})\Z"
 """A platform as a recipe writes it."""
 
 DOCKER_VARIABLE = re.compile(
-    r"(?:DOCKER|BUILDX|BUILDKIT|LD|GODEBUG|SSL)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
+    r"(?:DOCKER|BUILDX|BUILDKIT|LD|DYLD|GODEBUG|SSL|PASSWORD_STORE)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
+    # What docker starts (credential helpers, wrappers) runs code that these name.
+    r"|(?:BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PERL5LIB|PERL5OPT|PYTHONPATH|PYTHONHOME|RUBYLIB|RUBYOPT|NODE_OPTIONS"
+    r"|JAVA_TOOL_OPTIONS|GNUPGHOME)\Z"
 )
-"""Variables that docker itself obeys: a recipe's variable of that name would change more than the plan."""
+"""Variables that docker, or a program that it starts, obeys: a recipe's variable of that name would change more than
+the plan."""
 
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 """Where tools look for a company's CA bundle, in this order."""

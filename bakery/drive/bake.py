@@ -27,6 +27,9 @@ from bakery.plan import Json, Target
 SHOWN = 30
 """Lines of a failing step's log that a failure shows."""
 
+_WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
+"""buildx asks git about the context, which may run programs that the context's own .git/config names."""
+
 _DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "min", "DOCKER_CLI_HINTS": "false"}
 """What the environment may set otherwise. Without provenance in the metadata nobody knows the digests of base images."""
 
@@ -212,7 +215,7 @@ def _check_variables(names: Iterable[str]) -> None:
 
 
 def _environment(request: BakeRequest) -> dict[str, str]:
-    return {**_DEFAULTS, **request.environment, **request.variables, **_named(request)}
+    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_named(request)}
 
 
 def _named(request: BakeRequest) -> dict[str, str]:

@@ -169,7 +169,7 @@ def _request(index: Index, name: str) -> urllib.request.Request:
     return request
 
 
-_REACH = "see `python -m bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
+_REACH = "see `wheel-bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
 
 
 def _names(kind: str, body: bytes) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from bakery.emit.actions import bakery_steps, document, flow, job_block, permissions, run, uses
+from bakery.emit.actions import Expression, bakery_steps, document, flow, job_block, permissions, run, uses
 from bakery.emit.text import comment
 from bakery.errors import PlanError
 from bakery.job import JobFile, ModuleCell
@@ -22,9 +22,9 @@ MOST = 256
 Images = Callable[[str, str, str], str]
 """A shipped recipe, the release of IREE and a machine → what its image is called."""
 
-_IMAGES = "${{ runner.temp }}/images.tar"
+_IMAGES = Expression("${{ runner.temp }}/images.tar")
 _FILE = '"$RUNNER_TEMP/images.tar"'
-_CACHED = {"path": _IMAGES, "key": "${{ matrix.images }}"}
+_CACHED = {"path": _IMAGES, "key": Expression("${{ matrix.images }}")}
 _PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -67,18 +67,18 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
 
 
 def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
-    cells = {"JOB": "${{ matrix.job }}", "BAKERY_ONLY": "${{ matrix.cells }}"}
+    cells = {"JOB": Expression("${{ matrix.job }}"), "BAKERY_ONLY": Expression("${{ matrix.cells }}")}
     # Not in the checkout, whose files are nobody's results.
     output = f'--output "$RUNNER_TEMP/{_MODULES}"'
     cached = ci.cache != "none"
     steps = [
         *bakery_steps(ci),
         *(_fetch_images() if cached else []),
-        run("Compile", f'python -m bakery compile "$JOB" {output} --progress plain', cells),
-        run("Validate", f'python -m bakery validate "$JOB" {output}', cells),
+        run("Compile", f'wheel-bakery compile {output} --progress plain -- "$JOB"', cells),
+        run("Validate", f'wheel-bakery validate {output} -- "$JOB"', cells),
         run(
             "Measure, and compare with the baselines that the job names",
-            f'python -m bakery benchmark "$JOB" {output} --save-baseline "$RUNNER_TEMP/{_FIGURES}"',
+            f'wheel-bakery benchmark {output} --save-baseline "$RUNNER_TEMP/{_FIGURES}" -- "$JOB"',
             cells,
             condition="matrix.measured == 'yes'",
         ),
@@ -87,8 +87,8 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "Keep the modules",
             "actions/upload-artifact",
             {
-                "name": "modules-${{ matrix.name }}",
-                "path": f"${{{{ runner.temp }}}}/{_MODULES}",
+                "name": Expression("modules-${{ matrix.name }}"),
+                "path": Expression(f"${{{{ runner.temp }}}}/{_MODULES}"),
                 "if-no-files-found": "error",
                 "overwrite": True,
             },
@@ -97,8 +97,8 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "Keep the figures, also of a regression",
             "actions/upload-artifact",
             {
-                "name": "figures-${{ matrix.name }}",
-                "path": f"${{{{ runner.temp }}}}/{_FIGURES}",
+                "name": Expression("figures-${{ matrix.name }}"),
+                "path": Expression(f"${{{{ runner.temp }}}}/{_FIGURES}"),
                 "if-no-files-found": "ignore",
                 "overwrite": True,
             },
@@ -140,7 +140,7 @@ def _keep_images() -> list[list[str]]:
     save = run(
         "Save the images for other runs",
         f'read -ra images <<< "$IMAGES"\ndocker save --output {_FILE} "${{images[@]}}"',
-        {"IMAGES": "${{ matrix.images }}"},
+        {"IMAGES": Expression("${{ matrix.images }}")},
         condition=lacking,
     )
     return [save, uses("Keep the images", "actions/cache", _CACHED, condition=lacking, sub="/save")]

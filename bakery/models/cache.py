@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery import names
 from bakery.models.base import Model
-from bakery.models.text import DurationText, Line, SizeText
+from bakery.models.text import DurationText, Line, SizeText, WorkflowLine
 
 _ADDRESS = re.compile(r"https?://[^\s'\"\\]+\Z")
 
@@ -58,7 +58,7 @@ class Cache(Model):
     ref: Line | None = Field(default=None, examples=["registry.example/team/cache"])
     """``registry``: the repository that holds the caches; the scope becomes the tag. ``inline``: the repository that
     images are pushed to."""
-    directory: Line | None = None
+    directory: WorkflowLine | None = None
     """``local``: the folder that holds the caches, one subfolder a scope."""
     branch: Line | None = Field(default=None, examples=["feature/faster"])
     """The branch that is built, where it is not the default one: it has scopes of its own, and reads both. GitHub keeps

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from bakery.models.base import Model
-from bakery.models.text import Line, Matching, distinct
+from bakery.models.text import Line, Matching, distinct, unevaluated
 
 VERSION = 1
 """Version of the job file; raised when a reader would have to change."""
@@ -154,7 +154,7 @@ class Job(Model):
     """The version of this file's format: 1."""
     compiler: Compiler | None = Field(default=None, examples=["3.13.0"])
     """The release of iree-base-compiler; bakery's pinned one where it is not given."""
-    output: Path | None = Field(default=None, examples=["out"])
+    output: Annotated[Path, AfterValidator(unevaluated)] | None = Field(default=None, examples=["out"])
     """The folder that receives results, relative to the job file."""
     targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = Field(
         default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]]

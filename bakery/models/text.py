@@ -41,6 +41,13 @@ def _one_line(value: str) -> str:
     return _printable(value)
 
 
+def unevaluated(value: str) -> str:
+    """Return a text as it is; raise ValueError where GitHub would evaluate a part of it in a workflow."""
+    if "${{" in value:
+        raise ValueError("expected no '${{': GitHub would evaluate what follows in the workflow")
+    return value
+
+
 def _requirement(value: str) -> str:
     value = _one_line(value)
     try:
@@ -83,6 +90,8 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
+WorkflowLine = Annotated[Line, AfterValidator(unevaluated)]
+"""A line that may stand in a workflow."""
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
 ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]

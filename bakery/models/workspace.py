@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bakery.models.base import Model
 from bakery.models.ci import Ci
-from bakery.models.text import Line, distinct
+from bakery.models.text import Line, WorkflowLine, distinct
 
 
 class Workspace(Model):
@@ -18,7 +18,7 @@ class Workspace(Model):
         default=None, examples=[["examples/cuda", "ujson"]]
     )
     """Folders that hold a recipe, relative to this file, or names of shipped recipes."""
-    jobs: Annotated[tuple[Line, ...], Field(min_length=1), AfterValidator(distinct)] | None = Field(
+    jobs: Annotated[tuple[WorkflowLine, ...], Field(min_length=1), AfterValidator(distinct)] | None = Field(
         default=None, examples=[["models/job.json"]]
     )
     """Job files of IREE modules, relative to this file, that the workflow of ``[workspace.ci]`` compiles, validates and

@@ -149,6 +149,8 @@ class Runner:
             folder.mkdir()
             (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
             (folder / "python").chmod(0o755)
+            (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m bakery "$@"\n')
+            (folder / "wheel-bakery").chmod(0o755)
         return folder
 
     def _use(self, uses: str, fields: dict[str, Any], place: Path) -> dict[str, str]:
