@@ -24,6 +24,7 @@ Images = Callable[[str, str, str], str]
 
 _IMAGES = Expression("${{ runner.temp }}/images.tar")
 _FILE = '"$RUNNER_TEMP/images.tar"'
+_MODULES, _FIGURES = "modules", "figures.json"
 _CACHED = {"path": _IMAGES, "key": Expression("${{ matrix.images }}")}
 _PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")

@@ -234,7 +234,7 @@ class _Run:
             environment=self.oven.environment,
             variables={"DEST": str(self.state / "stage")},
             state=self.state,
-            scope=cache_scope(self.oven.environment, self.root, "modules"),
+            scope=cache_scope(self.oven.environment, self.plan.root, "modules"),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             timeout_s=self.options.timeout_s,
