@@ -391,7 +391,7 @@ def _file_of(folder: Path) -> Path | None:
 def _open(file: Path, cwd: Path) -> _Source | None:
     """Return the recipe's table of ``file``; None for a pyproject.toml without one."""
     shown = _shown(file, cwd)
-    document = read(file, shown)
+    document = read(file, shown, cwd if file.is_relative_to(cwd) else None)
     if file.name != PYPROJECT:
         return _Source(file, shown, (), document.data, document)
     tool = document.data.get("tool")
