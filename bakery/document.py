@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import bounded
-from bakery.positions import Path as KeyPath
 from bakery.positions import MOST, TooMuch, positions
+from bakery.positions import Path as KeyPath
 from bakery.problems import Number, Problem, is_private, recipe_error
 
 LARGEST = 1024 * 1024
@@ -103,7 +103,9 @@ def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
         # First: it needs time in proportion to the text, and tomllib more than that for keys of many parts.
         lines = positions(text, entries)
     except TooMuch as error:
-        raise recipe_error(shown, [Problem((), str(error), "split it, or remove what is not needed", error.line)]) from None
+        raise recipe_error(
+            shown, [Problem((), str(error), "split it, or remove what is not needed", error.line)]
+        ) from None
     try:
         data = tomllib.loads(text, parse_float=Number)
     except tomllib.TOMLDecodeError as error:

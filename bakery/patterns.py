@@ -57,7 +57,8 @@ def _re2(text: str) -> _Linear:
     options.log_errors = False
     options.max_mem = 256 << 20
     try:
-        return re2.compile(text, options)
+        compiled: _Linear = re2.compile(text, options)
+        return compiled
     except re2.error as error:
         said = error.args[0] if error.args else ""
         raise ValueError(said.decode(errors="replace") if isinstance(said, bytes) else str(said)) from None

@@ -44,7 +44,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     """
     plan = plan.built_on(oven.platforms) if plan.crosses else plan
     targets = plan.select(options.groups, options.only)
-    known = last_run(root, plan.recipe)
+    known = {} if options.state else last_run(root, plan.recipe)
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
     held = options.held
@@ -85,7 +85,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             locker.compare(bench, fresh_cells, locked)
         carried = _carried(plan, fresh_cells, options, oven)
         pins = locker.pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
-        with run_folder(root) as state, _carrying(bench, pins, carried, options, oven, state):
+        with run_folder(options.state or root) as state, _carrying(bench, pins, carried, options, oven, state):
             run = Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins, bench)
             return run.go(listener, targets, kept)
 
@@ -177,6 +177,7 @@ def _bench(
         mask=told.mask,
         builder=options.builder,
         no_cache=options.no_cache,
+        record=options.state / "record" if options.state and options.held else None,
     )
 
 

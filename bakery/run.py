@@ -12,7 +12,7 @@ from bakery import locker
 from bakery.again import carried
 from bakery.drive.bake import BakeRequest
 from bakery.drive.collect import check_output
-from bakery.drive.journal import Record, open_journal
+from bakery.drive.journal import Journal, Record, open_journal
 from bakery.drive.layouts import Layout
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
@@ -88,7 +88,11 @@ class Run:
         )
         lineage = Lineage(self.plan)
         cells = {cell.id for cell in self.plan.cells}
-        journal = open_journal(self.root, self.plan.recipe, carried(self.known, self._begun, cells))
+        journal = (
+            Journal(self.state / "journal.jsonl")
+            if self.options.state
+            else open_journal(self.root, self.plan.recipe, carried(self.known, self._begun, cells))
+        )
         board = Board([target.name for work in self.works.values() for target in work.targets])
         with caught() as signals, LogFiles(request.logs) as logs:
             finisher = Finisher(
@@ -172,14 +176,20 @@ class Run:
     def _request(self) -> BakeRequest:
         """Return the request of all targets; that of a cell is a part of it."""
         # The files of this very plan, beside the run's logs: what is committed may be out of date.
-        place = self.state.relative_to(self.root)
+        outside = self.options.state is not None
+        place = self.state.absolute() if outside else self.state.relative_to(self.root)
         own = replace(
             self.plan,
             dockerfile=str(place / "Dockerfile"),
             bakefile=str(place / "bake.hcl"),
             ignore=(*self.plan.ignore, *self._output_ignored()),
         )
-        write(self.root, generate(own))
+        texts = generate(own)
+        if outside:
+            # Workflows and the like are the project's.
+            write(self.state, {name: text for name, text in texts.items() if Path(name).is_relative_to(place)})
+        else:
+            write(self.root, texts)
         ca_bundle = self.oven.ca_bundle
         return BakeRequest(
             root=self.root,
@@ -200,7 +210,7 @@ class Run:
             pull=self.options.pull,
             timeout_s=self.options.cell_timeout_s,
             defer_errors=self._defers_errors(),
-            reads=(ca_bundle,) if ca_bundle else (),
+            reads=tuple(path for path in (ca_bundle, self.options.state) if path),
             mask=self.secrets.mask,
         )
 

@@ -186,12 +186,11 @@ def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails
         return _refused(str(error["ctx"]["error"]), value, path, annotation, is_key=is_key)
     if kind in _WRONG_TYPE:
         return _wrong_type(annotation, value, path)
-    if kind == "too_short":
-        return Problem(path, f"expected at least one entry, found {found(value, path)}", "add one, or remove the key")
-    if kind == "too_long":
-        what = f"expected at most {error['ctx']['max_length']} entries, found {error['ctx']['actual_length'] or 'more'}"
-        return Problem(path, what, "remove some")
-    return Problem(path, f"expected {_a(plain.describe(annotation))}, found {found(value, path)}", "change the value")
+    wanted, fix = {
+        "too_short": ("at least one entry", "add one, or remove the key"),
+        "too_long": (f"at most {error.get('ctx', {}).get('max_length')} entries", "remove some"),
+    }.get(kind, (_a(plain.describe(annotation)), "change the value"))
+    return Problem(path, f"expected {wanted}, found {found(value, path)}", fix)
 
 
 def _as_written(location: Sequence[Step], data: Mapping[str, object]) -> tuple[Step, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bakery import bounded
 from bakery.drive.bake import BakeRequest, Bakes
 from bakery.drive.collect import check_output, publish
 from bakery.drive.listener import Listener
@@ -27,7 +28,7 @@ from bakery.emit.job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_tar
 from bakery.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
 from bakery.files import write
 from bakery.job import JobPlan, ModuleCell
-from bakery.models.module import FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
+from bakery.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.names import Kind
 from bakery.plan import Cell, Target
 from bakery.report.modules import ModuleReport, ModuleRun
@@ -122,7 +123,7 @@ def kept(plan: JobPlan, cell: ModuleCell) -> ModuleRecord | None:
     if cell.target.is_local:
         return None
     try:
-        record = ModuleRecord.model_validate_json((plan.output / f"{cell.id}.json").read_bytes())
+        record = ModuleRecord.model_validate_json(bounded.read(plan.output / f"{cell.id}.json", LARGEST_RECORD))
         with (plan.output / f"{cell.id}.vmfb").open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
