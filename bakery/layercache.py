@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bakery import bounded
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeOutcome
 from bakery.drive.runs import refuse_links
@@ -82,16 +83,19 @@ class LocalCaches:
         return places
 
 
+_LARGEST = 16 << 20
+
+
 def _content(place: Path, key: str) -> str:
     """Return what marks a cache as it is now; empty where there is none."""
     try:
-        return f"{key} {hashlib.sha256((place / 'index.json').read_bytes()).hexdigest()}\n"
+        return f"{key} {hashlib.sha256(bounded.read(place / 'index.json', _LARGEST)).hexdigest()}\n"
     except OSError:
         return ""
 
 
 def _mark(place: Path) -> str | None:
     try:
-        return (place / MARK).read_text()
+        return bounded.read(place / MARK, _LARGEST).decode()
     except (OSError, ValueError):
         return None

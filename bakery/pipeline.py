@@ -46,7 +46,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     """
     plan = plan.built_on(oven.platforms) if plan.crosses else plan
     targets = plan.select(options.groups, options.only)
-    state = state_folder(root, oven.environment)
+    state = options.state or state_folder(root, oven.environment)
     known = last_run(state, plan.recipe)
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
@@ -90,7 +90,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             locker.compare(bench, fresh_cells, locked)
         carried = _carried(plan, fresh_cells, options, oven)
         pins = locker.pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
-        with run_folder(root) as place, _carrying(bench, pins, carried, options, oven, place):
+        with run_folder(options.state or root) as place, _carrying(bench, pins, carried, options, oven, place):
             run = Run(root, plan, fresh, named, options, oven, place, known, own.get("PIP_CONF"), secrets, pins, bench)
             return run.go(listener, targets, kept)
 
@@ -178,11 +178,12 @@ def _bench(
             **told.variables,
         },
         listener=listener,
-        state=state_folder(root, oven.environment),
+        state=options.state or state_folder(root, oven.environment),
         reads=(ca_bundle,) if ca_bundle else (),
         mask=told.mask,
         builder=options.builder,
         no_cache=options.no_cache,
+        record=options.state / "record" if options.state and options.held else None,
     )
 
 

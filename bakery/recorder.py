@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from bakery import bounded
 from bakery.checkout import look, origin
 from bakery.drive.about import about
 from bakery.drive.collect import publish
@@ -20,6 +21,7 @@ from bakery.plan import Cell, Json, Plan
 from bakery.record.facts import FOLDER, PROVENANCE, SBOM, Machine, Material, merged, of_buildkit, without_user
 from bakery.record.made import packages, requirements
 from bakery.record.provenance import definition, statement
+from bakery.record.read import LARGEST
 
 
 @dataclass
@@ -144,8 +146,8 @@ def _own(plan: Plan, root: Path, read: Sequence[str]) -> Material:
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
     """Say whether a provenance says of a wheel what is to be said: another run of the same changes only its times."""
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(bounded.read(path, LARGEST))
         same = told["subject"][0]["digest"]["sha256"] == sha256 and told["predicate"]["buildDefinition"] == defined
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
     return same and path.with_name(path.name.removesuffix(PROVENANCE) + SBOM).is_file()

@@ -172,14 +172,20 @@ class Run:
     def _request(self) -> BakeRequest:
         """Return the request of all targets; that of a cell is a part of it."""
         # The files of this very plan, beside the run's logs: what is committed may be out of date.
-        place = self.state.relative_to(self.root)
+        outside = self.options.state is not None
+        place = self.state.absolute() if outside else self.state.relative_to(self.root)
         own = replace(
             self.plan,
             dockerfile=str(place / "Dockerfile"),
             bakefile=str(place / "bake.hcl"),
             ignore=(*self.plan.ignore, *self._output_ignored()),
         )
-        write(self.root, generate(own))
+        texts = generate(own)
+        if outside:
+            # Workflows and the like are the project's.
+            write(self.state, {name: text for name, text in texts.items() if Path(name).is_relative_to(place)})
+        else:
+            write(self.root, texts)
         ca_bundle = self.oven.ca_bundle
         return BakeRequest(
             root=self.root,
@@ -201,7 +207,7 @@ class Run:
             pull=self.options.pull,
             timeout_s=self.options.cell_timeout_s,
             defer_errors=self._defers_errors(),
-            reads=(*((ca_bundle,) if ca_bundle else ()), *self.pins.reads),
+            reads=(*(path for path in (ca_bundle, self.options.state) if path), *self.pins.reads),
             mask=self.secrets.mask,
         )
 

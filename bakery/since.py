@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from bakery import bounded
 from bakery.checkout import differing, git, top_of
 from bakery.errors import OutputError, UsageError
 from bakery.lineage import Lineage
 from bakery.names import is_baked
 from bakery.patterns import Ignore
 from bakery.plan import Cell, Copy, Plan, Run
+from bakery.positions import positions
 
 RECIPES = ("bakery.toml", "pyproject.toml")
 """Files that may hold a recipe or a workspace."""
@@ -29,6 +31,9 @@ _DOCUMENTATION = re.compile(
 _BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMakeLists.txt", "meson.build")
 
 _SHOWN = 3
+
+_LARGEST = 4 << 20
+"""Bytes of a build file that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +198,16 @@ def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return bounded.read(path, _LARGEST).decode("utf-8", errors="replace")
     except OSError:
         return ""
 
 
 def _without_recipe(text: str) -> dict[str, object] | None:
     try:
+        positions(text)
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     tool = document.get("tool")
     if isinstance(tool, dict):

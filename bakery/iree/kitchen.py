@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from bakery import bounded
 from bakery.errors import ModuleError, UsageError
 from bakery.iree.modules import Compiled, find_modules
 from bakery.jobs.load import OUTPUT, LoadedJob
@@ -70,6 +71,9 @@ def asked_by_hand(
     return [Asked(module, checks, benchmark, Path()) for module in find_modules(paths, only)]
 
 
+_LARGEST_BASELINE = 4 << 20
+
+
 def read_baseline(path: Path) -> dict[str, Measured]:
     """Return module's title → an earlier figure.
 
@@ -77,7 +81,7 @@ def read_baseline(path: Path) -> dict[str, Measured]:
         UsageError: the file cannot be read.
     """
     try:
-        found = Baseline.model_validate_json(path.read_bytes())
+        found = Baseline.model_validate_json(bounded.read(path, _LARGEST_BASELINE))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes it") from error
     except ValidationError as error:

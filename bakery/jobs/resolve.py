@@ -15,9 +15,12 @@ from bakery.jobs.load import OUTPUT, LoadedJob
 from bakery.jobs.targets import UnknownTarget, target
 from bakery.mlir.read import read_module
 from bakery.mlir.signature import Function, Type
-from bakery.models.job import NAME, Input, name_of
+from bakery.models.job import NAME, Input, Job, name_of
 from bakery.plain import Step
 from bakery.problems import Problem, nearest
+
+MOST_CELLS = 100_000
+"""Modules times targets that a job may have."""
 
 _NAMES_FILES = re.compile(r"--(?:o|output\S*|load\S*|[a-z0-9-]*(?:-dir|-path|-file|-files|-to|dump[a-z0-9-]*))(?:=|\Z)")
 _OF_TARGETS = re.compile(
@@ -66,6 +69,7 @@ class _Resolver:
     def plan(self, output: Path | None, compiler: str | None, root: Path | None) -> JobPlan:
         job = self._loaded.job
         release = facts.iree_releases()[0]
+        self._check_size(job)
         common = self._targets(self._given or job.targets or (), () if self._given else ("targets",))
         cells = [
             cell for number, item in enumerate(job.modules) for cell in self._cells(("modules", number), item, common)
@@ -81,6 +85,14 @@ class _Resolver:
             root=root or self._loaded.folder,
             cells=tuple(cell for _, cell in cells),
         )
+
+    def _check_size(self, job: Job) -> None:
+        """Raise ModuleError if the job would have too many results."""
+        common = len(self._given or job.targets or ())
+        number = sum(common if self._given else len(item.targets or ()) or common for item in job.modules)
+        if number > MOST_CELLS:
+            problem = Problem(("modules",), f"{number:,} results, and the limit is {MOST_CELLS:,}", "split the job")
+            raise self._loaded.error([problem])
 
     def _targets(self, names: Sequence[str], path: tuple[Step, ...]) -> list[ModuleTarget]:
         found = []

@@ -21,6 +21,7 @@ class Bench:
         reads: files outside the project that steps are given as secrets.
         mask: hides secrets in what steps print.
         state: the project's state folder.
+        record: the folder for what a record holds the build to; None where nothing but a lock does.
     """
 
     root: Path
@@ -34,6 +35,7 @@ class Bench:
     mask: Mask = field(default_factory=lambda: Mask({}))
     builder: str | None = None
     no_cache: bool = False
+    record: Path | None = None
 
     def name(self, image: Image) -> str:
         """Return the name that the engine has for an image."""

@@ -85,7 +85,7 @@ def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials
     """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
     if not locked:
         return Pins({target.name: images_of(bench, target, {}) for target in targets})
-    folder = _contexts(bench, locked, strict=strict)
+    folder = _recorded(bench.record, bench, locked) if bench.record else _contexts(bench, locked, strict=strict)
     overrides = {
         target.name: (
             *images_of(bench, target, locked_images(locked)),
@@ -125,6 +125,13 @@ def context_of(image: Image, target: Target) -> str:
     """
     several = len({other.platform for other in target.images if other.ref == image.ref}) > 1
     return f"{image.ref}::{image.platform}" if several else image.ref
+
+
+def _recorded(folder: Path, bench: Bench, made: Mapping[str, Materials]) -> Path:
+    """Write the contexts of cells whose materials a record lists, and return their folder."""
+    for cell, own in made.items():
+        hand.recorded(folder / cell, bench.plan, own)
+    return folder
 
 
 def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:

@@ -18,6 +18,9 @@ from bakery import names
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """``${NAME}`` inside a string of a recipe stands for the value of variable NAME."""
 
+_LONGEST = 4096
+"""Characters that a requirement may have."""
+
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _COMPONENT = re.compile(r"[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?\Z")
@@ -50,6 +53,8 @@ def unevaluated(value: str) -> str:
 
 def _requirement(value: str) -> str:
     value = _one_line(value)
+    if len(value) > _LONGEST:
+        raise ValueError(f"expected a requirement of at most {_LONGEST} characters")
     try:
         # The value of a reference is known later; any version stands in for it here.
         _Requirement(REFERENCE.sub("0", value))

@@ -142,9 +142,14 @@ def decide(
 
 def settable(loaded: Loaded) -> set[str]:
     """Return the names that ``--set`` may give a value for a recipe."""
+    return {*build_variables(loaded), *_CACHE_PATHS}
+
+
+def build_variables(loaded: Loaded) -> set[str]:
+    """Return the names of a recipe's variables that steps see; where caches are is none of them."""
     matrix = loaded.recipe.matrix
     axes = ["python", *((matrix.axes or {}) if matrix else {})]
-    return {*_declared(loaded), *map(axis_variable, axes), *_CACHE_PATHS, "SOURCE_DATE_EPOCH"}
+    return {*_declared(loaded), *map(axis_variable, axes), "SOURCE_DATE_EPOCH"}
 
 
 def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
