@@ -130,19 +130,18 @@ def read_contents(output: str, wheel: Path) -> Answer:
     Raises:
         ValueError: these are others.
     """
-    remarks: list[Remark] = []
+    remarks: list[tuple[str, str, list[str]]] = []
     for line in output.splitlines():
         said = line.removeprefix(f"{wheel.absolute()}: ")
         if said != line and (match := _CONTENTS_LINE.fullmatch(said)):
-            remarks.append(Remark(match[1], match[2]))
+            remarks.append((match[1], match[2], []))
         elif line.startswith("  ") and remarks:
-            last = remarks[-1]
-            remarks[-1] = Remark(last.code, last.text, (*last.files, line[2:]))
+            remarks[-1][2].append(line[2:])
         elif said != "OK":
             raise ValueError(line)
     if not output.strip():
         raise ValueError("it wrote nothing")
-    return Answer(tuple(remarks))
+    return Answer(tuple(Remark(code, text, tuple(files)) for code, text, files in remarks))
 
 
 def read_readme(output: str) -> Answer:

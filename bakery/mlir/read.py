@@ -8,20 +8,22 @@ the compiler may still refuse; what it refuses, the compiler does, too.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 
 from bakery.errors import ModuleError
 from bakery.mlir.signature import Function, Module, Type
+from bakery.plainfile import open_plain
 
 MAGIC = b"ML\xefR"
 """How bytecode begins (MLIR bytecode format, version 6)."""
 
 LARGEST = 4 * 1024**3
 """Bytes that a module may have."""
+
+LARGEST_TEXT = 512 * 1024**2
+"""Bytes that one in text may have: all of it is in memory, twice. Weights take a tenth as bytecode."""
 
 DEEPEST = 256
 """Brackets that may stand in one another: the compiler's own parser recurses, and dies of more than some thousands."""
@@ -44,16 +46,19 @@ def read_module(path: Path) -> Module:
         ModuleError: it cannot be read, is no MLIR, or exports no function.
     """
     try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise ModuleError(f"{path} is no plain file")
-        if size > LARGEST:
-            raise ModuleError(f"{path} has {size} bytes, more than {LARGEST}")
-        data = path.read_bytes()
+        with open_plain(path) as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            is_bytecode = file.read(len(MAGIC)) == MAGIC
+            most = LARGEST if is_bytecode else LARGEST_TEXT
+            if size > most:
+                raise ModuleError(f"{path} has {size:,} bytes, more than {most:,}")
+            if is_bytecode:
+                return Module(bytecode=True)
+            file.seek(0)
+            data = file.read(most)
     except OSError as error:
         raise ModuleError(f"{path} cannot be read: {error.strerror or error}") from error
-    if data.startswith(MAGIC):
-        return Module(bytecode=True)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -76,7 +81,7 @@ class _Reader:
     def __init__(self, name: str, text: str) -> None:
         self._name = name
         self._text = text
-        self._lines = [0, *accumulate(len(line) for line in text.splitlines(keepends=True))]
+        self._counted = (0, 1, 0)
 
     def functions(self) -> tuple[Function, ...]:
         """Return the exported functions of the module.
@@ -186,8 +191,12 @@ class _Reader:
         raise self._error(start, f"{self._text[start]!r} is never closed")
 
     def _place(self, offset: int) -> tuple[int, int]:
-        line = bisect_right(self._lines, offset)
-        return line, offset - self._lines[line - 1] + 1
+        """Return line and column; what was counted for the last place is not counted again."""
+        at, line, begin = self._counted if self._counted[0] <= offset else (0, 1, 0)
+        line += self._text.count("\n", at, offset)
+        begin = max(begin, self._text.rfind("\n", at, offset) + 1)
+        self._counted = (offset, line, begin)
+        return line, offset - begin + 1
 
     def _error(self, offset: int, what: str) -> ModuleError:
         line, column = self._place(offset)
