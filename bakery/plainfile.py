@@ -17,11 +17,11 @@ def open_plain(path: Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, or it is a folder, a pipe, a device or a socket.
     """
-    file = os.fdopen(os.open(path, _FLAGS), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    handle = os.open(path, _FLAGS)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
         raise OSError(errno.EINVAL, "not a plain file", str(path))
-    return file
+    return os.fdopen(handle, "rb")
 
 
 def read_plain(path: Path, most: int) -> bytes:

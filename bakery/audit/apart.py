@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, TypeVar, cast
 
 from bakery.audit.limits import Limits
 from bakery.errors import AuditError
@@ -94,14 +94,14 @@ class _Worker:
         timer.start()
         try:
             with contextlib.suppress(BrokenPipeError):
-                _send(self._calls, (function, arguments, limits))
+                _send(self._calls, pickle.dumps((function, arguments, limits)))
             reply = _receive(self._answers)
         finally:
             timer.cancel()
             timer.join()
         if reply is None:
             raise LimitExceeded(self._why(limits))
-        kind, value = reply
+        kind, value = pickle.loads(reply)
         if kind == "memory":
             raise LimitExceeded(_out_of_memory(limits))
         return kind == "returned", value
@@ -162,16 +162,19 @@ def serve() -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     while (message := _receive(calls)) is not None:
-        function, arguments, limits = message
-        answer: tuple[str, object]
-        try:
-            with _limited(limits):
-                answer = "returned", function(*arguments)
-        except MemoryError:
-            answer = "memory", None
-        except Exception as error:
-            answer = "raised", error
-        _send(answers, answer)
+        _send(answers, _answer(message))
+
+
+def _answer(message: bytes) -> bytes:
+    try:
+        function, arguments, limits = pickle.loads(message)
+        with _limited(limits):
+            value = function(*arguments)
+        return pickle.dumps(("returned", value))
+    except MemoryError:
+        return pickle.dumps(("memory", None))
+    except Exception as error:
+        return pickle.dumps(("raised", error))
 
 
 @contextlib.contextmanager
@@ -199,18 +202,15 @@ def _limited(limits: Limits) -> Iterator[None]:
                 resource.setrlimit(kind, values)
 
 
-def _send(pipe: IO[bytes], message: object) -> None:
-    data = pickle.dumps(message)
-    pipe.write(len(data).to_bytes(_LENGTH, "little"))
-    pipe.write(data)
+def _send(pipe: IO[bytes], message: bytes) -> None:
+    pipe.write(len(message).to_bytes(_LENGTH, "little"))
+    pipe.write(message)
     pipe.flush()
 
 
-def _receive(pipe: IO[bytes]) -> Any:
+def _receive(pipe: IO[bytes]) -> bytes | None:
     """Return the next message, None where there is no more."""
     length = pipe.read(_LENGTH)
-    if len(length) < _LENGTH:
-        return None
     size = int.from_bytes(length, "little")
-    data = pipe.read(size)
-    return pickle.loads(data) if len(data) == size else None
+    message = pipe.read(size) if len(length) == _LENGTH else b""
+    return message if len(message) == size and length else None

@@ -402,7 +402,7 @@ class _Elf:
     def _version_tables(self, name: str, kind: int) -> tuple[bytes, bytes] | None:
         """Return a table of versions and that of its texts."""
         section = self._named.get(name)
-        if section is None or section.kind != kind:
+        if section is None or section.kind != kind or not section.size:
             return None
         if section.link >= len(self.sections):
             raise UnreadableElf(f"{name} has no table of names")

@@ -101,12 +101,13 @@ class Limits:
     def of(cls, size: int) -> Limits:
         """Return the limits for a file of ``size`` bytes.
 
-        Memory: an audit of a small wheel has 250 MiB of address space, twine's 300; symbol tables of large libraries and
-        auditwheel's reading of them add to that. Time: a small wheel takes 2 seconds and one of a gigabyte some minutes,
-        both on a machine that does nothing else; a bake may run beside it, and the processor may be emulated.
+        Memory: the audit of a small wheel and each tool have less than 250 MiB of address space; symbol tables of large
+        libraries and auditwheel's reading of them add to that, and so may anything that a budget did not think of. Time:
+        a small wheel takes 2 seconds and one of a gigabyte some minutes, both on a machine that does nothing else; a
+        bake may run beside it, and the processor may be emulated.
         """
         megabytes = size // _MIB
-        return cls(memory=768 * _MIB + 4 * min(size, 2 << 30), cpu=60 + megabytes, seconds=300 + 4 * megabytes)
+        return cls(memory=512 * _MIB + 4 * min(size, 2 << 30), cpu=60 + megabytes, seconds=300 + 4 * megabytes)
 
 
 def expansion_limit(size: int) -> int:

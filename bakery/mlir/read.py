@@ -25,6 +25,9 @@ LARGEST = 4 * 1024**3
 LARGEST_TEXT = 512 * 1024**2
 """Bytes that one in text may have: all of it is in memory, twice. Weights take a tenth as bytecode."""
 
+LARGEST_HEADERS = 8 * 1024**2
+"""Bytes of all functions' arguments and results: of 100,000 arguments."""
+
 DEEPEST = 256
 """Brackets that may stand in one another: the compiler's own parser recurses, and dies of more than some thousands."""
 
@@ -32,9 +35,9 @@ _TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|["(){}\[\]]|\bfunc\.func\b')
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _HEADER = re.compile(r'\s*(?:(?P<visibility>public|private|nested)\s+)?@(?P<name>[\w$.-]+|"(?:[^"\\]|\\.)*")\s*\(')
 _RESULTS = re.compile(r"\s*->\s*")
-_GENERIC = re.compile(r"\s*\(\)\s*<?\s*\{")
+_GENERIC = re.compile(r"\s*\(\)\s*(?:<\s*)?\{")
 # A text may hold as many functions as it likes: each is read from where it stands, and nothing is copied.
-_IN_TYPE = re.compile(r"->|[<>(){}\[\]]|\battributes\b|\n")
+_IN_TYPE = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\]]|\battributes\b|\n|\bfunc\.func\b')
 _IN_BRACKETS = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]')
 _SPACE = re.compile(r"\s+")
 
@@ -82,6 +85,7 @@ class _Reader:
         self._name = name
         self._text = text
         self._counted = (0, 1, 0)
+        self._left = LARGEST_HEADERS
 
     def functions(self) -> tuple[Function, ...]:
         """Return the exported functions of the module.
@@ -112,7 +116,7 @@ class _Reader:
                 stack.pop()
             # The module's own braces, or none where a file is a module without saying so; the generic form of a
             # module is an operation with a region: "builtin.module"() ({ … }).
-            elif word in ("func.func", '"func.func"') and [opened for opened, _ in stack] in ([], ["{"], ["(", "{"]):
+            elif word in ("func.func", '"func.func"') and _is_outermost(stack):
                 yield match.start(), match.end()
         if stack:
             opened, where = stack[-1]
@@ -174,11 +178,16 @@ class _Reader:
         depth = 0
         for match in _IN_TYPE.finditer(self._text, start):
             word = match[0]
+            if word == "func.func":
+                break
             if depth == 0 and word in ("{", "attributes", "\n", ")", "}"):
                 return self._text[start : match.start()]
             depth += word in _CLOSING
             depth -= word in (">", ")", "}", "]")
-        return self._text[start:]
+        else:
+            if depth == 0:
+                return self._text[start:]
+        raise self._error(start, "a type that does not end")
 
     def _enclosed(self, start: int) -> tuple[str, int]:
         """Return the text between the bracket at ``start`` and the one that closes it, and what comes after."""
@@ -187,6 +196,9 @@ class _Reader:
             depth += match[0] in _CLOSING
             depth -= match[0] in (")", "}", "]")
             if depth == 0 and match[0] in (")", "}", "]"):
+                self._left -= match.end() - start
+                if self._left < 0:
+                    raise self._error(start, f"functions' headers of more than {LARGEST_HEADERS:,} bytes")
                 return _uncommented(self._text[start + 1 : match.start()]), match.end()
         raise self._error(start, f"{self._text[start]!r} is never closed")
 
@@ -201,6 +213,10 @@ class _Reader:
     def _error(self, offset: int, what: str) -> ModuleError:
         line, column = self._place(offset)
         return ModuleError(f"{self._name}:{line}:{column}: {what}", hint="this is no MLIR that a compiler would take")
+
+
+def _is_outermost(stack: list[tuple[str, int]]) -> bool:
+    return len(stack) <= 2 and [opened for opened, _ in stack] in ([], ["{"], ["(", "{"])
 
 
 def _uncommented(text: str) -> str:

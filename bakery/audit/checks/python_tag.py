@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from bakery.audit.finding import Finding, error
 from bakery.audit.promise import Promise
@@ -58,14 +58,15 @@ def _check_promised(wheel: Wheel, python: str, hint: str) -> Iterator[Finding]:
             hint=hint,
         )
     requires = wheel.metadata.requires_python
+    release = python.removesuffix("t")
     try:
         specifier = SpecifierSet(requires)
-    except (InvalidSpecifier, ValueError) as reason:
+        # A bound may name a patch release, so the first and a late one are both tried.
+        admits = any(specifier.contains(f"{release}.{patch}", prereleases=True) for patch in (0, 99))
+    except ValueError as reason:
         yield error("promised-python", f"Requires-Python cannot be read: {reason}")
         return
-    release = python.removesuffix("t")
-    # A bound may name a patch release, so the first and a late one are both tried.
-    if not any(specifier.contains(f"{release}.{patch}", prereleases=True) for patch in (0, 99)):
+    if not admits:
         yield error(
             "promised-python",
             f"Requires-Python is {requires!r}, which refuses Python {python}",

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every promised requirement that METADATA does not hold."""
-    if not wheel.metadata.folder:
+    if not wheel.metadata.folder or not wheel.archive.is_read:
         return
     for text in promise.requires:
         wanted = Requirement(text)
