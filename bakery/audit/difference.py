@@ -17,11 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from bakery.audit.apart import LimitExceeded, call
 from bakery.audit.elf import SectionRange, UnreadableElf, read_section_table
 from bakery.audit.fatbin import SECTIONS as DEVICE_CODE
 from bakery.audit.fatbin import DeviceImage, read_sections
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.zips import ERRORS, METHODS, opened
+from bakery.errors import AuditError
 from bakery.plainfile import open_plain
 
 LINES = 8
@@ -80,9 +82,21 @@ class Difference:
 def differences(old: Path, new: Path) -> tuple[Difference, ...]:
     """Return where two wheels differ; empty if, and only if, they are the same bytes under the same name.
 
+    They are read in a process with limits.
+
     Raises:
         OSError: a file cannot be opened.
+        AuditError: reading them takes more time or memory than it may.
     """
+    size = sum(path.stat().st_size for path in (old, new))
+    try:
+        return call(read_differences, old.absolute(), new.absolute(), size=size)
+    except LimitExceeded as error:
+        raise AuditError(f"{old.name} and {new.name} cannot be compared: {error.message}") from error
+
+
+def read_differences(old: Path, new: Path) -> tuple[Difference, ...]:
+    """Do what `differences` does, in this process."""
     found: list[Difference] = []
     if old.name != new.name:
         found.append(Difference("", "file name", (old.name,), (new.name,)))

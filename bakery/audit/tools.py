@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -172,12 +173,23 @@ def _ask(module: str, arguments: list[str], wheel: Path, read: Callable[[str], A
         done = subprocess.run(
             command, capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT, check=False
         )
+        if reason := stopped(done):
+            return Answer(failure=f"{module.replace('_', '-')} {reason}")
         # twine says everything in both, the others write only verdicts to stdout; an empty one says why in stderr.
         return read(done.stdout + done.stderr if module == "twine" else done.stdout or done.stderr)
     except subprocess.TimeoutExpired:
         return Answer(failure=f"{module.replace('_', '-')} took more than {_TIMEOUT:.0f} seconds")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
         return Answer(failure=f"{module.replace('_', '-')} failed: {reason}")
+
+
+def stopped(done: subprocess.CompletedProcess[str]) -> str:
+    """Return which limit ended a tool, which has those of the process that asks it; empty for none."""
+    if sys.platform != "win32" and done.returncode == -signal.SIGXCPU:
+        return "took more CPU time than the audit of a wheel of its size may take"
+    if done.returncode and "MemoryError" in done.stderr:
+        return "took more memory than the audit of a wheel of its size may take"
+    return ""
 
 
 def _listed(names: list[str]) -> str:

@@ -22,6 +22,7 @@ from bakery.audit.checks import check_ids
 from bakery.audit.difference import differences
 from bakery.audit.limits import Limits
 from bakery.audit.promise import Promise
+from bakery.audit.tools import stopped
 from bakery.audit.vmfb import read_vmfb
 from bakery.errors import AuditError, ModuleError, OutputError
 from bakery.mlir.read import read_module
@@ -112,13 +113,13 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         lambda folder: (),
     ),
     "lines that differ": (
-        "from bakery.audit.difference import differences",
-        "assert differences(Path(sys.argv[2]), Path(sys.argv[3]))",
+        "from bakery.audit.difference import read_differences",
+        "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(folder, {"demo/a.txt": hostile.lines("a")}, {"demo/a.txt": hostile.lines("b")}),
     ),
     "lines that are alike": (
-        "from bakery.audit.difference import differences",
-        "assert differences(Path(sys.argv[2]), Path(sys.argv[3]))",
+        "from bakery.audit.difference import read_differences",
+        "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(
             folder,
             {"demo/a.txt": b"".join(b"%d" % n + b"a" * 500 + b"\n" for n in range(900))},
@@ -126,8 +127,8 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         ),
     ),
     "sections over the same bytes": (
-        "from bakery.audit.difference import differences",
-        "assert differences(Path(sys.argv[2]), Path(sys.argv[3]))",
+        "from bakery.audit.difference import read_differences",
+        "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(
             folder,
             hostile.of_objects(hostile.fatbin_sections()),
@@ -223,6 +224,21 @@ def test_a_wheel_over_the_limit_gets_a_report_that_names_it(tmp_path: Path, monk
     assert "more than 0 seconds" in finding.message
     assert (report.name, report.ok) == ("demo", False)
     json.dumps(report.to_json())
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "took more CPU time"),
+        ("raise MemoryError", "took more memory"),
+        ("raise ValueError", ""),
+        ("", ""),
+    ],
+)
+def test_a_tool_over_the_limit_names_it(program: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert said in stopped(done)
+    assert bool(said) == bool(stopped(done))
 
 
 def test_limits_grow_with_the_file() -> None:
