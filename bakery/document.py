@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery import bounded
+from bakery.plainfile import read_plain
 from bakery.positions import MOST, TooMuch, positions
 from bakery.positions import Path as KeyPath
 from bakery.problems import Number, Problem, is_private, recipe_error
@@ -140,7 +140,7 @@ def _bytes(file: Path, shown: str) -> bytes:
             raise refuse(
                 "this is a folder; expected a file", "name the folder that holds bakery.toml, or the file itself"
             )
-        return bounded.read(file, LARGEST)
+        return read_plain(file, LARGEST)
     except FileNotFoundError:
         raise refuse("there is no such file", "check the path") from None
     except PermissionError:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bakery import bounded
 from bakery.errors import DriftError, OutputError
+from bakery.plainfile import read_plain
 
 LARGEST = 64 << 20
 """Bytes that a generated file may have."""
@@ -25,7 +25,7 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     for name, text in texts.items():
         path = _inside(root, name)
         try:
-            if path.is_file() and bounded.read(path, LARGEST) == text.encode():
+            if path.is_file() and read_plain(path, LARGEST) == text.encode():
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -49,7 +49,7 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
     diff: list[str] = []
     for name, text in texts.items():
         try:
-            found = bounded.read(_inside(root, name), LARGEST).decode("utf-8", "replace")
+            found = read_plain(_inside(root, name), LARGEST).decode("utf-8", "replace")
         except FileNotFoundError:
             found = ""
         except OSError as error:

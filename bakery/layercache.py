@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bakery import bounded
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeOutcome
 from bakery.drive.runs import refuse_links
 from bakery.emit.cache import cache_attributes
 from bakery.names import CacheBackend
+from bakery.plainfile import read_plain
 from bakery.plan import Plan
 
 MARK = "made-of"
@@ -89,13 +89,13 @@ _LARGEST = 16 << 20
 def _content(place: Path, key: str) -> str:
     """Return what marks a cache as it is now; empty where there is none."""
     try:
-        return f"{key} {hashlib.sha256(bounded.read(place / 'index.json', _LARGEST)).hexdigest()}\n"
+        return f"{key} {hashlib.sha256(read_plain(place / 'index.json', _LARGEST)).hexdigest()}\n"
     except OSError:
         return ""
 
 
 def _mark(place: Path) -> str | None:
     try:
-        return bounded.read(place / MARK, _LARGEST).decode()
+        return read_plain(place / MARK, _LARGEST).decode()
     except (OSError, ValueError):
         return None

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from bakery import bounded
 from bakery.checkout import differing, git, top_of
 from bakery.errors import OutputError, UsageError
 from bakery.lineage import Lineage
 from bakery.names import is_baked
 from bakery.patterns import Ignore
+from bakery.plainfile import read_plain
 from bakery.plan import Cell, Copy, Plan, Run
 from bakery.positions import positions
 
@@ -198,7 +198,7 @@ def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, 
 
 def _text(path: Path) -> str:
     try:
-        return bounded.read(path, _LARGEST).decode("utf-8", errors="replace")
+        return read_plain(path, _LARGEST).decode("utf-8", errors="replace")
     except OSError:
         return ""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bakery import bounded
 from bakery.context.scan import Found, scan
 from bakery.patterns import normalised
+from bakery.plainfile import read_plain
 from bakery.plan import Plan
 
 _NAMED = 5
@@ -47,7 +47,7 @@ def _ignore_file(root: Path, plan: Plan) -> list[str]:
     """A Dockerfile's own ignore file beats the project's, and every Dockerfile of bakery has one."""
     path = root / ".dockerignore"
     try:
-        lines = bounded.read(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
+        lines = read_plain(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
     if plan.sent.chosen or not set(filter(None, map(normalised, lines))) - set(plan.ignore):

@@ -7,10 +7,8 @@ the project's state folder (`bakery.drive.state`), never in the project: what th
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +16,7 @@ from pathlib import Path
 from bakery.drive.locks import locked_folder
 from bakery.drive.outcome import Result
 from bakery.errors import OutputError
+from bakery.plainfile import read_plain
 
 VERSION = 1
 """Version of the records; those of another one are as good as none."""
@@ -128,18 +127,9 @@ def last_run(state: Path, recipe: str) -> dict[str, Record]:
     folder = state / "journal" / recipe
     try:
         journals = _journals(folder) if folder.is_dir() else []
-        return read(_content(journals[-1])) if journals else {}
+        return read(read_plain(journals[-1], LARGEST, follow=False)) if journals else {}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
-
-
-def _content(path: Path) -> bytes:
-    """Return what a plain file holds; a link, a pipe or a device is an error and not waited for."""
-    with os.fdopen(os.open(path, os.O_RDONLY | _PLAIN), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            raise OSError(errno.EINVAL, f"{path.name} is no plain file of at most {LARGEST} bytes")
-        return file.read(LARGEST)
 
 
 def _journals(folder: Path) -> list[Path]:

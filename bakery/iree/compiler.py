@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery import bounded
 from bakery.drive.bake import BakeRequest, Bakes
 from bakery.drive.collect import check_output, holds, publish
 from bakery.drive.journal import Journal, KeptWheel, Record, last_run, open_journal
@@ -32,6 +31,7 @@ from bakery.files import write
 from bakery.job import JobPlan, ModuleCell
 from bakery.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.names import Kind
+from bakery.plainfile import read_plain
 from bakery.plan import Cell, Target
 from bakery.report.modules import ModuleReport, ModuleRun
 
@@ -136,7 +136,7 @@ def kept(plan: JobPlan, cell: ModuleCell, known: Record | None) -> ModuleRecord 
     if not all(holds(plan.output, item.name, item.sha256) for item in known.wheels):
         return None
     try:
-        record = ModuleRecord.model_validate_json(bounded.read(plan.output / f"{cell.id}.json", LARGEST_RECORD))
+        record = ModuleRecord.model_validate_json(read_plain(plan.output / f"{cell.id}.json", LARGEST_RECORD))
     except (OSError, ValueError):
         return None
     same = (record.compiler, record.flags, record.input.sha256, record.output.sha256, record.target.name)

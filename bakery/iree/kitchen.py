@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bakery import bounded
 from bakery.errors import ModuleError, UsageError
 from bakery.iree.modules import Compiled, find_modules
 from bakery.jobs.load import OUTPUT, LoadedJob
 from bakery.models.baseline import Baseline, Measured
 from bakery.models.job import Benchmark, Check, name_of
+from bakery.plainfile import read_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def read_baseline(path: Path) -> dict[str, Measured]:
         UsageError: the file cannot be read.
     """
     try:
-        found = Baseline.model_validate_json(bounded.read(path, _LARGEST_BASELINE))
+        found = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes it") from error
     except ValidationError as error:

@@ -11,14 +11,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bakery import bounded
 from bakery.audit.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 from bakery.errors import AuditError, ModuleError, UsageError
 from bakery.files import write
 from bakery.mlir.signature import Function, Type
 from bakery.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
+from bakery.plainfile import read_plain
 
 SUFFIX = ".vmfb"
+
+LARGEST_RECORD = 16 << 20
+"""Bytes that a module's record may have."""
 
 DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "metal", "rocm": "hip"}
 """Kind of device → what ``iree-run-module --device=`` takes."""
@@ -114,7 +117,7 @@ def read_record(path: Path) -> ModuleRecord | None:
         ModuleError: it is none.
     """
     try:
-        return ModuleRecord.model_validate_json(bounded.read(path, LARGEST_RECORD))
+        return ModuleRecord.model_validate_json(read_plain(path, LARGEST_RECORD))
     except FileNotFoundError:
         return None
     except OSError as error:

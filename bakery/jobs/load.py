@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery import bounded
 from bakery.errors import ModuleError
 from bakery.jobs.places import places
 from bakery.models import Job
 from bakery.models.job import Input
 from bakery.plain import Step
+from bakery.plainfile import read_plain
 from bakery.positions import TooMuch, line_of
 from bakery.problems import Problem, listed
 from bakery.wording import findings
@@ -142,7 +142,7 @@ def _in_json(problem: Problem) -> Problem:
 
 def _text(file: Path, shown: str) -> str:
     try:
-        return bounded.read(file, LARGEST).decode("utf-8")
+        return read_plain(file, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ModuleError(f"{shown}: byte {error.start} is not UTF-8", hint="a job file is JSON") from None
     except (OSError, ValueError) as error:

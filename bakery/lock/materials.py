@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery import bounded
 from bakery.errors import BakeError
 from bakery.models.lock import LockedFile
+from bakery.plainfile import read_plain
 
 _LARGEST = 16 << 20
 """Bytes of a file that a target exported."""
@@ -89,7 +89,7 @@ def read(folder: Path) -> Materials:
 
 
 def _json(path: Path) -> dict[str, object]:
-    document = json.loads(bounded.read(path, _LARGEST))
+    document = json.loads(read_plain(path, _LARGEST))
     if not isinstance(document, dict):
         raise TypeError(f"{path.name} holds no table")
     return document

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bakery import bounded
 from bakery.errors import UnavailableError
+from bakery.plainfile import read_plain
 from bakery.record.facts import PROVENANCE, record_path
 from bakery.record.provenance import BUILD_TYPE, PREDICATE
 
@@ -139,7 +139,7 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
     if not wheel.is_file():
         raise UnavailableError(f"{wheel} is not a regular file")
     try:
-        said = _Statement.model_validate_json(bounded.read(path, LARGEST))
+        said = _Statement.model_validate_json(read_plain(path, LARGEST))
         with wheel.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
