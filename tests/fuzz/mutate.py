@@ -243,11 +243,14 @@ def _change(rng: random.Random, holder: Any, key: Any, donors: Sequence[Any]) ->
 
 def _grow(rng: random.Random, value: Any) -> None:
     """Give a list or a table many more items of the kind that it has."""
-    more = range(min(count(rng), 5000))
+    if not value:
+        return
+    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+    item = value[key]
+    more = range(min(count(rng), 5000 // (1 + len(str(item)) // 50)))
     if isinstance(value, list):
-        value += [f"{item}{number}" if isinstance(item, str) else item for item in value[:1] for number in more]
-    elif value:
-        key, item = rng.choice(list(value.items()))
+        value += [f"{item}{number}" if isinstance(item, str) else item for number in more]
+    else:
         value |= {f"{key}{number}": item for number in more}
 
 

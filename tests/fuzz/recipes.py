@@ -18,7 +18,7 @@ from bakery.resolve.lower import resolve
 from bakery.rules import judge
 from bakery.rules.caching import Host
 from bakery.schema import recipe_schema
-from fuzz.mutate import NUMBERS, any_text, any_tree, anything, text
+from fuzz.mutate import LARGEST, NUMBERS, any_text, any_tree, anything, text
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = recipe_schema()
@@ -99,7 +99,7 @@ def any_toml(rng: random.Random, data: bytes, donors: Sequence[Any] = ()) -> byt
         tree = tomllib.loads(data.decode())
     except (ValueError, RecursionError):
         return any_text(rng, data)
-    return any_text(rng, data) if rng.random() < 0.15 else dumped(any_tree(rng, tree, donors))
+    return any_text(rng, data) if rng.random() < 0.15 else dumped(any_tree(rng, tree, donors))[: 2 * LARGEST]
 
 
 # --- an input: a recipe, behind a comment with what `--set` is given
@@ -115,13 +115,13 @@ def seeds() -> list[bytes]:
 def mutate(rng: random.Random, data: bytes) -> bytes:
     """Return another recipe, made of this one or of the schema alone."""
     _, recipe = parts(data)
-    if rng.random() < 0.3:
+    if rng.random() < 0.2:
         tree = from_schema(rng, SCHEMA)
         tree = tree if isinstance(tree, dict) else {"name": tree}
         if rng.random() < 0.7:
             tree["name"] = "fuzzed"
         tree.pop("workspace", None) if rng.random() < 0.8 else None
-        recipe = dumped(tree)
+        recipe = dumped(tree)[: 2 * LARGEST]
     else:
         recipe = any_toml(rng, recipe, SEEDS)
     return _SET + json.dumps(sets(rng)).encode() + b"\n" + recipe

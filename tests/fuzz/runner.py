@@ -24,8 +24,8 @@ CRASHERS = Path(__file__).with_name("crashers")
 _BATCH = 2000
 """Inputs that one process reads: what it keeps in memory is not taken for an input's."""
 
-_PARTS = 16
-"""An input is made smaller by a half, a quarter, … of it, down to so small a part."""
+_PARTS, _ROUNDS = 16, 12
+"""An input is made smaller by a half, a quarter, … of it, down to so small a part, and in so many rounds."""
 _FRAME = re.compile(r'File "(?P<file>[^"]*/bakery/[^"]*)", line (?P<line>\d+) in (?P<function>[^<\s]+)$', re.MULTILINE)
 
 
@@ -174,7 +174,9 @@ def _smaller(target: str, cause: str, data: bytes) -> bytes | None:
     if not _with_cause(target, cause, [data]):
         return None
     parts = 2
-    while parts <= _PARTS and not _is_slow(cause):
+    for _ in range(0 if _is_slow(cause) else _ROUNDS):
+        if parts > _PARTS:
+            break
         size = -(-len(data) // parts)
         shorter = [data[:at] + data[at + size :] for at in range(0, len(data), size)]
         found = _with_cause(target, cause, shorter)
