@@ -5,9 +5,12 @@ RUN := $(VENV)/bin/python
 BAKERY := $(VENV)/bin/wheel-bakery
 # More arguments for the command: make wheel ARGS="--set CUDA_VERSION=12.8.0"
 ARGS ?=
+# What is fuzzed, and how long each of it: make fuzz FUZZ="recipe lock" FUZZ_SECONDS=600
+FUZZ ?=
+FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine wheel test check bench proof clean
+.PHONY: help setup engine wheel test check fuzz bench proof clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -39,6 +42,9 @@ check: setup ## Format, lint, types, drift of generated files, unit tests: about
 test: check engine ## All tests, up to real bakes on a real engine
 	$(VENV)/bin/pytest -n 2 tests/contract
 	$(VENV)/bin/pytest tests/engine
+
+fuzz: setup ## Give every reader of files hostile input for a while: docs/fuzzing.md
+	PYTHONPATH=tests $(RUN) -P -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/startup.py

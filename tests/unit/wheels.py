@@ -40,7 +40,7 @@ def write_wheel(
         f"{info}/METADATA": metadata.encode(),
         f"{info}/WHEEL": (wheel or f"Wheel-Version: 1.0\nRoot-Is-Purelib: {pure}\n{lines}").encode(),
     }
-    record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in content.items())
+    record = "".join(f"{path},sha256={digest(data)},{len(data)}\n" for path, data in content.items())
     content[f"{info}/RECORD"] = edit_record(f"{record}{info}/RECORD,,\n").encode()
     path = folder / (filename or f"demo-1.0-{tag}.whl")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
@@ -52,5 +52,5 @@ def write_wheel(
     return path
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -1,0 +1,359 @@
+"""What is fuzzed: each reader of a file that somebody else wrote, with files that are right and a way to change them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import copy
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from test_journal import WHEEL
+from test_lock import locked_as_asked, planned
+from test_modules import RECORD
+from test_record import MATERIALS, MOMENT
+
+from bakery import reproduce
+from bakery.drive import journal
+from bakery.drive.index import Index, releases
+from bakery.drive.outcome import Result
+from bakery.emit.files import generate
+from bakery.emit.job import generate_job
+from bakery.errors import BakeryError, UnavailableError
+from bakery.iree.arrays import DataError, described, npy, read_data
+from bakery.iree.modules import inspect, open_module
+from bakery.jobs.load import load as load_job
+from bakery.jobs.resolve import resolve as resolve_job
+from bakery.load import load
+from bakery.lock import document, hand
+from bakery.locker import fitting
+from bakery.mlir.read import read_module
+from bakery.plan import Plan
+from bakery.record import made
+from bakery.record.facts import Machine
+from bakery.record.provenance import definition, statement
+from bakery.record.read import read as read_provenance
+from bakery.recorder import source_materials
+from bakery.resolve.lower import resolve
+from bakery.site import pages
+from bakery.site.files import File
+from fuzz import TESTS, recipes, wheelfiles
+from fuzz.binaries import KINDS, any_archive, any_wheel, in_wheel
+from fuzz.mutate import Mutator, any_bytes, any_json, any_text
+
+DATA = TESTS / "unit" / "data"
+_RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
+
+Read = Callable[[Path, bytes], str]
+"""Reads one input in a folder of its own; returns what became of it, or raises `BakeryError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader.
+
+    Attributes:
+        seeds: makes inputs that are right.
+        mutate: changes one.
+        read: reads one.
+    """
+
+    seeds: Callable[[], Sequence[bytes]]
+    mutate: Mutator
+    read: Read
+
+    def made(self, seed: int, number: int) -> bytes:
+        """Return input ``number`` of a run: the same one for the same seed."""
+        rng = random.Random(f"{seed} {number}")
+        data = rng.choice(seeds_of(self))
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            data = self.mutate(rng, data)
+        return data
+
+    def outcome(self, folder: Path, data: bytes) -> str:
+        """Read an input; return what became of it."""
+        try:
+            return self.read(folder, data)
+        except BakeryError as error:
+            assert_clean(error)
+            return type(error).__name__
+
+
+@cache
+def seeds_of(target: Target) -> Sequence[bytes]:
+    """Return the inputs that a target begins with."""
+    return target.seeds()
+
+
+def assert_clean(error: BakeryError) -> None:
+    """An error is lines of text that any terminal shows, and not too many."""
+    lines = (error.message, error.hint, *error.details)
+    assert error.message, "an error without a message"
+    assert all(line.replace("\n", "").replace("\t", "").isprintable() for line in lines), "an unprintable error"
+    assert sum(map(len, lines)) < 100_000, "an endless error"
+
+
+def _written(folder: Path, name: str, data: bytes | str) -> Path:
+    path = folder / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+# --- locks, provenance, journals, indexes
+
+
+@cache
+def _planned(folder: Path) -> Plan:
+    """Return the plan of a project that is made in a folder."""
+    (folder / "pkg").mkdir(parents=True)
+    _written(folder, "pkg/a.py", "1\n")
+    _written(folder, "bakery.toml", _RECIPE)
+    return resolve(load(None, folder)[0], (), {})
+
+
+def _lock_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        fits = document.text(document.lock_of("demo", locked_as_asked(Path(folder), planned(Path(folder)))))
+    return [fits.encode(), fits.replace("cp311", "cp312").encode()]
+
+
+@cache
+def _asking(folder: Path) -> Plan:
+    plan = planned(folder)
+    locked_as_asked(folder, plan)
+    return plan
+
+
+def _lock(folder: Path, data: bytes) -> str:
+    plan = _asking(folder)
+    lock = document.read(_written(folder, plan.lock, data), plan.lock)
+    assert lock is not None
+    locked = document.cells(lock)
+    document.text(document.lock_of(lock.recipe, locked))
+    found = fitting(folder, plan, plan.cells, lambda _: None, strict=False)
+    for own in found.values():
+        hand.pinned(folder / "pinned", plan, own, strict=True)
+    return "fits" if found else "stale"
+
+
+def _provenance_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plan = _planned(folder / "project")
+        sha256 = hashlib.sha256(b"").hexdigest()
+        own, locked = source_materials(plan, folder / "project"), locked_as_asked(folder, planned(folder))["cp311"]
+        materials = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *made.packages(locked)]
+        defined = definition(plan, plan.cells[0], generate(plan), materials, made.requirements(locked))
+        machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
+        told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
+    other = copy.deepcopy(told)
+    other["predicate"]["buildDefinition"]["externalParameters"]["settings"] = ["A=1", "*.platform=linux/arm64"]
+    return [json.dumps(told, indent=2).encode(), json.dumps(other).encode()]
+
+
+def _provenance(folder: Path, data: bytes) -> str:
+    _planned(project := folder / "project")
+    wheel = _written(folder, wheelfiles.NAME, b"")
+    recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
+    made.again(recorded)
+    made.images(recorded)
+    loaded, reasons = reproduce._fitting(recorded, project, reproduce.Again(), "the project")
+    return "refused" if reasons or not loaded else "fits"
+
+
+def _journal_seeds() -> list[bytes]:
+    records = [journal.Record(f"cp31{n}", "ab" * 32, result, n, (WHEEL,)) for n, result in enumerate(Result)]
+    lines = [json.dumps({"version": journal.VERSION, **asdict(record)}).encode() + b"\n" for record in records]
+    return [b"".join(lines)]
+
+
+def _journal(folder: Path, data: bytes) -> str:
+    _written(folder, "journal.jsonl", data)
+    return "records" if journal.read(data) else "nothing"
+
+
+_JSON_PAGE = "application/vnd.pypi.simple.v1+json"
+
+
+def _index_seeds() -> list[bytes]:
+    files = [
+        File(
+            f"demo-{version}-py3-none-any.whl", "demo", version, "ab" * 32, 10, ">=3.9", "cd" * 32, "2026-01-01", yanked
+        )
+        for version, yanked in (("1.0", False), ("1.1+cu128", "broken"), ("2.0rc1", True))
+    ]
+    texts = (pages.project_json("demo", files), pages.root_json(["demo", "other"]), pages.project_html("demo", files))
+    return [text.encode() for text in texts]
+
+
+def _index(folder: Path, data: bytes) -> str:
+    """Read a page as that of an index to extend, and as that of an index to ask."""
+    _written(folder, "page", data)
+    outcome = "refused"
+    for parse in (pages.parse_root, lambda text: pages.project_json("demo", pages.parse(text, "demo"))):
+        with contextlib.suppress(ValueError):
+            parse(data)
+            outcome = "page"
+    kind = "text/html" if data.lstrip().startswith(b"<") else _JSON_PAGE
+    # What is appended to the address stands behind the padding, where base64 has ended.
+    body = base64.b64encode(data + b" " * (len(data) % 3 == 0)).decode()
+    try:
+        releases(Index(f"data:{kind};base64,{body}", {}), "demo", sdist=False, ca_bundle="")
+    except UnavailableError as error:
+        assert_clean(error)
+    return outcome
+
+
+# --- jobs and modules
+
+
+def _job_seeds() -> list[bytes]:
+    check = {"function": "main", "inputs": ["64x64xf32=1"] * 3, "expected": ["64x64xf32=64"]}
+    job = {
+        "version": 1,
+        "output": "out",
+        "targets": ["cpu:x86-64-v3", "cuda:sm_80", "metal"],
+        "modules": [
+            {"input": "good.mlir", "checks": [check]},
+            {"input": "other.mlir", "name": "Other", "targets": ["cpu:host"], "flags": ["--iree-opt-level=O3"]},
+        ],
+    }
+    return [json.dumps(job, indent=2).encode()]
+
+
+def _job(folder: Path, data: bytes) -> str:
+    for name, source in (("good.mlir", "matmul"), ("other.mlir", "softmax")):
+        if not (folder / name).exists():
+            shutil.copy(DATA / "mlir" / f"{source}.mlir", folder / name)
+    plan = resolve_job(load_job(_written(folder, "job.json", data), "job.json"))
+    generate_job(plan, "image")
+    return "plan"
+
+
+_GENERIC = b"""\
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4x?xf32>, i32) -> (tensor<4xf32>), sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<4x?xf32>, %arg1: i32):
+    "func.return"(%arg0) : (tensor<4x?xf32>) -> ()
+  }) : () -> ()
+}) {sym_name = "m"} : () -> ()
+"""
+
+
+def _mlir_seeds() -> list[bytes]:
+    return [*(path.read_bytes() for path in sorted((DATA / "mlir").glob("*.mlir"))), _GENERIC]
+
+
+def _mlir(folder: Path, data: bytes) -> str:
+    module = read_module(_written(folder, "input.mlir", data))
+    for function in module.functions:
+        assert str(function)
+        assert all((item.shape, item.element, item.dtype) for item in (*function.arguments, *function.results))
+    return "bytecode" if module.bytecode else "functions"
+
+
+def _vmfb_seeds() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((DATA / "modules").glob("*.vmfb"))]
+
+
+def _any_vmfb(rng: random.Random, data: bytes) -> bytes:
+    change = rng.choice((any_bytes, any_text))
+    return rng.choice((any_bytes, any_archive, *[in_wheel(lambda *_: True, change)] * 3))(rng, data)
+
+
+def _vmfb(folder: Path, data: bytes) -> str:
+    module = open_module(_written(folder, "module.vmfb", data))
+    assert all(str(function) for function in module.functions)
+    return "wrong" if inspect(module)[1] else "right"
+
+
+def _record_seeds() -> list[bytes]:
+    content = (DATA / "modules" / "matmul.cpu-v3.vmfb").read_bytes()
+    output = {"name": "matmul.vmfb", "sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    return [json.dumps({**RECORD, "output": output}, indent=2).encode()]
+
+
+def _record(folder: Path, data: bytes) -> str:
+    if not (folder / "matmul.vmfb").exists():
+        shutil.copy(DATA / "modules" / "matmul.cpu-v3.vmfb", folder / "matmul.vmfb")
+    _written(folder, "matmul.json", data)
+    return "wrong" if inspect(open_module(folder / "matmul.vmfb"))[1] else "right"
+
+
+def _array_seeds() -> list[bytes]:
+    one = npy("float32", (4, 4), bytes(64))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", one)
+        archive.writestr("b.npy", npy("int8", (3,), b"abc"))
+    return [one, out.getvalue(), b"4x4xf32=1", b"2x2xi32=[[1 2][3 4]]", b"1.5"]
+
+
+def _array(folder: Path, data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    for magic, name in ((b"\x93NUMPY", "a.npy"), (b"PK", "a.npz")):
+        if data.startswith(magic):
+            text = _written(folder, name, data).name
+    try:
+        return str(len([described(value) for value in read_data(text, folder)]))
+    except DataError:
+        return "DataError"
+
+
+TARGETS = {
+    "wheel": Target(wheelfiles.seeds, any_wheel, wheelfiles.audit),
+    "zip": Target(wheelfiles.seeds, any_archive, wheelfiles.audit),
+    **{
+        kind: Target(partial(wheelfiles.seeds, *wheelfiles.WITH.get(kind, (kind,))), in_wheel(*rule), wheelfiles.audit)
+        for kind, rule in KINDS.items()
+    },
+    "difference": Target(wheelfiles.seeds, any_wheel, wheelfiles.compare),
+    "indexed": Target(partial(wheelfiles.seeds, "metadata", "elf"), any_wheel, wheelfiles.index),
+    "index": Target(_index_seeds, any_json, _index),
+    "recipe": Target(recipes.seeds, recipes.mutate, recipes.plan),
+    "lock": Target(_lock_seeds, recipes.any_toml, _lock),
+    "provenance": Target(_provenance_seeds, any_json, _provenance),
+    "journal": Target(_journal_seeds, any_text, _journal),
+    "job": Target(_job_seeds, any_json, _job),
+    "mlir": Target(_mlir_seeds, any_text, _mlir),
+    "vmfb": Target(_vmfb_seeds, _any_vmfb, _vmfb),
+    "record": Target(_record_seeds, any_json, _record),
+    "array": Target(_array_seeds, lambda rng, data: rng.choice((any_bytes, any_text))(rng, data), _array),
+}
+"""Name → what is fuzzed."""
+
+
+# --- what the tests of the runner need
+
+
+def _trap(_: Path, data: bytes) -> str:
+    """Do what no reader may."""
+    match data:
+        case b"raise":
+            raise KeyError(data)
+        case b"spin":
+            re.match(r"(a+)+$", "a" * 60 + "b")  # in C, where no other thread gets a turn
+        case b"take":
+            bytearray(2 << 30)
+        case b"grow":
+            return str(len([bytes(1000) for _ in range(560_000)]))
+        case b"die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case b"say":
+            raise BakeryError("")
+    return "fine"
+
+
+TRAPS = {"trap": Target(lambda: [b"fine"], any_bytes, _trap)}
