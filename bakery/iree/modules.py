@@ -20,9 +20,6 @@ from bakery.plainfile import read_plain
 
 SUFFIX = ".vmfb"
 
-LARGEST_RECORD = 16 << 20
-"""Bytes that a module's record may have."""
-
 DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "metal", "rocm": "hip"}
 """Kind of device → what ``iree-run-module --device=`` takes."""
 
