@@ -14,12 +14,11 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from bakery.drive.places import places
 from bakery.errors import OutputError
 
 KEY_VARIABLE = "BAKERY_CACHE_KEY"
 """Replaces the user's key and the project's path: whoever has the same value shares the cache mounts of a recipe."""
-
-STATE_VARIABLE = "BAKERY_STATE_DIR"
 
 _BYTES = 32
 
@@ -35,22 +34,13 @@ def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
         OutputError: the user's key cannot be read or written.
     """
     if shared := environ.get(KEY_VARIABLE):
-        return _digest(shared.encode(), "shared", recipe)
-    return _digest(_key(_state(environ) / "cache-key"), "project", str(root.resolve()), recipe)
+        return _digest(os.fsencode(shared), "shared", recipe)
+    return _digest(_key(places(environ).state / "cache-key"), "project", str(root.resolve()), recipe)
 
 
 def _digest(key: bytes, *parts: str) -> str:
     # No path and no name has a NUL.
     return hmac.digest(key, os.fsencode("\0".join(parts)), "sha256").hex()[:32]
-
-
-def _state(environ: Mapping[str, str]) -> Path:
-    """Return the folder of what bakery keeps for this user alone."""
-    if own := environ.get(STATE_VARIABLE):
-        return Path(own)
-    home = Path(environ.get("HOME") or Path.home())
-    base = Path(environ.get("XDG_STATE_HOME") or "")
-    return (base if base.is_absolute() else home / ".local" / "state") / "bakery"
 
 
 def _key(path: Path) -> bytes:

@@ -19,7 +19,7 @@ from projects import SOURCE, extension
 from bakery.aside import bake_aside
 from bakery.drive.bake import BakeRequest
 from bakery.drive.display import QuietDisplay
-from bakery.drive.scope import KEY_VARIABLE, STATE_VARIABLE, cache_scope
+from bakery.drive.scope import KEY_VARIABLE, cache_scope
 from bakery.names import Kind
 from bakery.plan import Cell, Target
 
@@ -67,8 +67,8 @@ def marks(root: Path, recipe: str, word: str, environment: Mapping[str, str], ro
 
 
 def test_no_mark_crosses(tmp_path: Path, tiny_rootfs: Path, engine_environment: Mapping[str, str]) -> None:
-    mine = {**engine_environment, STATE_VARIABLE: str(tmp_path / "mine")}
-    yours = {**engine_environment, STATE_VARIABLE: str(tmp_path / "yours")}
+    mine = {**engine_environment, "XDG_STATE_HOME": str(tmp_path / "mine")}
+    yours = {**engine_environment, "XDG_STATE_HOME": str(tmp_path / "yours")}
     mine.pop(KEY_VARIABLE, None)
     yours.pop(KEY_VARIABLE, None)
     one, two = tmp_path / "one", tmp_path / "two"

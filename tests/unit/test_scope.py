@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.scope import KEY_VARIABLE, STATE_VARIABLE, cache_scope
+from bakery.drive.scope import KEY_VARIABLE, cache_scope
 from bakery.errors import OutputError, RecipeError
 from bakery.load import load
 
 
 def environ(folder: Path, **more: str) -> dict[str, str]:
-    return {STATE_VARIABLE: str(folder), **more}
+    return {"XDG_STATE_HOME": str(folder), **more}
 
 
 def test_projects_recipes_and_users_have_scopes_of_their_own(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_a_key_stands_for_user_and_path(tmp_path: Path) -> None:
 
 
 def test_the_key_is_made_once_and_for_its_user_alone(tmp_path: Path) -> None:
-    state = tmp_path / "state" / "deep"
+    state = tmp_path / "state" / "bakery"
     with ThreadPoolExecutor(16) as pool:
-        scopes = set(pool.map(lambda _: cache_scope(environ(state), tmp_path, "x"), range(64)))
+        scopes = set(pool.map(lambda _: cache_scope(environ(state.parent), tmp_path, "x"), range(64)))
     assert len(scopes) == 1
     assert [path.name for path in state.iterdir()] == ["cache-key"]
     assert (state / "cache-key").stat().st_mode & 0o777 == 0o600
@@ -65,7 +65,8 @@ def test_the_key_lies_in_the_user_s_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
 def test_a_damaged_key_is_an_error(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "cache-key").write_bytes(content)
+    (tmp_path / "bakery").mkdir()
+    (tmp_path / "bakery" / "cache-key").write_bytes(content)
     with pytest.raises(OutputError, match="cache-key is damaged"):
         cache_scope(environ(tmp_path), tmp_path, "x")
 
