@@ -18,6 +18,8 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 RECIPE = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?\Z")
 """A recipe name: also a file name and the prefix of Dockerfile stages."""
 
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|(?:com|lpt)[0-9])(?:\..*)?\Z", re.IGNORECASE)
+
 AXIS = re.compile(r"[a-z][a-z0-9-]*\Z")
 """A matrix axis."""
 
@@ -55,6 +57,11 @@ the plan."""
 
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 """Where tools look for a company's CA bundle, in this order."""
+
+
+def is_device(name: str) -> bool:
+    """Return whether a file of that name is a device on Windows, with any ending: ``NUL``, ``con.txt``."""
+    return _DEVICE.match(name) is not None
 
 
 class Kind(StrEnum):

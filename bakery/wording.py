@@ -255,8 +255,8 @@ def _refused(message: str, value: object, path: tuple[Step, ...], annotation: ob
 
 
 def _advice(message: str, value: object, path: tuple[Step, ...], *, is_key: bool) -> str:
-    if path == ("name",) and isinstance(value, str) and names.RECIPE.match(_plain_name(value)):
-        return f'write name = "{_plain_name(value)}"'
+    if path == ("name",) and isinstance(value, str) and names.RECIPE.match(plain := _plain_name(value)):
+        return f'write name = "{plain}"' if plain != value else "choose another name"
     known = next((advice for fragment, advice in _ADVICE if fragment in message), None)
     if known is None and is_key:
         return _key_advice(str(value))

@@ -16,6 +16,7 @@ from bakery.jobs.targets import UnknownTarget, target
 from bakery.mlir.read import read_module
 from bakery.mlir.signature import Function, Type
 from bakery.models.job import NAME, Input, Job, name_of
+from bakery.names import is_device
 from bakery.plain import Step
 from bakery.problems import Problem, nearest
 
@@ -116,7 +117,7 @@ class _Resolver:
             self._check_flag(flag, (*path, "flags", number))
         source = self._source(item.input, (*path, "input"))
         name = name_of(item)
-        if not NAME.match(name):
+        if not NAME.match(name) or is_device(name):
             fix = 'name it: "name": "…"' if self._loaded.file else "rename the file, or write a job file with names"
             self._problems.append(Problem((*path, "input"), f"no name for results can be made of {item.input!a}", fix))
         else:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from bakery.models.base import Model
-from bakery.models.text import Line, Matching, distinct, unevaluated
+from bakery.models.text import Line, Matching, distinct, no_device, unevaluated
 
 VERSION = 1
 """Version of the job file; raised when a reader would have to change."""
@@ -47,7 +47,11 @@ def _flag(text: str) -> str:
 Path = Annotated[Line, AfterValidator(_path)]
 TargetName = Annotated[Line, AfterValidator(lambda text: _short(text, "a target"))]
 Compiler = Annotated[str, Matching(COMPILER, "a release of iree-base-compiler, such as '3.13.0'")]
-Name = Annotated[str, Matching(NAME, "letters, digits, dashes and underscores, at most 80, such as 'matmul-small'")]
+Name = Annotated[
+    str,
+    Matching(NAME, "letters, digits, dashes and underscores, at most 80, such as 'matmul-small'"),
+    AfterValidator(no_device),
+]
 FunctionName = Annotated[str, Matching(_FUNCTION, "the name of a function that the module exports, without @")]
 Data = Annotated[Line, AfterValidator(lambda text: _short(text, "a .npy or .npz file, or a literal"))]
 Flag = Annotated[Line, AfterValidator(_flag)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import field_validator
 
 from bakery.models.base import Model
-from bakery.models.text import WorkflowLine
+from bakery.models.text import WorkflowLine, no_device
 
 
 class Output(Model):
@@ -19,4 +19,6 @@ class Output(Model):
     def _inside(cls, value: str | None) -> str | None:
         if value is not None and (not value or value.startswith(("~", "-")) or ".." in value.split("/")):
             raise ValueError("expected a folder, such as 'dist'")
+        for part in (value or "").split("/"):
+            no_device(part)
         return value

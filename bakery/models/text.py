@@ -93,6 +93,13 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def no_device(value: str) -> str:
+    """Return a name as it is; raise ValueError where no file on Windows can have it."""
+    if names.is_device(value):
+        raise ValueError("expected a name that is no device on Windows, as CON, NUL and COM1 are")
+    return value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
 WorkflowLine = Annotated[Line, AfterValidator(unevaluated)]
@@ -118,7 +125,9 @@ PlatformName = Annotated[
     str, Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
 ]
 AxisName = Annotated[str, Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
-BuilderName = Annotated[str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'")]
+BuilderName = Annotated[
+    str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'"), AfterValidator(no_device)
+]
 SecretName = Annotated[str, Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
 ProgramName = Annotated[
     str, Matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z"), "a program's name, such as 'ptxas'")

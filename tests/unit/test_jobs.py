@@ -308,3 +308,15 @@ def test_a_job_of_a_workspace_may_use_all_of_it(reaching: tuple[str, Path], tmp_
         assert isinstance(done.exception, UsageError) is refused, done.exception
         if isinstance(done.exception, UsageError):
             assert done.exception.details == (f"--allow {key}={path}",)
+
+
+@pytest.mark.parametrize("name", ["CON", "con", "NUL", "com1", "LPT9", "aux", "prn"])
+def test_names_are_files_on_windows_too(tmp_path: Path, name: str) -> None:
+    job = {"version": 1, "targets": ["metal"], "modules": [{"input": "m.mlir", "name": name}]}
+    assert any("no device on Windows" in line for line in refused(tmp_path, job))
+    (tmp_path / f"{name}.mlir").write_text(MATMUL)
+    with pytest.raises(ModuleError) as caught:
+        resolve(from_inputs([f"{name}.mlir"], tmp_path), ["metal"])
+    assert any("no name for results can be made of" in line for line in caught.value.details)
+    job["modules"] = [{"input": "m.mlir", "name": f"{name}-x"}]
+    assert [cell.name for cell in plan(tmp_path, job).cells] == [f"{name}-x"]
