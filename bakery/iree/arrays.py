@@ -10,6 +10,7 @@ import ast
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -204,7 +205,7 @@ def _archive(path: Path, source: str) -> list[Array]:
                 content = archive.read(member)
                 found.append(Array(name, dtype, shape, content))
             return found
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{source}: no .npz file: {error}") from error
 
 

@@ -159,7 +159,7 @@ def _provenance_seeds() -> list[bytes]:
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
         told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
     other = copy.deepcopy(told)
-    other["predicate"]["buildDefinition"]["externalParameters"]["settings"] = ["A=1", "*.platform=linux/arm64"]
+    other["predicate"]["buildDefinition"]["externalParameters"]["settings"] = ["PYTHON_VERSION=3.11"]
     return [json.dumps(told, indent=2).encode(), json.dumps(other).encode()]
 
 
