@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 
 from bakery.drive.locks import locked_folder
 from bakery.errors import AuditError, OutputError
+from bakery.wheelname import parse_wheel_name
 
 LARGEST = 4 * 1024**3
 """Bytes that a wheel may have: the limit of a zip archive without extensions."""
@@ -76,9 +77,7 @@ def _problem(name: str, status: os.stat_result, largest: int) -> str:
     if status.st_size > largest:
         return f"{status.st_size} bytes, more than {largest}"
     try:
-        if not name.isascii() or not name.isprintable():
-            return "not the name of a wheel"
-        parse_wheel_filename(name)
+        parse_wheel_name(name)
     except InvalidWheelFilename:
         return "not the name of a wheel"
     return ""
