@@ -16,8 +16,12 @@ from bakery.errors import AuditError, ModuleError, UsageError
 from bakery.files import write
 from bakery.mlir.signature import Function, Type
 from bakery.models.module import ModuleRecord, TargetRecord
+from bakery.plainfile import read_plain
 
 SUFFIX = ".vmfb"
+
+LARGEST_RECORD = 16 << 20
+"""Bytes that a module's record may have."""
 
 DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "metal", "rocm": "hip"}
 """Kind of device → what ``iree-run-module --device=`` takes."""
@@ -113,7 +117,7 @@ def read_record(path: Path) -> ModuleRecord | None:
         ModuleError: it is none.
     """
     try:
-        return ModuleRecord.model_validate_json(path.read_bytes())
+        return ModuleRecord.model_validate_json(read_plain(path, LARGEST_RECORD))
     except FileNotFoundError:
         return None
     except OSError as error:
