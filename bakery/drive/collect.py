@@ -21,6 +21,7 @@ from packaging.utils import InvalidWheelFilename
 
 from bakery.drive.locks import locked_folder
 from bakery.errors import AuditError, OutputError
+from bakery.plainfile import open_plain
 from bakery.wheelname import parse_wheel_name
 
 LARGEST = 4 * 1024**3

@@ -15,13 +15,10 @@ from bakery.audit.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 from bakery.errors import AuditError, ModuleError, UsageError
 from bakery.files import write
 from bakery.mlir.signature import Function, Type
-from bakery.models.module import ModuleRecord, TargetRecord
+from bakery.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery.plainfile import read_plain
 
 SUFFIX = ".vmfb"
-
-LARGEST_RECORD = 16 << 20
-"""Bytes that a module's record may have."""
 
 DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "metal", "rocm": "hip"}
 """Kind of device → what ``iree-run-module --device=`` takes."""

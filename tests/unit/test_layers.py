@@ -97,7 +97,7 @@ ALLOWED: dict[str, set[str]] = {
     "locker": {*BASE, "aside", "images", "plan", "problems", "lock", "emit", "files", "drive", "providers"},
     "audit": BASE,
     "site": {*BASE, "audit", "drive", "files"},
-    "record": {*BASE, "plan", "audit", "lock", "models"},
+    "record": {*BASE, "plan", "audit", "lock", "models", "problems"},
     "report": {*BASE, "job", "plan", "audit", "facts", "models", "rules", "parcels"},
     "promises": {*BASE, "plan", "audit", "facts", "rules"},
     "verify": {*BASE, "plan", "rules", "audit", "promises"},
