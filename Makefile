@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-BAKERY := $(RUN) -m bakery
+BAKERY := $(VENV)/bin/wheel-bakery
 # More arguments for the command: make wheel ARGS="--set CUDA_VERSION=12.8.0"
 ARGS ?=
 # What is fuzzed, and how long each of it: make fuzz FUZZ="recipe lock" FUZZ_SECONDS=600

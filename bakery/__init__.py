@@ -3,7 +3,8 @@
 The names below are the library; they are imported when they are used, so that the command starts quickly.
 """
 
-from typing import TYPE_CHECKING
+# Nothing is imported here: `python -m bakery` comes by before it takes the working folder off the module search path.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from bakery.aside import bake_aside
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeFailure
+from bakery.drive.runs import refuse_links
+from bakery.drive.scope import cache_scope
 from bakery.emit.files import generate
 from bakery.errors import OutputError
 from bakery.files import write
@@ -41,7 +43,9 @@ def take_in(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, s
     Raises:
         BakeFailure: a step failed.
         InterruptedBake: a signal ended it.
+        OutputError: a link of the checkout takes the folder's place.
     """
+    refuse_links(bench.root, folder, below=True)
     known = [target for target in targets if (_place(folder, target) / FILE).is_file()]
     if known:
         given = [f"{target.name}.contexts.{CARRIED}={_place(folder, target).absolute()}" for target in known]
@@ -58,6 +62,7 @@ def pack(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, stat
     """
     if not targets:
         return
+    refuse_links(bench.root, folder, below=True)
     request = _bake(bench, held, targets, state / "packed")
     try:
         for target in targets:
@@ -99,9 +104,10 @@ def _bake(
         environment={**bench.environment, **held.environment},
         variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
         state=state,
+        scope=cache_scope(bench.environment, bench.root, bench.plan.recipe),
         overrides=(*map(str, bench.plan.overrides), *pinned, *again, *overrides),
         builder=bench.builder,
-        reads=(*bench.reads, *reads),
+        reads=(*bench.reads, *held.reads, *reads),
         mask=bench.mask,
     )
     outcome = bake_aside(request, bench.listener)

@@ -18,7 +18,7 @@ from bakery.problems import Problem, nearest, one_of, shorten
 RESERVED = frozenset(
     (
         *("BASE_IMAGE", "RUNTIME_IMAGE", "CUDA_REPOSITORY", "DEST", "CA_BUNDLE", "PIP_CONF"),
-        *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH"),
+        *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
@@ -38,6 +38,8 @@ _NO_TOOLKIT = (None, "none")
 _CUDA_SWITCHED_OFF = (*_NO_TOOLKIT, "image")
 """Toolkits that do not ask for CUDA_VERSION by themselves."""
 _COMMANDS = (("test", "command"), ("native", "command"))
+_MOST = 1000
+"""Problems that are looked for: each may cost a comparison with all names."""
 _DEEPEST = 16
 """No text of a valid recipe lies deeper."""
 
@@ -63,19 +65,20 @@ def check(
     is_short = isinstance(base, str)
     provider_path: Path = ("builder", "base") if is_short else ("builder", "base", "provider")
     provider = base if is_short else _table(builder, "base").get("provider")
-    return (
-        *_known(provider, provider_path, bases, "base"),
-        *_known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
-        *_known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
-        *_components(builder, components),
-        *_cross(data, builder, provider),
-        *_axes(data),
-        *_variable_names(data),
-        *_override_variables(data),
-        *_secrets(data),
-        *_references(data),
-        *_image(data),
+    found = itertools.chain(
+        _known(provider, provider_path, bases, "base"),
+        _known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
+        _known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
+        _components(builder, components),
+        _cross(data, builder, provider),
+        _axes(data),
+        _variable_names(data),
+        _override_variables(data),
+        _secrets(data),
+        _references(data),
+        _image(data),
     )
+    return tuple(itertools.islice(found, _MOST))
 
 
 def _image(data: Table) -> Iterator[Problem]:
@@ -162,14 +165,14 @@ def _sound_axes(data: Table) -> tuple[str, ...]:
 
 
 def _axes(data: Table) -> Iterator[Problem]:
-    axes = free_axes(data)
-    for axis, path in axes.items():
+    owners = {"PYTHON_VERSION": "python"}
+    for axis, path in free_axes(data).items():
         close = _mistaken_key(axis)
         if close:
             what = f"unknown key; did you mean {close!r}? (expected one of: {one_of(OWN_KEYS)}, or an axis)"
             yield Problem(path, what, f"rename it to {close}")
         elif names.AXIS.match(axis):
-            yield from _axis_variable(axis, path, axes)
+            yield from _axis_variable(axis, path, owners)
     known = (*_IMPLICIT_AXES, *_sound_axes(data))
     for path, entry in _selections(data):
         for axis in entry:
@@ -200,7 +203,8 @@ def _mistaken_key(axis: str) -> str | None:
     return close if close and abs(len(close) - len(axis)) <= 2 and close[0] == axis[0].lower() else None
 
 
-def _axis_variable(axis: str, path: Path, axes: Iterable[str]) -> Iterator[Problem]:
+def _axis_variable(axis: str, path: Path, owners: dict[str, str]) -> Iterator[Problem]:
+    """Yield what is wrong with the variable of an axis; ``owners`` collects which axis sets which variable."""
     variable = names.axis_variable(axis)
     if _is_reserved(variable):
         what = f"the axis would set {variable}, which Docker, bake or bakery gives another meaning"
@@ -208,10 +212,8 @@ def _axis_variable(axis: str, path: Path, axes: Iterable[str]) -> Iterator[Probl
     elif variable in names.DERIVED:
         what = f"the axis would set {variable}, whose value follows from {names.DERIVED[variable][0]}"
         yield Problem(path, what, "rename the axis")
-    earlier = ("python", *itertools.takewhile(lambda other: other != axis, axes))
-    same = [other for other in earlier if names.axis_variable(other) == variable]
-    if same:
-        yield Problem(path, f"the axes {axis} and {same[0]} both set {variable}", "rename one of them")
+    if owners.setdefault(variable, axis) != axis:
+        yield Problem(path, f"the axes {axis} and {owners[variable]} both set {variable}", "rename one of them")
 
 
 def _is_reserved(variable: str) -> bool:

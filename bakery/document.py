@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
-import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.plainfile import read_plain
+from bakery.positions import MOST, TooMuch, positions
 from bakery.positions import Path as KeyPath
-from bakery.positions import positions
 from bakery.problems import Number, Problem, is_private, recipe_error
 
 LARGEST = 1024 * 1024
@@ -77,22 +78,34 @@ class Document:
     lines: dict[KeyPath, int]
 
 
-def read(file: Path, shown: str) -> Document:
+def read(file: Path, shown: str, inside: Path | None = None, *, entries: int = MOST) -> Document:
     """Read ``file``, which messages call ``shown``.
 
+    Args:
+        inside: the folder that a link may not lead out of, since messages quote what they find; None for the file's own.
+        entries: how many keys and list items the file may have.
+
     Raises:
-        RecipeError: it cannot be read, or is not TOML.
+        RecipeError: it cannot be read, is not TOML, or has too much in it.
     """
-    return parse(_bytes(file, shown), shown)
+    _check_link(file, inside or file.parent, shown)
+    return parse(_bytes(file, shown), shown, entries=entries)
 
 
-def parse(content: bytes, shown: str) -> Document:
-    """Parse the bytes of a file that messages call ``shown``.
+def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
+    """Parse the bytes of a file that messages call ``shown``. Other arguments as of `read`.
 
     Raises:
-        RecipeError: they are not TOML.
+        RecipeError: they are not TOML, or too much of it.
     """
     text = _text(content, shown)
+    try:
+        # First: it needs time in proportion to the text, and tomllib more than that for keys of many parts.
+        lines = positions(text, entries)
+    except TooMuch as error:
+        raise recipe_error(
+            shown, [Problem((), str(error), "split it, or remove what is not needed", error.line)]
+        ) from None
     try:
         data = tomllib.loads(text, parse_float=Number)
     except tomllib.TOMLDecodeError as error:
@@ -104,7 +117,18 @@ def parse(content: bytes, shown: str) -> Document:
         # Not TOML's grammar, but a limit of Python: more digits than it converts.
         line = _line_of(text, _LONG_NUMBER)
         raise recipe_error(shown, [Problem((), "a number with thousands of digits", "remove it", line)]) from None
-    return Document(data, positions(text))
+    return Document(data, lines)
+
+
+def _check_link(file: Path, inside: Path, shown: str) -> None:
+    try:
+        leaves = file.is_symlink() and not file.resolve().is_relative_to(inside.resolve())
+    except (OSError, RuntimeError, ValueError):
+        # Reading it says what is wrong.
+        return
+    if leaves:
+        problem = Problem((), "this is a link to a file outside the project", "name the file that it leads to")
+        raise recipe_error(shown, [problem])
 
 
 def _bytes(file: Path, shown: str) -> bytes:
@@ -112,23 +136,21 @@ def _bytes(file: Path, shown: str) -> bytes:
         return recipe_error(shown, [Problem((), what, fix)])
 
     try:
-        status = file.stat()
-        if stat.S_ISDIR(status.st_mode):
+        if file.is_dir():
             raise refuse(
                 "this is a folder; expected a file", "name the folder that holds bakery.toml, or the file itself"
             )
-        # Reading a pipe or a device could wait for ever.
-        if not stat.S_ISREG(status.st_mode):
-            raise refuse("this is no regular file", "name a .toml file")
-        if status.st_size > LARGEST:
-            raise refuse("the file is larger than 1 MiB", "a recipe is a short text; is this the right file?")
-        with file.open("rb") as stream:
-            return stream.read(LARGEST)
+        return read_plain(file, LARGEST)
     except FileNotFoundError:
         raise refuse("there is no such file", "check the path") from None
     except PermissionError:
         raise refuse("the file may not be read", f"allow it: chmod u+r {shown}") from None
     except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        if number == errno.EFBIG:
+            raise refuse("the file is larger than 1 MiB", "a recipe is a short text; is this the right file?") from None
+        if number in (errno.EINVAL, errno.ENXIO):
+            raise refuse("this is no regular file", "name a .toml file") from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "its name is not possible"
         raise refuse(f"the file cannot be read: {reason.lower()}", "check the path") from None
 

@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.errors import DriftError, OutputError
+from bakery.plainfile import read_plain
+
+LARGEST = 64 << 20
+"""Bytes that a generated file may have."""
 
 
 def write(root: Path, texts: Mapping[str, str]) -> list[str]:
@@ -21,11 +25,14 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     for name, text in texts.items():
         path = _inside(root, name)
         try:
-            if path.is_file() and path.read_bytes() == text.encode():
+            if path.is_file() and read_plain(path, LARGEST) == text.encode():
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            scratch.write_bytes(text.encode())
+            # A checkout may bring a link of that name, too.
+            scratch.unlink(missing_ok=True)
+            with scratch.open("xb") as file:
+                file.write(text.encode())
             scratch.replace(path)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}", hint="check permissions and space") from error
@@ -42,7 +49,7 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
     diff: list[str] = []
     for name, text in texts.items():
         try:
-            found = _inside(root, name).read_bytes().decode("utf-8", "replace")
+            found = read_plain(_inside(root, name), LARGEST).decode("utf-8", "replace")
         except FileNotFoundError:
             found = ""
         except OSError as error:
@@ -51,9 +58,7 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
             found.splitlines(), text.splitlines(), name, f"{name} (from the recipe)", lineterm=""
         )
     if diff:
-        raise DriftError(
-            "generated files differ from their recipes", hint="run `python -m bakery generate`", details=diff
-        )
+        raise DriftError("generated files differ from their recipes", hint="run `wheel-bakery generate`", details=diff)
 
 
 def _inside(root: Path, name: str) -> Path:

@@ -108,11 +108,13 @@ class JobPlan:
         compiler: the release of iree-base-compiler.
         runtime: the release of iree-base-runtime that results are for.
         output: the folder that receives results.
+        root: the project; a link may not lead the output out of it.
     """
 
     compiler: str
     runtime: str
     output: Path
+    root: Path
     cells: tuple[ModuleCell, ...]
 
     def chosen(self, only: Iterable[str]) -> JobPlan:
@@ -163,9 +165,7 @@ class JobFile:
 
     Attributes:
         path: its file, relative to the repository, in POSIX form.
-        output: its folder of results, in the same form.
     """
 
     path: str
-    output: str
     plan: JobPlan

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeOutcome
+from bakery.drive.runs import refuse_links
 from bakery.emit.cache import cache_attributes
 from bakery.names import CacheBackend
+from bakery.plainfile import read_plain
 from bakery.plan import Plan
 
 MARK = "made-of"
@@ -34,6 +36,16 @@ class LocalCaches:
     root: Path
     plan: Plan
     keys: Mapping[str, str]
+
+    def check(self) -> None:
+        """Refuse links in the place of caches: BuildKit writes through them.
+
+        Raises:
+            OutputError: there is one.
+        """
+        values = self.plan.values()
+        if values["CACHE"] == CacheBackend.LOCAL:
+            refuse_links(self.root, self.root / values["CACHE_DIR"], below=True)
 
     def spared(self, request: BakeRequest) -> BakeRequest:
         """Return a request that leaves the caches as they are which hold what it would write."""
@@ -71,16 +83,19 @@ class LocalCaches:
         return places
 
 
+_LARGEST = 16 << 20
+
+
 def _content(place: Path, key: str) -> str:
     """Return what marks a cache as it is now; empty where there is none."""
     try:
-        return f"{key} {hashlib.sha256((place / 'index.json').read_bytes()).hexdigest()}\n"
+        return f"{key} {hashlib.sha256(read_plain(place / 'index.json', _LARGEST)).hexdigest()}\n"
     except OSError:
         return ""
 
 
 def _mark(place: Path) -> str | None:
     try:
-        return (place / MARK).read_text()
+        return read_plain(place / MARK, _LARGEST).decode()
     except (OSError, ValueError):
         return None

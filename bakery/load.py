@@ -139,7 +139,7 @@ def job_files(cwd: Path) -> JobFiles:
     problems = [
         Problem(("workspace", "jobs", index), f"'{shorten(entry)}' is no file in the workspace", "name a job file")
         for index, entry in enumerate(workspace.jobs or ())
-        if not _is_inside(entry, root) or not (root / entry).is_file()
+        if not is_inside(entry, root) or not (root / entry).is_file()
     ]
     if problems:
         raise recipe_error(source.shown, map(source.located, problems))
@@ -315,7 +315,7 @@ def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:
 
 
 def _refusal(entry: str, folder: Path, root: Path) -> tuple[str, str] | None:
-    if not _is_inside(entry, root):
+    if not is_inside(entry, root):
         what = f"'{shorten(entry)}' lies outside the workspace"
         return what, "name a folder inside it, without '..' and without links that lead out"
     if not _is_folder(folder):
@@ -328,7 +328,8 @@ def _refusal(entry: str, folder: Path, root: Path) -> tuple[str, str] | None:
     return None
 
 
-def _is_inside(entry: str, root: Path) -> bool:
+def is_inside(entry: str, root: Path) -> bool:
+    """Return whether a relative path stays in a folder: without ``..``, and without links that lead out."""
     parts = PurePosixPath(entry).parts
     if not parts or entry.startswith(("/", "~")) or "\\" in entry or ".." in parts:
         return entry == "."
@@ -391,7 +392,7 @@ def _file_of(folder: Path) -> Path | None:
 def _open(file: Path, cwd: Path) -> _Source | None:
     """Return the recipe's table of ``file``; None for a pyproject.toml without one."""
     shown = _shown(file, cwd)
-    document = read(file, shown)
+    document = read(file, shown, cwd if file.is_relative_to(cwd) else None)
     if file.name != PYPROJECT:
         return _Source(file, shown, (), document.data, document)
     tool = document.data.get("tool")

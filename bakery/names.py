@@ -18,6 +18,8 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 RECIPE = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?\Z")
 """A recipe name: also a file name and the prefix of Dockerfile stages."""
 
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|(?:com|lpt)[0-9])(?:\..*)?\Z", re.IGNORECASE)
+
 AXIS = re.compile(r"[a-z][a-z0-9-]*\Z")
 """A matrix axis."""
 
@@ -45,12 +47,21 @@ PLATFORM_OR_REFERENCE = re.compile(rf"(?:{_PLATFORM}|\$\{{[A-Z][A-Z0-9_]*\}})\Z"
 """A platform as a recipe writes it."""
 
 DOCKER_VARIABLE = re.compile(
-    r"(?:DOCKER|BUILDX|BUILDKIT|LD|GODEBUG|SSL)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
+    r"(?:DOCKER|BUILDX|BUILDKIT|LD|DYLD|GODEBUG|SSL|PASSWORD_STORE)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
+    # What docker starts (credential helpers, wrappers) runs code that these name.
+    r"|(?:BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PERL5LIB|PERL5OPT|PYTHONPATH|PYTHONHOME|RUBYLIB|RUBYOPT|NODE_OPTIONS"
+    r"|JAVA_TOOL_OPTIONS|GNUPGHOME)\Z"
 )
-"""Variables that docker itself obeys: a recipe's variable of that name would change more than the plan."""
+"""Variables that docker, or a program that it starts, obeys: a recipe's variable of that name would change more than
+the plan."""
 
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 """Where tools look for a company's CA bundle, in this order."""
+
+
+def is_device(name: str) -> bool:
+    """Return whether a file of that name is a device on Windows, with any ending: ``NUL``, ``con.txt``."""
+    return _DEVICE.match(name) is not None
 
 
 class Kind(StrEnum):
@@ -75,6 +86,9 @@ CARRY = "carry"
 CARRIED_AT = "CARRIED_AT"
 """The build argument by which what carries the compiler cache is run each time. Where a step is not to be taken from a
 cache (``no-cache``), BuildKit empties the cache mounts that it has."""
+
+CACHE_SCOPE = "BUILDKIT_CACHE_MOUNT_NS"
+"""BuildKit's own build argument: a prefix of the ids of all cache mounts."""
 
 CARRIED = "carried"
 """The stage, or the build context in its place, with a compiler cache from elsewhere."""

@@ -54,6 +54,7 @@ class Options:
         locked: refuse everything that the recipe's lock does not hold.
         held: what cells are to be made of again, in place of the recipe's lock; None for that.
         compiler_cache: the folder that compiler caches come from and go to; None for neither.
+        state: the folder of the run, which then keeps no journal; None for the project's.
     """
 
     groups: tuple[str, ...]
@@ -72,3 +73,4 @@ class Options:
     locked: bool = False
     held: Held | None = None
     compiler_cache: Path | None = None
+    state: Path | None = None

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from typing import Protocol
 
-_WILD = re.compile(r"[*?\[\]\\]")
+LONGEST = 4096
+"""Characters that a pattern of an ignore file may have: no path has more."""
+
+_CHARACTER = r"(?:\\.|[^\\\]-])"
+_WELL_FORMED = re.compile(
+    rf"(?:\\.|\[\^?+(?:{_CHARACTER}(?:-{_CHARACTER})?)+\]|[^\\\[])*\Z",
+    re.DOTALL,
+)
+"""What Go's filepath.Match takes."""
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Linear(Protocol):
+    """A regular expression of RE2's."""
+
+    def fullmatch(self, text: str) -> object | None:
+        """Return a match of the whole text, or None."""
 
 
 def is_unicode(text: str) -> bool:
@@ -23,17 +42,26 @@ def fits(pattern: str, value: str) -> bool:
     Raises:
         ValueError: the pattern is none of RE2's.
     """
+    return is_unicode(value) and _re2(pattern).fullmatch(value) is not None
+
+
+def _re2(text: str) -> _Linear:
+    """Compile a regular expression that needs time in proportion to the text, whatever it is.
+
+    Raises:
+        ValueError: it is none of RE2's.
+    """
     import re2
 
-    if not is_unicode(value):
-        return False
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = 256 << 20
     try:
-        return re2.compile(pattern, options).fullmatch(value) is not None
+        compiled: _Linear = re2.compile(text, options)
+        return compiled
     except re2.error as error:
-        text = error.args[0] if error.args else ""
-        raise ValueError(text.decode(errors="replace") if isinstance(text, bytes) else str(text)) from None
+        said = error.args[0] if error.args else ""
+        raise ValueError(said.decode(errors="replace") if isinstance(said, bytes) else str(said)) from None
 
 
 def normalised(line: str) -> str:
@@ -57,67 +85,106 @@ def escaped(path: str) -> str:
     return "\\" + text if text.startswith(("#", "!")) else text
 
 
-def ignore_regex(pattern: str) -> str:
-    """Return the regular expression of one normalised pattern, without ``!`` (moby/patternmatcher, compile).
+def check_ignored(pattern: str) -> None:
+    """Check one normalised pattern of an ignore file, without ``!``.
 
     Raises:
-        ValueError: it is none that BuildKit takes.
+        ValueError: BuildKit refuses it, or it is longer than any path.
     """
-    found, rest = "", pattern
-    while rest:
-        char, rest = rest[0], rest[1:]
-        if char == "*" and rest.startswith("*"):
-            rest = rest[1:].removeprefix("/")
-            found += "(?:.*/)?" if rest else ".*"
-        elif char == "*":
-            found += "[^/]*"
-        elif char == "?":
-            found += "[^/]"
+    if len(pattern) > LONGEST:
+        raise ValueError(f"more than {LONGEST} characters")
+    if not _WELL_FORMED.match(pattern):
+        raise ValueError("a bracket or a backslash is not closed")
+    _Group([pattern])
+
+
+_SIMPLE = re.compile(r"(?:\*\*/)?(?:[^*\[\]\\^]|\*(?!\*))*\Z", re.DOTALL)
+"""Patterns without ranges and escapes, whose ``**`` is a first folder."""
+
+
+def _simple_regex(bare: str) -> str:
+    """Return the regular expression of a pattern that has no ``**``, for Python's engine.
+
+    A ``*`` ends where what follows it is first found; going back over it would find nothing else, and take long.
+    """
+    first, *rest = ["".join("[^/]" if char == "?" else re.escape(char) for char in text) for text in bare.split("*")]
+    return first + "".join(f"(?>[^/]*?{text})" for text in rest[:-1]) + "".join(f"[^/]*{text}" for text in rest[-1:])
+
+
+def _compiled(pattern: str) -> tuple[str, str]:
+    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile).
+
+    Returns:
+        What the text is (a whole path, the start of one, the end of one, or a regular expression), and the text.
+    """
+    regex, kind, at = "", "path", 0
+    while at < len(pattern):
+        char, start = pattern[at], at
+        at += 1
+        if char == "*" and pattern.startswith("*", at):
+            at += 2 if pattern.startswith("/", at + 1) else 1
+            if at < len(pattern):
+                regex, kind = regex + "(?:.*/)?", "regex"
+            else:
+                regex, kind = regex + ".*", "start" if kind == "path" else "regex"
+            kind = kind if start else "end"
+        elif char in "*?":
+            regex, kind = regex + ("[^/]*" if char == "*" else "[^/]"), "regex"
         elif char == "\\":
-            found += re.escape(rest[:1] or "\\")
-            rest = rest[1:]
-        elif char == "[":
-            inside, closed, rest = rest.partition("]")
-            if not closed or not inside.strip("^"):
-                raise ValueError("a bracket is not closed")
-            found += "[" + inside.replace("\\", "\\\\").replace("[", "\\[") + "]"
+            regex, kind = regex + pattern[start : at + 1], "regex"
+            at += 1
         else:
-            found += re.escape(char)
-    try:
-        re.compile(found)
-    except re.error as error:
-        raise ValueError(str(error)) from None
-    return found
+            regex += f"\\{char}" if char in ".+()|{}$" else char
+            kind = "regex" if char in "[]" else kind
+    return kind, {"path": pattern, "start": pattern[:-2], "end": pattern[2:], "regex": regex}[kind]
 
 
-@dataclass(slots=True)
 class _Group:
     """Patterns that all ignore, or all except; sorted by how they can be tried fast."""
 
-    names: set[str] = field(default_factory=set)
-    paths: set[str] = field(default_factory=set)
-    name_globs: list[str] = field(default_factory=list)
-    path_globs: list[str] = field(default_factory=list)
+    def __init__(self, patterns: Iterable[str]) -> None:
+        """Raises ValueError if one is no pattern."""
+        self._names, self._paths = set[str](), set[str]()
+        starts, ends, by_name, by_path, others = [], [], [], [], []
+        for pattern in patterns:
+            kind, text = _compiled(pattern)
+            bare = pattern.removeprefix("**/")
+            if kind == "path":
+                self._paths.add(text)
+            elif kind == "start":
+                starts.append(text)
+            elif kind == "end" and text == f"/{bare}" and "/" not in bare:
+                self._names.add(bare)
+            elif kind == "end":
+                ends.append(text)
+                # "**/foo" matches "foo".
+                self._paths.update([text[1:]] if text.startswith("/") else ())
+            elif not _SIMPLE.match(pattern):
+                others.append(text)
+            elif bare != pattern and "/" not in bare:
+                by_name.append(_simple_regex(bare))
+            else:
+                by_path.append(("(?:.*/)?" if bare != pattern else "") + _simple_regex(bare))
+        self._starts, self._ends = tuple(starts), tuple(ends)
+        self._by_name, self._by_path = (re.compile("|".join(items)) if items else None for items in (by_name, by_path))
+        self._linear = _re2("|".join(f"(?:{item})" for item in others)) if others else None
 
-    def add(self, pattern: str) -> None:
-        bare = pattern.removeprefix("**/")
-        anywhere = bare != pattern and "/" not in bare and "**" not in bare
-        if not _WILD.search(bare if anywhere else pattern):
-            (self.names if anywhere else self.paths).add(bare)
-        elif anywhere:
-            self.name_globs.append(ignore_regex(bare))
-        else:
-            self.path_globs.append(ignore_regex(pattern))
-
-    def compiled(self) -> tuple[set[str], set[str], re.Pattern[str] | None, re.Pattern[str] | None]:
-        by_name, by_path = (
-            re.compile("|".join(items), re.DOTALL) if items else None for items in (self.name_globs, self.path_globs)
+    def matches(self, path: str, name: str) -> bool:
+        """Whether a pattern matches ``path``, whose last part is ``name``."""
+        return (
+            name in self._names
+            or path in self._paths
+            or (self._by_name is not None and self._by_name.fullmatch(name) is not None)
+            or (self._by_path is not None and self._by_path.fullmatch(path) is not None)
+            or path.startswith(self._starts)
+            or path.endswith(self._ends)
+            # Go reads each byte that is no UTF-8 as U+FFFD.
+            or (self._linear is not None and self._linear.fullmatch(_SURROGATE.sub("\ufffd", path)) is not None)
         )
-        return self.names, self.paths, by_name, by_path
 
 
 class Ignore:
-    """What an ignore file keeps out of a build context: the last pattern that matches a path or a parent decides."""
+    """What an ignore file keeps out of a build context, as BuildKit decides it: the last pattern that matches counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         """Take the lines of the file.
@@ -125,57 +192,47 @@ class Ignore:
         Raises:
             ValueError: one is no pattern.
         """
+        patterns = [pattern for line in lines if (pattern := normalised(line))]
         # Neighbours of one kind are tried together.
-        groups: list[tuple[bool, _Group]] = []
-        for pattern in filter(None, map(normalised, lines)):
-            ignores = not pattern.startswith("!")
-            if not groups or groups[-1][0] is not ignores:
-                groups.append((ignores, _Group()))
-            groups[-1][1].add(pattern.removeprefix("!"))
-        self._groups = [(ignores, group.compiled()) for ignores, group in groups]
-        self.has_exceptions = any(not ignores for ignores, _ in groups)
+        runs = itertools.groupby(patterns, key=lambda pattern: not pattern.startswith("!"))
+        self._groups = [(ignores, _Group(item.removeprefix("!") for item in items)) for ignores, items in runs]
+        self.has_exceptions = any(not ignores for ignores, _ in self._groups)
 
     def plain(self) -> Callable[[str, str], bool] | None:
         """Return what says whether a path and its last part are ignored, if its parents are not.
 
         It is much faster than `step`; None where exceptions need that.
         """
-        if len(self._groups) != 1 or self.has_exceptions:
-            return None
-        _, (names, paths, by_name, by_path) = self._groups[0]
-
-        def ignored(path: str, name: str) -> bool:
-            return (
-                name in names
-                or path in paths
-                or (by_name is not None and by_name.fullmatch(name) is not None)
-                or (by_path is not None and by_path.fullmatch(path) is not None)
-            )
-
-        return ignored
+        return self._groups[0][1].matches if len(self._groups) == 1 and not self.has_exceptions else None
 
     def start(self) -> tuple[bool, ...]:
         """Return the state of the context itself, for `step`."""
         return (False,) * len(self._groups)
 
     def step(self, above: tuple[bool, ...], path: str, name: str) -> tuple[bool, ...]:
-        """Return which groups match ``path``, whose last part is ``name``, or what is above it."""
-        return tuple(
-            known
-            or name in names
-            or path in paths
-            or bool(by_name and by_name.fullmatch(name))
-            or bool(by_path and by_path.fullmatch(path))
-            for known, (_, (names, paths, by_name, by_path)) in zip(above, self._groups, strict=True)
-        )
+        """Return which groups match ``path``, whose last part is ``name``.
+
+        As in moby/patternmatcher (MatchesUsingParentResults), what matched the folder above matches it, and a pattern
+        is only tried where it would change what those before it say.
+        """
+        state, out = [], False
+        for known, (ignores, group) in zip(above, self._groups, strict=True):
+            hit = known or (ignores is not out and group.matches(path, name))
+            out = ignores if hit else out
+            state.append(hit)
+        return tuple(state)
 
     def is_ignored(self, state: tuple[bool, ...]) -> bool:
         """Return what a state says."""
         return next((ignores for (ignores, _), hit in zip(self._groups[::-1], state[::-1], strict=True) if hit), False)
 
-    def ignores(self, path: str) -> bool:
-        """Return whether ``path``, relative to the context, stays out of it."""
-        state, pieces = self.start(), path.split("/")
+    def below(self, folder: str) -> tuple[bool, ...]:
+        """Return the state of a folder; ``.`` is the context itself."""
+        state, pieces = self.start(), folder.split("/") if folder != "." else []
         for depth, name in enumerate(pieces, 1):
             state = self.step(state, "/".join(pieces[:depth]), name)
-        return self.is_ignored(state)
+        return state
+
+    def ignores(self, path: str) -> bool:
+        """Return whether ``path``, relative to the context, stays out of it."""
+        return self.is_ignored(self.below(path))

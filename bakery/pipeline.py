@@ -10,6 +10,7 @@ from pathlib import Path
 from bakery import carry, locker
 from bakery.again import is_left_out
 from bakery.drive import index, ways
+from bakery.drive.collect import check_output
 from bakery.drive.display import QuietDisplay
 from bakery.drive.emulate import emulated
 from bakery.drive.entitle import Grants
@@ -20,7 +21,8 @@ from bakery.drive.peaks import is_here
 from bakery.drive.private import private_files
 from bakery.drive.runs import run_folder
 from bakery.drive.secrets import Revealed, revealed
-from bakery.errors import BakeError, InterruptedBake, OutputError
+from bakery.drive.state import state_folder
+from bakery.errors import BakeError, InterruptedBake, OutputError, UsageError
 from bakery.ingredients import beside
 from bakery.locker import Bench, Locked, Pins
 from bakery.names import Kind, platform_of
@@ -44,7 +46,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     """
     plan = plan.built_on(oven.platforms) if plan.crosses else plan
     targets = plan.select(options.groups, options.only)
-    known = last_run(root, plan.recipe)
+    state = options.state or state_folder(root, oven.environment)
+    known = last_run(state, plan.recipe)
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
     held = options.held
@@ -56,6 +59,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     wanted = [target for work in fresh.values() for target in work.targets]
     told = plan.told({target.kind for target in wanted})
     _check_wants(root, plan, options, told)
+    if any(target.kind is Kind.WHEEL for target in wanted):
+        check_output(options.output or root / plan.output, root)
     if oven.nodes:
         oven.nodes.require(target.cell.platform for target in wanted)
     elif is_here(oven.environment):
@@ -85,8 +90,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
             locker.compare(bench, fresh_cells, locked)
         carried = _carried(plan, fresh_cells, options, oven)
         pins = locker.pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
-        with run_folder(root) as state, _carrying(bench, pins, carried, options, oven, state):
-            run = Run(root, plan, fresh, named, options, oven, state, known, own.get("PIP_CONF"), secrets, pins, bench)
+        with run_folder(options.state or root) as place, _carrying(bench, pins, carried, options, oven, place):
+            run = Run(root, plan, fresh, named, options, oven, place, known, own.get("PIP_CONF"), secrets, pins, bench)
             return run.go(listener, targets, kept)
 
 
@@ -173,10 +178,12 @@ def _bench(
             **told.variables,
         },
         listener=listener,
+        state=options.state or state_folder(root, oven.environment),
         reads=(ca_bundle,) if ca_bundle else (),
         mask=told.mask,
         builder=options.builder,
         no_cache=options.no_cache,
+        record=options.state / "record" if options.state and options.held else None,
     )
 
 
@@ -184,8 +191,14 @@ def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secr
     """Check what a recipe asks of this machine, as far as this run needs it.
 
     Raises:
-        UsageError: something that nobody allowed.
+        UsageError: something that nobody allowed, or a compiler cache that could be the checkout's own.
     """
+    folder = options.compiler_cache
+    if folder and folder.resolve().is_relative_to(root.resolve()):
+        raise UsageError(
+            f"--compiler-cache {folder} is in the project, where a checkout may have one of its own",
+            hint="name a folder outside of the project",
+        )
     idle = {text for secret in plan.secrets for text in secret.wants if secret not in needed}
     if options.output:
         idle.add(f"fs.write={plan.output}")

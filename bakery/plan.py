@@ -318,7 +318,8 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The layer cache. Variable CACHE chooses the backend, CACHE_REF, CACHE_DIR and CACHE_BRANCH its place.
+    """The layer cache. Variable CACHE chooses the backend, CACHE_REF, CACHE_DIR and CACHE_BRANCH its place; with
+    CACHE_READ_ONLY nothing is written.
 
     Attributes:
         backend: the backend of this plan.
@@ -610,7 +611,8 @@ class Plan:
     @property
     def asks(self) -> tuple[str, ...]:
         """What the recipe asks of the machine beyond the project, as far as its spelling tells."""
-        return tuple(want for want in self.wants if want.startswith("secret.") or leaves(want.partition("=")[2]))
+        named = ("secret.", "cache=")
+        return tuple(want for want in self.wants if want.startswith(named) or leaves(want.partition("=")[2]))
 
     def told(self, kinds: Iterable[Kind]) -> tuple[Secret, ...]:
         """Return the secrets that targets of some kinds are told."""

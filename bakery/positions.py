@@ -23,13 +23,35 @@ _STRINGS = (
     re.compile(r'"(?:[^"\\\n]|\\.)*"'),
     re.compile(r"'[^'\n]*'"),
 )
-_MAX_DEPTH = 100
-"""Deeper values get their parent's line: nothing of a recipe lies so deep."""
+MOST = 20_000
+"""Keys and list items that a recipe may have."""
+
+DEEPEST = 20
+"""Steps that the path of a value may have. ``tomllib`` needs quadratic time for deeper ones."""
 
 
-def positions(text: str) -> dict[Path, int]:
-    """Return the 1-based line of every table, key and list item of ``text``, by path."""
-    return _Scanner(text.replace("\r\n", "\n")).scan()
+class TooMuch(ValueError):
+    """A text with more levels or entries than its reader allows; the message names the limit.
+
+    Attributes:
+        line: where the limit is passed, 1-based.
+    """
+
+    def __init__(self, what: str, line: int) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+def positions(text: str, most: int = MOST) -> dict[Path, int]:
+    """Return the 1-based line of every table, key and list item of ``text``, by path.
+
+    Args:
+        most: how many keys and list items the text may have.
+
+    Raises:
+        TooMuch: it has more, or one of them is nested more than `DEEPEST` levels deep.
+    """
+    return _Scanner(text.replace("\r\n", "\n"), most).scan()
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
@@ -40,8 +62,10 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int:
 
 
 class _Scanner:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int) -> None:
         self.text = text
+        self.most = most
+        self.entries = 0
         self.at = 0
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.stated: dict[Path, int] = {}
@@ -60,7 +84,7 @@ class _Scanner:
             elif self._take("["):
                 table = self._header(start, is_list=False)
             else:
-                self._pair(table, depth=0)
+                self._pair(table)
             if self.at == start:
                 self._skip_line()
 
@@ -80,11 +104,12 @@ class _Scanner:
         self._skip_line()
         return path
 
-    def _pair(self, table: Path, depth: int) -> None:
+    def _pair(self, table: Path) -> None:
         start = self.at
         key = self._key()
         if not key:
             return
+        self._check_depth(len(table) + len(key), start)
         for end in range(1, len(key)):
             self.implied.setdefault((*table, *key[:end]), self._line(start))
         path = (*table, *key)
@@ -92,7 +117,7 @@ class _Scanner:
         self._skip(_SPACE)
         if self._take("="):
             self._skip(_SPACE)
-            self._value(path, depth)
+            self._value(path)
 
     def _key(self) -> Path:
         parts: list[str | int] = []
@@ -105,24 +130,30 @@ class _Scanner:
                 self._skip(_BARE_KEY)
                 part = self.text[start : self.at]
             if self.at == start:
-                return tuple(parts[:_MAX_DEPTH])
+                return tuple(parts)
             parts.append(part)
+            self._check_depth(len(parts), start)
             self._skip(_SPACE)
             if not self._take("."):
-                return tuple(parts[:_MAX_DEPTH])
+                return tuple(parts)
 
-    def _value(self, path: Path, depth: int) -> None:
+    def _check_depth(self, depth: int, start: int) -> None:
+        if depth > DEEPEST:
+            raise TooMuch(f"keys, lists or tables are nested more than {DEEPEST} levels deep", self._line(start))
+
+    def _value(self, path: Path) -> None:
         char = self.text[self.at : self.at + 1]
         if char in ('"', "'"):
             self._string()
-        elif char == "[" and depth < _MAX_DEPTH:
-            self._list(path, depth)
-        elif char == "{" and depth < _MAX_DEPTH:
-            self._inline_table(path, depth)
+        elif char == "[":
+            self._list(path)
+        elif char == "{":
+            self._inline_table(path)
         else:
             self._skip(_SCALAR)
 
-    def _list(self, path: Path, depth: int) -> None:
+    def _list(self, path: Path) -> None:
+        self._check_depth(len(path) + 1, self.at)
         self.at += 1
         index = 0
         while True:
@@ -133,11 +164,11 @@ class _Scanner:
             if not self._take(","):
                 self._mark((*path, index), start)
                 index += 1
-                self._value((*path, index - 1), depth + 1)
+                self._value((*path, index - 1))
             if self.at == start:
                 return
 
-    def _inline_table(self, path: Path, depth: int) -> None:
+    def _inline_table(self, path: Path) -> None:
         self.at += 1
         while True:
             self._skip(_BLANK)
@@ -145,7 +176,7 @@ class _Scanner:
             if start >= len(self.text) or self._take("}"):
                 return
             if not self._take(","):
-                self._pair(path, depth + 1)
+                self._pair(path)
             if self.at == start:
                 return
 
@@ -160,6 +191,9 @@ class _Scanner:
         return self.text[start : self.at]
 
     def _mark(self, path: Path, start: int) -> None:
+        self.entries += 1
+        if self.entries > self.most:
+            raise TooMuch(f"more than {self.most} keys and list items", self._line(start))
         self.stated.setdefault(path, self._line(start))
 
     def _line(self, offset: int) -> int:

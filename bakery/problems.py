@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,9 @@ _MOST = 100
 _NAMES = 24
 """More names than this are counted, not listed."""
 
+_COMPARED = 100
+"""Names that a misspelt one is compared with."""
+
 _WIDTH = 60
 """How much of a value is shown."""
 
@@ -25,7 +29,7 @@ _PRIVATE_TABLES = ("environment", "config-settings")
 _PRIVATE_NAME = re.compile(r"secret|token|passw|credential|api[-_]?key|private[-_]?key|(?:^|[-_])auth(?:$|[-_])", re.I)
 _PRIVATE_VALUE = re.compile(
     r"gh[pousr]_\w{16}|github_pat_|glpat-|\bsk-\w{8}|\bAKIA[0-9A-Z]{12}|\beyJ\w{8}|-----BEGIN|pypi-AgE|hf_\w{16}"
-    r"|://[^/\s@]+:[^/\s@]+@"
+    r"|://[^/\s@:]+:[^/\s@]+@"
 )
 
 
@@ -155,7 +159,7 @@ def quoted(value: object) -> str | None:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
     """Return the name of ``known`` that ``word`` was probably meant to be, or None."""
-    by_form = {name.lower().replace("_", "-"): name for name in known}
+    by_form = {name.lower().replace("_", "-"): name for name in itertools.islice(known, _COMPARED)}
     wanted = word[: 2 * _WIDTH].lower().replace("_", "-")
     close = difflib.get_close_matches(wanted, by_form, n=1, cutoff=cutoff)
     # ``maximum`` means max, though the two look less alike than the cutoff asks.
@@ -166,6 +170,6 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
 
 def one_of(known: Iterable[str]) -> str:
     """Return the allowed names as a message lists them: all where they are few."""
-    shown = [shorten(name) for name in known]
-    rest = len(shown) - _NAMES
-    return ", ".join(shown[:_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    names = list(known)
+    rest = len(names) - _NAMES
+    return ", ".join(map(shorten, names[:_NAMES])) + (f" and {rest} more" if rest > 0 else "")

@@ -16,10 +16,12 @@ from bakery.drive.context import files, sources, tree_hash
 from bakery.emit.files import generate
 from bakery.errors import OutputError
 from bakery.lock.materials import read
+from bakery.plainfile import read_plain
 from bakery.plan import Cell, Json, Plan
 from bakery.record.facts import FOLDER, PROVENANCE, SBOM, Machine, Material, merged, of_buildkit, without_user
 from bakery.record.made import packages, requirements
 from bakery.record.provenance import definition, statement
+from bakery.record.read import LARGEST
 
 
 @dataclass
@@ -144,8 +146,8 @@ def _own(plan: Plan, root: Path, read: Sequence[str]) -> Material:
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
     """Say whether a provenance says of a wheel what is to be said: another run of the same changes only its times."""
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(read_plain(path, LARGEST))
         same = told["subject"][0]["digest"]["sha256"] == sha256 and told["predicate"]["buildDefinition"] == defined
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
     return same and path.with_name(path.name.removesuffix(PROVENANCE) + SBOM).is_file()

@@ -11,7 +11,6 @@ from pathlib import Path
 from bakery import locker
 from bakery.again import carried
 from bakery.drive.bake import BakeRequest
-from bakery.drive.collect import check_output
 from bakery.drive.journal import Record, open_journal
 from bakery.drive.layouts import Layout
 from bakery.drive.listener import Listener
@@ -21,6 +20,7 @@ from bakery.drive.peaks import Peaks, is_here
 from bakery.drive.process import caught
 from bakery.drive.progress import Board
 from bakery.drive.schedule import Item, Limits, Schedule, Seat, unknown
+from bakery.drive.scope import cache_scope
 from bakery.drive.secrets import Revealed
 from bakery.emit.files import generate
 from bakery.files import write
@@ -29,7 +29,7 @@ from bakery.ingredients import beside, overrides
 from bakery.layercache import LocalCaches
 from bakery.lineage import Lineage
 from bakery.locker import Bench, Pins
-from bakery.names import MACHINES, CacheBackend, Kind
+from bakery.names import MACHINES, CacheBackend
 from bakery.options import Again, Options
 from bakery.oven import Oven
 from bakery.plan import Image, Plan, Target, ignored_output
@@ -73,8 +73,8 @@ class Run:
     def go(self, listener: Listener, targets: Sequence[Target], kept: Mapping[str, Record]) -> RunReport:
         """Bake what is to be baked; report on all ``targets``."""
         began = time.monotonic()
-        if any(work.has(Kind.WHEEL) for work in self.works.values()):
-            check_output(self.output, self.root)
+        caches = LocalCaches(self.root, self.plan, self.keys)
+        caches.check()
         request = self._request()
         schedule = self._schedule()
         recorder = Recorder(
@@ -88,7 +88,7 @@ class Run:
         )
         lineage = Lineage(self.plan)
         cells = {cell.id for cell in self.plan.cells}
-        journal = open_journal(self.root, self.plan.recipe, carried(self.known, self._begun, cells))
+        journal = open_journal(self.bench.state, self.plan.recipe, carried(self.known, self._begun, cells))
         board = Board([target.name for work in self.works.values() for target in work.targets])
         with caught() as signals, LogFiles(request.logs) as logs:
             finisher = Finisher(
@@ -115,7 +115,7 @@ class Run:
                 request=lambda work, node: self._of(request, work, node),
                 made_of=lambda work: made_of(self.plan, lineage, work),
                 error=lambda outcome: locker.failure(outcome, self._lock),
-                caches=LocalCaches(self.root, self.plan, self.keys),
+                caches=caches,
                 say=self.oven.say,
                 signals=signals,
                 deadline=self.options.deadline,
@@ -172,14 +172,20 @@ class Run:
     def _request(self) -> BakeRequest:
         """Return the request of all targets; that of a cell is a part of it."""
         # The files of this very plan, beside the run's logs: what is committed may be out of date.
-        place = self.state.relative_to(self.root)
+        outside = self.options.state is not None
+        place = self.state.absolute() if outside else self.state.relative_to(self.root)
         own = replace(
             self.plan,
             dockerfile=str(place / "Dockerfile"),
             bakefile=str(place / "bake.hcl"),
             ignore=(*self.plan.ignore, *self._output_ignored()),
         )
-        write(self.root, generate(own))
+        texts = generate(own)
+        if outside:
+            # Workflows and the like are the project's.
+            write(self.state, {name: text for name, text in texts.items() if Path(name).is_relative_to(place)})
+        else:
+            write(self.root, texts)
         ca_bundle = self.oven.ca_bundle
         return BakeRequest(
             root=self.root,
@@ -194,13 +200,14 @@ class Run:
                 **self.secrets.variables,
             },
             state=self.state,
+            scope=cache_scope(self.oven.environment, self.root, self.plan.recipe),
             overrides=tuple(map(str, self.plan.overrides)),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             pull=self.options.pull,
             timeout_s=self.options.cell_timeout_s,
             defer_errors=self._defers_errors(),
-            reads=(ca_bundle,) if ca_bundle else (),
+            reads=(*(path for path in (ca_bundle, self.options.state) if path), *self.pins.reads),
             mask=self.secrets.mask,
         )
 

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from bakery.checkout import git
+from bakery.checkout import differing, git, top_of
 from bakery.errors import OutputError, UsageError
 from bakery.lineage import Lineage
 from bakery.names import is_baked
 from bakery.patterns import Ignore
+from bakery.plainfile import read_plain
 from bakery.plan import Cell, Copy, Plan, Run
+from bakery.positions import positions
 
 RECIPES = ("bakery.toml", "pyproject.toml")
 """Files that may hold a recipe or a workspace."""
@@ -29,6 +31,9 @@ _DOCUMENTATION = re.compile(
 _BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMakeLists.txt", "meson.build")
 
 _SHOWN = 3
+
+_LARGEST = 4 << 20
+"""Bytes of a build file that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ def change(folder: Path, revision: str) -> Change:
     Raises:
         UsageError: it is no checkout, or git knows no such revision.
     """
-    top = git(folder, "rev-parse", "--show-toplevel")
+    top = top_of(folder)
     if top is None:
         raise UsageError(f"--since: {folder} is in no git checkout", hint="leave it out, or choose cells with --only")
     commit = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -71,14 +76,10 @@ def change(folder: Path, revision: str) -> Change:
             f"--since: git knows no revision {revision!r}",
             hint="a CI's clone often has the newest commit only: fetch the revision first, or all of them (fetch-depth: 0)",
         )
-    root = Path(top.rstrip("\n"))
-    quiet = ("-c", "core.fsmonitor=false")
-    tracked = git(root, *quiet, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", commit.strip(), "--")
-    others = git(root, *quiet, "ls-files", "--others", "--exclude-standard", "-z")
-    if tracked is None or others is None:
+    files = differing(top, commit.strip())
+    if files is None:
         raise UsageError("--since: git cannot compare the files", hint="`git diff` and `git status` say why")
-    files = {name for said in (tracked, others) for name in said.split("\0") if name}
-    return Change(revision, commit.strip(), root, tuple(sorted(files)))
+    return Change(revision, commit.strip(), top, tuple(sorted(files)))
 
 
 def recipes_then(change: Change, folder: Path) -> None:
@@ -197,15 +198,16 @@ def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_plain(path, _LARGEST).decode("utf-8", errors="replace")
     except OSError:
         return ""
 
 
 def _without_recipe(text: str) -> dict[str, object] | None:
     try:
+        positions(text)
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     tool = document.get("tool")
     if isinstance(tool, dict):

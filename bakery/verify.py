@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.memory import audit
-from bakery.errors import AuditError
+from bakery.audit.promise import Promise
+from bakery.errors import AuditError, OutputError
 from bakery.names import MACHINES, python_tag
 from bakery.plan import Cell, Plan
 from bakery.promises import expected, promises
 from bakery.rules.device import device_promises
+from bakery.wheelname import parse_wheel_name
 
 
 def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
@@ -30,7 +32,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     left: list[Path] = []
     for path in wheels:
         try:
-            parse_wheel_filename(path.name)
+            parse_wheel_name(path.name)
             left.append(path)
         except InvalidWheelFilename as error:
             problems.append(str(error))
@@ -43,7 +45,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
             left = [path for path in left if path not in mine]
             if not absent:
                 for path, promise in zip(mine, promises(plan, cell, device.get(cell.id), mine), strict=True):
-                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in audit(path, promise, memory).faults]
+                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in _faults(path, promise, memory)]
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
     if problems:
         raise AuditError(
@@ -54,9 +56,17 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     return len(wheels)
 
 
+def _faults(path: Path, promise: Promise, memory: Path) -> Sequence[str]:
+    """Return what is wrong with a wheel, one that cannot be opened included: the others are judged all the same."""
+    try:
+        return audit(path, promise, memory).faults
+    except OutputError as error:
+        return [error.message]
+
+
 def _fits(plan: Plan, cell: Cell, path: Path) -> bool:
     """Whether a wheel's name is one that the cell can have: its project, Python, ABI and machine."""
-    name, version, _, tags = parse_wheel_filename(path.name)
+    name, version, _, tags = parse_wheel_name(path.name)
     if plan.audit.name and (name != plan.audit.name or version.public != plan.audit.version.partition("+")[0]):
         return False
     return any(_is_for(tag, cell) for tag in tags)

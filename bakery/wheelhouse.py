@@ -21,6 +21,7 @@ from bakery.drive.journal import KeptWheel, Record, last_run, open_journal
 from bakery.drive.outcome import Result
 from bakery.drive.places import places
 from bakery.drive.runs import run_folder
+from bakery.drive.state import state_folder
 from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
 from bakery.errors import AuditError, BakeError, PlanError, UsageError
 from bakery.files import write
@@ -148,7 +149,8 @@ class _Run:
         write(place, texts)
         config = {cell.id: f"{folder}/{name}.toml" for name, group in variants(self.plan).items() for cell in group}
         served = {cell.id: [other for other in cells if other.built_by == cell.id] for cell in cells}
-        known = last_run(self.root, self.plan.recipe)
+        memory = state_folder(self.root, self.given.environment)
+        known = last_run(memory, self.plan.recipe)
         keys = self._keys(served)
         kept = {
             name
@@ -158,7 +160,7 @@ class _Run:
         }
         mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.elsewhere)}
         begun = {name: key for name, key in keys.items() if mine[name].built_by not in kept}
-        journal = open_journal(self.root, self.plan.recipe, carried(known, begun, mine))
+        journal = open_journal(memory, self.plan.recipe, carried(known, begun, mine))
         failures: list[CellFailure] = []
         rows: list[TargetReport] = []
         stopped = ""

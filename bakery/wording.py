@@ -37,6 +37,8 @@ _SYSTEMS = {
     "win": "windows",
 }
 _WIDEST = 200
+_MOST = 1000
+"""Findings that are worded: each costs a comparison with all known keys."""
 _RENAME = "rename it to "
 _MISSING = "missing"
 
@@ -124,7 +126,10 @@ def findings(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
     try:
         model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
-        return _without_echoes([_problem(model, data, item) for item in error.errors(include_url=False)])
+        errors = error.errors(include_url=False)
+        problems = _without_echoes([_problem(model, data, item) for item in errors[:_MOST]])
+        more = len(errors) - _MOST
+        return [*problems, Problem((), f"{more} more problems", "correct the others first")] if more > 0 else problems
     except RecursionError:
         return [Problem((), "lists or tables are nested too deeply", "a recipe needs at most four levels")]
     return []
@@ -181,9 +186,11 @@ def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails
         return _refused(str(error["ctx"]["error"]), value, path, annotation, is_key=is_key)
     if kind in _WRONG_TYPE:
         return _wrong_type(annotation, value, path)
-    if kind == "too_short":
-        return Problem(path, f"expected at least one entry, found {found(value, path)}", "add one, or remove the key")
-    return Problem(path, f"expected {_a(plain.describe(annotation))}, found {found(value, path)}", "change the value")
+    wanted, fix = {
+        "too_short": ("at least one entry", "add one, or remove the key"),
+        "too_long": (f"at most {error.get('ctx', {}).get('max_length')} entries", "remove some"),
+    }.get(kind, (_a(plain.describe(annotation)), "change the value"))
+    return Problem(path, f"expected {wanted}, found {found(value, path)}", fix)
 
 
 def _as_written(location: Sequence[Step], data: Mapping[str, object]) -> tuple[Step, ...]:
@@ -248,8 +255,8 @@ def _refused(message: str, value: object, path: tuple[Step, ...], annotation: ob
 
 
 def _advice(message: str, value: object, path: tuple[Step, ...], *, is_key: bool) -> str:
-    if path == ("name",) and isinstance(value, str) and names.RECIPE.match(_plain_name(value)):
-        return f'write name = "{_plain_name(value)}"'
+    if path == ("name",) and isinstance(value, str) and names.RECIPE.match(plain := _plain_name(value)):
+        return f'write name = "{plain}"' if plain != value else "choose another name"
     known = next((advice for fragment, advice in _ADVICE if fragment in message), None)
     if known is None and is_key:
         return _key_advice(str(value))

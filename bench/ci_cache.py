@@ -99,6 +99,7 @@ def main() -> int:
         for kind in options.backends or BACKENDS:
             folder = example(Path(place, f"project-{kind}"), RECIPE)
             cache = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"127.0.0.1:{registry.port}/{uuid.uuid4().hex}"}
+            cache["BAKERY_CACHE_DIR"] = ".bakery/cache"
             cache |= gha.environment(node.gateway) if kind == "gha" else {}
             first, second = twice(folder, node, cache)
             ratio = second.seconds / first.seconds

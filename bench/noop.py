@@ -14,8 +14,9 @@ from timing import BAKERY, ROOT, Call, Row, medians, seconds, table
 
 from bakery.cli.trust import find_ca_bundle
 from bakery.drive.find import find
+from bakery.drive.scope import cache_scope
 from bakery.load import load
-from bakery.names import Kind
+from bakery.names import CACHE_SCOPE, Kind
 from bakery.resolve.lower import resolve
 
 BAR = 2.0
@@ -27,9 +28,11 @@ def raw_calls(references: list[str], dest: str, flags: list[str]) -> list[str]:
     loaded = [item for reference in (references or [None]) for item in load(reference, ROOT)]
     plans = [resolve(item, (), os.environ) for item in loaded]
     options = " ".join(["--progress=quiet", f"--allow=fs.write={dest}", *flags])
+    # Compile steps are cache hits in their own scope only.
+    scopes = [f"--set='*.args.{CACHE_SCOPE}={cache_scope(os.environ, ROOT, plan.recipe)}'" for plan in plans]
     return [
-        f"DEST={dest}/{plan.recipe} docker buildx bake -f {plan.bakefile} {options} {Kind.WHEEL} > {dest}/said"
-        for plan in plans
+        f"DEST={dest}/{plan.recipe} docker buildx bake -f {plan.bakefile} {options} {scope} {Kind.WHEEL} > {dest}/said"
+        for plan, scope in zip(plans, scopes, strict=True)
     ]
 
 

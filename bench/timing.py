@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BAKERY = (sys.executable, "-m", "bakery")
+BAKERY = (sys.executable, "-P", "-m", "bakery")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import hashlib
 import stat
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +17,18 @@ from typing import IO
 
 from bakery.audit.binary import Binary, UnreadableBinary
 from bakery.audit.elf import SharedObject, UnreadableElf, read_elf
+from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.macho import MAGICS, MachObject, read_macho
+from bakery.audit.metadata import check_work
 from bakery.audit.pe import PeImage, read_pe
+from bakery.audit.zips import ERRORS, METHODS, opened
+from bakery.plainfile import open_plain
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
-TEXT_LIMIT = 64 << 20
-"""The most bytes of one dist-info file that are kept (a RECORD of half a million files)."""
-
-METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The compressions that every installer reads; the others can also ask for gigabytes of memory."""
-
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, OverflowError)
+TEXT_LIMIT = 4 << 20
+"""Bytes that a file of the dist-info folder may have; descriptions have some hundred thousand at most. RECORD may have as
+many more as the wheel itself: it holds a hash of every file, which compresses no further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,7 @@ class Archive:
         binaries: the machine code that a loader would load: ELF, Mach-O and PE files, in archive order.
         unreadable_objects: those that cannot be parsed: path to reason.
         defect: why the file is no zip archive; empty if it is one.
+        excess: the limit that reading it exceeds; then it was not read to its end.
         size: of the archive itself, in bytes.
     """
 
@@ -85,7 +85,13 @@ class Archive:
     binaries: tuple[Binary, ...] = ()
     unreadable_objects: dict[str, str] = field(default_factory=dict)
     defect: str = ""
+    excess: str = ""
     size: int = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of it was read; else it says nothing of what it lacks."""
+        return not (self.defect or self.excess or self.is_bomb)
 
     @property
     def objects(self) -> tuple[SharedObject, ...]:
@@ -117,18 +123,11 @@ class Archive:
         """Whether a naive tool may unpack it into an empty folder."""
         paths = [entry.path for entry in self.entries]
         return (
-            not (self.defect or self.is_bomb or self.unreadable_objects)
+            self.is_read
+            and not self.unreadable_objects
             and len(set(paths)) == len(paths)
             and not any(entry.defect or entry.is_special or path_defect(entry.path) for entry in self.entries)
         )
-
-
-def expansion_limit(size: int) -> int:
-    """Return how many bytes an archive of ``size`` bytes may unpack to.
-
-    Device code compresses well, yet real wheels stay below 20 to 1; small ones may be odd.
-    """
-    return min(64 << 30, max(1 << 30, 100 * size))
 
 
 def path_defect(path: str) -> str:
@@ -148,41 +147,75 @@ def read_archive(path: Path) -> Archive:
     Raises:
         OSError: the file cannot be opened at all.
     """
-    size = path.stat().st_size
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
+        reader = _Reader(stream.seek(0, 2))
         try:
-            with zipfile.ZipFile(stream) as zipped:
-                return _read_members(zipped, size)
-        except _ZIP_ERRORS as reason:
-            return Archive(defect=str(reason) or type(reason).__name__, size=size)
+            with opened(stream) as zipped:
+                reader.read(zipped)
+        except OverLimit as reason:
+            return reader.archive(excess=str(reason))
+        except ERRORS as reason:
+            return Archive(defect=str(reason) or type(reason).__name__, size=reader.size)
+        return reader.archive()
 
 
-def _read_members(zipped: zipfile.ZipFile, size: int) -> Archive:
-    infos = zipped.infolist()
-    if sum(info.file_size for info in infos) > expansion_limit(size):
-        return Archive(tuple(_entry(info) for info in infos), size=size)
-    texts: dict[str, bytes] = {}
-    binaries: list[Binary] = []
-    unreadable: dict[str, str] = {}
-    entries: list[Entry] = []
-    for info in infos:
-        if info.is_dir() or info.flag_bits & 1 or info.compress_type not in METHODS:
-            entries.append(_entry(info))
-            continue
-        try:
-            with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
-                digest, kind = _drain(zipped, info, copy)
-                entries.append(_entry(info, sha256=digest, kind=kind))
-                copy.seek(0)
-                if _is_dist_info_file(info.orig_filename):
-                    texts[info.orig_filename] = copy.read(TEXT_LIMIT)
-                elif kind and (found := _READERS[kind](info.orig_filename, info.file_size, copy)):
-                    binaries.append(found)
-        except (UnreadableBinary, UnreadableElf) as reason:
-            unreadable[info.orig_filename] = str(reason)
-        except _ZIP_ERRORS as reason:
-            entries.append(_entry(info, defect=str(reason) or type(reason).__name__))
-    return Archive(tuple(entries), texts, tuple(binaries), unreadable, size=size)
+class _Reader:
+    """Collects what is read, so that it is there when a limit ends the reading."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._texts: dict[str, bytes] = {}
+        self._binaries: list[Binary] = []
+        self._unreadable: dict[str, str] = {}
+        self._entries: list[Entry] = []
+
+    def archive(self, excess: str = "") -> Archive:
+        """Return what was read so far."""
+        found = tuple(self._entries), self._texts, tuple(self._binaries), self._unreadable
+        return Archive(*found, excess=excess, size=self.size)
+
+    def read(self, zipped: zipfile.ZipFile) -> None:
+        """Read all members.
+
+        Raises:
+            OverLimit: they take more than a wheel of its size may take.
+        """
+        infos = zipped.infolist()
+        unpacked = sum(info.file_size for info in infos)
+        if unpacked > expansion_limit(self.size):
+            self._entries += map(_entry, infos)
+            return
+        budget = Budget.of(self.size, unpacked)
+        for info in infos:
+            if info.filename.endswith("/") or info.flag_bits & 1 or info.compress_type not in METHODS:
+                self._entries.append(_entry(info))
+                continue
+            try:
+                self._read_member(zipped, info, budget)
+            except (UnreadableBinary, UnreadableElf) as reason:
+                self._unreadable[info.orig_filename] = str(reason)
+            except ERRORS as reason:
+                self._entries.append(_entry(info, defect=str(reason) or type(reason).__name__))
+
+    def _read_member(self, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
+        name = info.orig_filename
+        is_text = _is_dist_info_file(name)
+        most = TEXT_LIMIT + (self.size if name.endswith("/RECORD") else 0)
+        if is_text and info.file_size > most:
+            raise OverLimit(f"{name} has {info.file_size:,} bytes, more than {most:,}")
+        with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
+            digest, kind = _drain(zipped, info, copy)
+            self._entries.append(_entry(info, sha256=digest, kind=kind))
+            copy.seek(0)
+            if is_text:
+                text = copy.read()
+                if name.endswith("/RECORD"):
+                    budget.take_rows(text.count(b"\n") + text.count(b"\r"))
+                else:
+                    check_work(text, budget)
+                self._texts[name] = text
+            elif kind and (found := _READERS[kind](name, info.file_size, copy, budget)):
+                self._binaries.append(found)
 
 
 def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str]:
@@ -210,7 +243,7 @@ def _kind(head: bytes) -> str:
     return "pe" if head.startswith(b"MZ") and head[start : start + 4] == b"PE\0\0" else ""
 
 
-_READERS: dict[str, Callable[[str, int, IO[bytes]], Binary | None]] = {
+_READERS: dict[str, Callable[[str, int, IO[bytes], Budget], Binary | None]] = {
     "elf": read_elf,
     "mach-o": read_macho,
     "pe": read_pe,

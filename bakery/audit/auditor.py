@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from bakery.audit.apart import LimitExceeded, call
+from bakery.audit.archive import Archive
 from bakery.audit.checks import run_checks
+from bakery.audit.finding import Finding, error
+from bakery.audit.metadata import Metadata
 from bakery.audit.promise import Promise
 from bakery.audit.report import WheelReport, make_report
-from bakery.audit.wheel import read_wheel
+from bakery.audit.symbols import Symbols
+from bakery.audit.tools import Answers
+from bakery.audit.verdict import Verdict
+from bakery.audit.wheel import Wheel, parse_name, read_wheel
 from bakery.errors import OutputError
+from bakery.plainfile import open_plain
 
 
 def audit_wheel(path: Path, promise: Promise | None = None) -> WheelReport:
@@ -24,3 +33,40 @@ def audit_wheel(path: Path, promise: Promise | None = None) -> WheelReport:
     except OSError as reason:
         raise OutputError(f"cannot read {path}: {reason.strerror or reason}") from reason
     return make_report(wheel, run_checks(wheel, promise or Promise()))
+
+
+def audit_apart(path: Path, promise: Promise | None = None) -> WheelReport:
+    """Audit one wheel as `audit_wheel` does, in a process with limits; exceeding one is a finding that names it.
+
+    Raises:
+        OutputError: the file cannot be opened.
+    """
+    try:
+        with open_plain(path) as file:
+            size = file.seek(0, 2)
+    except OSError as reason:
+        raise OutputError(f"cannot read {path}: {reason.strerror or reason}") from reason
+    try:
+        report = call(_audit, path.absolute(), promise, size=size)
+    except OutputError:
+        raise
+    except LimitExceeded as reason:
+        hint = "no sound wheel takes that much; where one does, that is a defect of bakery"
+        return _unfinished(path, size, error("audit-limit", f"the audit was ended: {reason.message}", hint=hint))
+    except Exception as reason:
+        text = f"the audit stumbled over it: {type(reason).__name__}: {reason}"[:2000]
+        return _unfinished(path, size, error("audit-failed", text, hint="this is a defect of bakery"))
+    return replace(report, path=path)
+
+
+def _audit(path: Path, promise: Promise | None) -> WheelReport:
+    """Return a report without what only the checks need: a hundred thousand names, of some libraries."""
+    report = audit_wheel(path, promise)
+    objects = (replace(found, symbols=Symbols(cxx_abi=found.symbols.cxx_abi)) for found in report.objects)
+    return replace(report, objects=tuple(objects))
+
+
+def _unfinished(path: Path, size: int, finding: Finding) -> WheelReport:
+    """Return the report on a wheel of which nothing is known but its name and size."""
+    wheel = Wheel(path, "", parse_name(path.name), Archive(size=size), Metadata(), Verdict(), Answers())
+    return make_report(wheel, [finding])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-LONGEST_NAME = 4096
-"""Bytes of a library's name that are believed: the longest path of any system."""
+from bakery.audit.limits import LONGEST_NAME, Budget
+
+NEED_ROWS = 10
+"""Rows that the name of a needed library counts for: it is compared with all that a wheel may leave outside."""
 
 
 class UnreadableBinary(ValueError):
@@ -40,17 +42,21 @@ class Binary(Protocol):
         ...
 
 
-def text_at(data: bytes, start: int, end: int | None = None) -> str:
+def text_at(data: bytes, start: int, budget: Budget, end: int | None = None) -> str:
     """Return the text that ends with a NUL byte, from ``start`` and before ``end``.
 
     Raises:
         UnreadableBinary: it starts outside, or does not end.
+        OverLimit: the file has too many names, or too long ones.
     """
+    budget.take_rows(NEED_ROWS)
     limit = len(data) if end is None else min(end, len(data))
     stop = data.find(b"\0", start, min(limit, start + LONGEST_NAME)) if 0 <= start < limit else -1
     if stop < 0:
         # A load command may be filled to its end.
         if end is not None and 0 <= start < limit <= start + LONGEST_NAME:
-            return data[start:limit].decode("utf-8", "replace")
-        raise UnreadableBinary("a name lies outside the file, or has no end")
+            stop = limit
+        else:
+            raise UnreadableBinary("a name lies outside the file, or has no end")
+    budget.take_text(stop - start)
     return data[start:stop].decode("utf-8", "replace")

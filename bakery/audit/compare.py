@@ -74,7 +74,7 @@ def _objects(old: WheelReport, new: WheelReport) -> Iterator[Change]:
 
 
 def _lists(subject: Subject, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:
-    before, after = list(old), list(new)
+    before, after = (dict.fromkeys(items) for items in (old, new))
     yield from (Change(subject, item, "") for item in before if item not in after)
     yield from (Change(subject, "", item) for item in after if item not in before)
 

@@ -5,23 +5,26 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 import stat
 import tempfile
 import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from bakery.audit.archive import METHODS, expansion_limit
-from bakery.audit.elf import UnreadableElf, read_section_table
+from bakery.audit.apart import LimitExceeded, call
+from bakery.audit.elf import SectionRange, UnreadableElf, read_section_table
 from bakery.audit.fatbin import SECTIONS as DEVICE_CODE
 from bakery.audit.fatbin import DeviceImage, read_sections
+from bakery.audit.limits import Budget, OverLimit, expansion_limit
+from bakery.audit.zips import ERRORS, METHODS, opened
+from bakery.errors import AuditError
+from bakery.plainfile import open_plain
 
 LINES = 8
 """Lines, strings or images that one difference shows of each side."""
@@ -29,7 +32,9 @@ LINES = 8
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
 _TEXT_LIMIT = 1 << 20
-_STRINGS_LIMIT = 16 << 20
+_STRINGS_LIMIT = 4 << 20
+"""Bytes of each side in which texts are looked for: all of them are in memory at once."""
+
 _STRING = re.compile(rb"[\x20-\x7e]{6,}")
 _WIDEST = 160
 _MOST = 2_000
@@ -49,8 +54,6 @@ _CAUSES = (
 
 _Range: TypeAlias = tuple[IO[bytes], int, int]
 """A file, and where in it something begins, and its size."""
-
-_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,25 @@ class Difference:
 def differences(old: Path, new: Path) -> tuple[Difference, ...]:
     """Return where two wheels differ; empty if, and only if, they are the same bytes under the same name.
 
+    They are read in a process with limits.
+
     Raises:
         OSError: a file cannot be opened.
+        AuditError: reading them takes more time or memory than it may.
     """
+    size = sum(path.stat().st_size for path in (old, new))
+    try:
+        return call(read_differences, old.absolute(), new.absolute(), size=size)
+    except LimitExceeded as error:
+        raise AuditError(f"{old.name} and {new.name} cannot be compared: {error.message}") from error
+
+
+def read_differences(old: Path, new: Path) -> tuple[Difference, ...]:
+    """Do what `differences` does, in this process."""
     found: list[Difference] = []
     if old.name != new.name:
         found.append(Difference("", "file name", (old.name,), (new.name,)))
-    with old.open("rb") as first, new.open("rb") as second:
+    with open_plain(old) as first, open_plain(new) as second:
         if _digest(first) == _digest(second):
             return tuple(found)
         for item in _archives(first, second):
@@ -102,13 +117,19 @@ def _archives(first: IO[bytes], second: IO[bytes]) -> Iterator[Difference]:
     first.seek(0)
     second.seek(0)
     try:
-        with zipfile.ZipFile(first) as old, zipfile.ZipFile(second) as new:
-            yield from _members(old, new)
-    except _ERRORS as error:
+        with opened(first) as old, opened(second) as new:
+            sizes = [sum(info.file_size for info in archive.infolist()) for archive in (old, new)]
+            if any(size > expansion_limit(_whole(file)[2]) for size, file in zip(sizes, (first, second), strict=True)):
+                yield Difference("", "one of them unpacks to an absurd size; its content was not read")
+                return
+            yield from _members(old, new, Budget.of(_whole(first)[2] + _whole(second)[2], sum(sizes)))
+    except OverLimit as error:
+        yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
+    except ERRORS as error:
         yield Difference("", f"one of them cannot be read as an archive: {error}")
 
 
-def _members(old: zipfile.ZipFile, new: zipfile.ZipFile) -> Iterator[Difference]:
+def _members(old: zipfile.ZipFile, new: zipfile.ZipFile, budget: Budget) -> Iterator[Difference]:
     before, after = ({info.filename: info for info in archive.infolist()} for archive in (old, new))
     gone, added = ([name for name in ours if name not in theirs] for ours, theirs in ((before, after), (after, before)))
     yield from (Difference(name, "the file itself", old=(f"{before[name].file_size} bytes",)) for name in gone)
@@ -124,23 +145,26 @@ def _members(old: zipfile.ZipFile, new: zipfile.ZipFile) -> Iterator[Difference]
             tuple(order[at : at + LINES]),
         )
     if old.comment != new.comment:
-        yield Difference("", "comment", (repr(old.comment),), (repr(new.comment),))
+        yield Difference("", "comment", _first([repr(old.comment)]), _first([repr(new.comment)]))
     for name in common:
-        yield from _member(name, (old, before[name]), (new, after[name]))
+        yield from _member(name, (old, before[name]), (new, after[name]), budget)
 
 
 def _member(
-    name: str, old: tuple[zipfile.ZipFile, zipfile.ZipInfo], new: tuple[zipfile.ZipFile, zipfile.ZipInfo]
+    name: str,
+    old: tuple[zipfile.ZipFile, zipfile.ZipInfo],
+    new: tuple[zipfile.ZipFile, zipfile.ZipInfo],
+    budget: Budget,
 ) -> Iterator[Difference]:
     for part, one, other in zip(_HEADERS, _header(old[1]), _header(new[1]), strict=True):
         if one != other:
-            yield Difference(name, part, (one,), (other,))
-    if any(not _readable(archive, info) for archive, info in (old, new)):
-        yield Difference(name, "too large or packed in a way that is not read here")
+            yield Difference(name, part, _first([one]), _first([other]))
+    if any(info.flag_bits & 1 or info.compress_type not in METHODS for _, info in (old, new)):
+        yield Difference(name, "packed in a way that is not read here")
         return
     with _unpacked(*old) as first, _unpacked(*new) as second:
         if _digest(first) != _digest(second):
-            yield from _content(name, first, second)
+            yield from _content(name, first, second, budget)
         elif old[1].compress_size != new[1].compress_size and old[1].compress_type == new[1].compress_type:
             sizes = tuple(f"{info.compress_size} bytes" for _, info in (old, new))
             yield Difference(
@@ -165,11 +189,6 @@ def _header(info: zipfile.ZipInfo) -> tuple[str, ...]:
     )
 
 
-def _readable(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
-    size = sum(item.compress_size for item in archive.infolist())
-    return not info.flag_bits & 1 and info.compress_type in METHODS and info.file_size <= expansion_limit(size)
-
-
 @contextmanager
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
     """Give a member's content in memory that is bounded."""
@@ -179,14 +198,14 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[by
         yield copy
 
 
-def _content(name: str, old: IO[bytes], new: IO[bytes]) -> Iterator[Difference]:
+def _content(name: str, old: IO[bytes], new: IO[bytes], budget: Budget) -> Iterator[Difference]:
     heads = []
     for stream in (old, new):
         stream.seek(0)
         heads.append(stream.read(4))
     if all(head == b"\x7fELF" for head in heads):
         try:
-            yield from _sections(name, old, new)
+            yield from _sections(name, old, new, budget)
             return
         except UnreadableElf as error:
             yield Difference(name, f"sections, which cannot be told apart: {error}")
@@ -209,17 +228,30 @@ def _text(stream: IO[bytes]) -> list[str] | None:
 
 
 def _lines(name: str, old: list[str], new: list[str]) -> Difference:
-    changed = [line for line in difflib.ndiff(old, new) if line[0] in "-+"] if len(old) + len(new) < 2_000 else []
-    gone = [line[2:] for line in changed if line[0] == "-"] or [line for line in old if line not in set(new)]
-    added = [line[2:] for line in changed if line[0] == "+"] or [line for line in new if line not in set(old)]
-    if not gone and not added:
+    gone, added = _only(old, new), _only(new, old)
+    if gone or added:
+        return _shown(name, "lines", gone, added)
+    if old == new:
         return Difference(name, "line ends", (), ())
-    return _shown(name, "lines", gone, added)
+    at = next(number for number, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+    return _shown(name, f"order of lines, from number {at + 1} on", old[at : at + LINES], new[at : at + LINES])
 
 
-def _sections(name: str, old: IO[bytes], new: IO[bytes]) -> Iterator[Difference]:
+def _only(lines: list[str], others: list[str]) -> list[str]:
+    """Return the lines that ``others`` lacks, or has less often."""
+    left = Counter(others)
+    left.subtract(lines)
+    found = []
+    for line in reversed(lines):
+        if left[line] < 0:
+            left[line] += 1
+            found.append(line)
+    return found[::-1]
+
+
+def _sections(name: str, old: IO[bytes], new: IO[bytes], budget: Budget) -> Iterator[Difference]:
     """Compare two ELF files section by section."""
-    tables = read_section_table(old), read_section_table(new)
+    tables = read_section_table(old, budget), read_section_table(new, budget)
     before, after = ({section.key: section for section in table} for table in tables)
     count = 0
     for key in dict.fromkeys([*before, *after]):
@@ -229,35 +261,45 @@ def _sections(name: str, old: IO[bytes], new: IO[bytes]) -> Iterator[Difference]
             found = one or other
             size = (f"{found.size} bytes",) if found else ()
             yield Difference(name, title, size if one else (), size if other else ())
-        elif _digest(old, one.offset, one.size) == _digest(new, other.offset, other.size):
+            count += 1
             continue
-        elif key[0] in DEVICE_CODE:
-            yield _device_code(name, title, (old, one.offset, one.size), (new, other.offset, other.size), key[0])
+        # Sections may overlap: all of them together are bounded.
+        budget.take_data(_stored(old, one) + _stored(new, other))
+        if _digest(old, one.offset, one.size) == _digest(new, other.offset, other.size):
+            continue
+        if key[0] in DEVICE_CODE:
+            places = (old, one.offset, one.size), (new, other.offset, other.size)
+            yield _device_code(name, title, *places, key[0], budget)
         else:
-            yield _section(name, title, (old, one.offset, one.size), (new, other.offset, other.size))
+            yield _section(name, title, (old, one.offset, one.size), (new, other.offset, other.size), budget)
         count += 1
     if not count:
         yield _bytes(name, "headers and space between sections", _whole(old), _whole(new))
 
 
-def _section(name: str, title: str, old: _Range, new: _Range) -> Difference:
-    gone, added = _strings(old, new)
+def _stored(stream: IO[bytes], section: SectionRange) -> int:
+    """Return how many bytes of a section the file really has."""
+    return max(0, min(section.size, _whole(stream)[2] - section.offset))
+
+
+def _section(name: str, title: str, old: _Range, new: _Range, budget: Budget) -> Difference:
+    gone, added = _strings(old, new, budget)
     if gone or added:
         return _shown(name, title, gone, added)
     return _bytes(name, title, old, new)
 
 
-def _device_code(name: str, title: str, old: _Range, new: _Range, section: str) -> Difference:
+def _device_code(name: str, title: str, old: _Range, new: _Range, section: str, budget: Budget) -> Difference:
     """Compare the programs in two fat binaries one by one."""
-    codes = [read_sections(stream, [(section, start, size)]) for stream, start, size in (old, new)]
+    codes = [read_sections(stream, [(section, start, size)], budget) for stream, start, size in (old, new)]
     images = [[*code.images] for code in codes]
     gone, added = (
         [_image(number, image) for number, image in enumerate(images[own]) if _differs(number, images, old[0], new[0])]
         for own in (0, 1)
     )
     if not gone and not added:
-        return _section(name, title, old, new)
-    cause = _cause([text for texts in _strings(old, new) for text in texts])
+        return _section(name, title, old, new, budget)
+    cause = _cause([text for texts in _strings(old, new, budget) for text in texts])
     return Difference(name, title, _first(gone), _first(added), cause)
 
 
@@ -273,12 +315,13 @@ def _image(number: int, image: DeviceImage) -> str:
     return f"program {number + 1}: {what} for {image.arch}, {image.size} bytes"
 
 
-def _strings(old: _Range, new: _Range) -> tuple[list[str], list[str]]:
+def _strings(old: _Range, new: _Range, budget: Budget) -> tuple[list[str], list[str]]:
     """Return the texts that only one of two ranges has, if both are small enough to look."""
     sets = []
     for stream, start, size in (old, new):
         stream.seek(start)
         data = stream.read(min(size, _STRINGS_LIMIT))
+        budget.take_text(len(data))
         sets.append(dict.fromkeys(text.decode("ascii") for text in _STRING.findall(data)))
     return [text for text in sets[0] if text not in sets[1]], [text for text in sets[1] if text not in sets[0]]
 

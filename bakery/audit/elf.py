@@ -1,55 +1,88 @@
-"""ELF objects as the dynamic loader sees them: machine, names, needs, symbol versions and device code."""
+"""ELF objects as the dynamic loader sees them: machine, names, needs, symbol versions and device code.
+
+Layouts from the System V ABI and the Linux Standard Base (symbol versions). Tables may overlap, so that a small file
+has large ones: a budget bounds all of them together.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import cached_property
 from pathlib import PurePosixPath
-from typing import IO, TypeVar
+from typing import IO
 
-from elftools.elf.dynamic import DynamicSegment
-from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
-
+from bakery.audit.binary import NEED_ROWS
 from bakery.audit.fatbin import DeviceCode, read_sections, search_segments
+from bakery.audit.limits import LONGEST_NAME, Budget
 from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, read_symbols
 from bakery.audit.tags import Release, release_text
 
 _MOST_ITEMS = 20_000
-"""The most sections, dynamic tags and version needs that are believed: libtorch has a few hundred."""
+"""The most sections, segments and dynamic tags that are believed: libtorch has a few hundred."""
+
+_LONGEST_PATHS = 1 << 16
+"""Bytes of a search path that are believed: those of TensorFlow have ten thousand."""
 
 _ARCHES = {
-    ("EM_386", True): "i686",
-    ("EM_X86_64", True): "x86_64",
-    ("EM_AARCH64", True): "aarch64",
-    ("EM_ARM", True): "armv7l",
-    ("EM_PPC64", True): "ppc64le",
-    ("EM_PPC64", False): "ppc64",
-    ("EM_S390", False): "s390x",
-    ("EM_RISCV", True): "riscv64",
-    ("EM_LOONGARCH", True): "loongarch64",
+    (3, True): "i686",
+    (62, True): "x86_64",
+    (183, True): "aarch64",
+    (40, True): "armv7l",
+    (21, True): "ppc64le",
+    (21, False): "ppc64",
+    (22, False): "s390x",
+    (243, True): "riscv64",
+    (258, True): "loongarch64",
 }
-_DEVICES = frozenset({"EM_CUDA", "EM_AMDGPU", "EM_BPF", 190, 224, 247})
+_NAMES = {2: "EM_SPARC", 4: "EM_68K", 8: "EM_MIPS", 20: "EM_PPC", 42: "EM_SH", 43: "EM_SPARCV9", 50: "EM_IA_64"}
+_NAMES |= {21: "EM_PPC64", 22: "EM_S390", 40: "EM_ARM", 62: "EM_X86_64", 183: "EM_AARCH64", 190: "EM_CUDA"}
+_NAMES |= {224: "EM_AMDGPU", 243: "EM_RISCV", 247: "EM_BPF", 252: "EM_CSKY"}
+"""Machines that have no platform tag, by their names in ``elf.h``."""
+
+_DEVICES = frozenset({190, 224, 247})
+"""CUDA, AMDGPU, BPF."""
+
+_ET_EXEC, _ET_DYN = 2, 3
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_SHT_NOBITS, _SHT_VERDEF, _SHT_VERNEED = 8, 0x6FFFFFFD, 0x6FFFFFFE
+_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
+_DT_VERNEED = 0x6FFFFFFE
+_MORE = 0xFFFF
+"""A count that stands in the first section header instead."""
+
 _DEBUG = re.compile(r"\.z?debug_|\.gdb_index$")
 _SHARED = re.compile(r"\.so(\.|$)")
 _DT_RELR = (2, 36)
 _VER_FLG_WEAK = 2
 
-_Item = TypeVar("_Item")
-
 
 @dataclass(frozen=True, slots=True)
 class _Section:
     name: str
+    kind: int
     offset: int
     size: int
-    stored: bool
+    link: int
+
+    @property
+    def stored(self) -> bool:
+        """Whether it has bytes in the file."""
+        return self.kind != _SHT_NOBITS
 
     def ends_within(self, size: int) -> bool:
         """Whether a file of ``size`` bytes really has it."""
         return self.stored and self.offset + self.size <= size
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    kind: int
+    offset: int
+    address: int
+    stored: int
 
 
 class UnreadableElf(ValueError):
@@ -117,18 +150,41 @@ class SharedObject:
         }
 
 
-def read_elf(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
+def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> SharedObject | None:
     """Return what ``stream`` holds, or None for an ELF file that no CPU loads (``.o``, cubin).
 
+    Args:
+        budget: what is left for the whole wheel; None for a file by itself.
+
     Raises:
-        UnreadableElf: it is damaged, or made to keep a reader busy.
+        UnreadableElf: it is damaged.
+        OverLimit: it takes more work than the budget has.
     """
-    try:
-        return _read(path, size, stream)
-    except UnreadableElf:
-        raise
-    except Exception as reason:  # pyelftools raises whatever a damaged file makes it stumble over
-        raise UnreadableElf(f"not a valid ELF file ({type(reason).__name__}: {reason})") from reason
+    elf = _Elf(stream, budget or Budget.of(size))
+    named_shared = _SHARED.search(PurePosixPath(path).name) is not None
+    if not named_shared and (elf.kind not in (_ET_DYN, _ET_EXEC) or elf.machine in _DEVICES):
+        return None
+    dynamic = elf.dynamic()
+    needs = list(elf.version_needs())
+    versions = [need.version for need in needs]
+    if dynamic.has_versions and not needs:
+        raise UnreadableElf("it needs symbol versions, but its section headers do not show them")
+    return SharedObject(
+        path=path,
+        size=size,
+        elf_class=64 if elf.wide else 32,
+        machine=_ARCHES.get((elf.machine, elf.little), _NAMES.get(elf.machine, str(elf.machine))),
+        soname=dynamic.soname,
+        needed=tuple(dynamic.needed),
+        rpath=dynamic.rpath,
+        runpath=dynamic.runpath,
+        stripped=not any(section.name == ".symtab" for section in elf.sections),
+        debug_size=sum(found.size for found in elf.sections if _DEBUG.match(found.name) and found.ends_within(size)),
+        glibc=_floor("GLIBC_", versions),
+        glibcxx=_floor("GLIBCXX_", versions),
+        symbols=elf.symbols(needs),
+        device_code=elf.device_code(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,142 +200,258 @@ class SectionRange:
     size: int
 
 
-def read_section_table(stream: IO[bytes]) -> tuple[SectionRange, ...]:
+def read_section_table(stream: IO[bytes], budget: Budget) -> tuple[SectionRange, ...]:
     """Return the sections of an ELF file that have bytes in it, in the file's order.
 
     Raises:
-        UnreadableElf: it is damaged, or made to keep a reader busy.
+        UnreadableElf: it is damaged.
+        OverLimit: it takes more work than the budget has.
     """
-    try:
-        elf = ELFFile(stream)
-        _check_tables(elf)
-        found = [section for section in _sections(elf) if section.stored and section.size]
-    except UnreadableElf:
-        raise
-    except Exception as reason:  # pyelftools raises whatever a damaged file makes it stumble over
-        raise UnreadableElf(f"not a valid ELF file ({type(reason).__name__}: {reason})") from reason
     seen: dict[str, int] = {}
     result = []
-    for section in found:
-        number = seen[section.name] = seen.get(section.name, -1) + 1
-        result.append(SectionRange((section.name, number), section.offset, section.size))
+    for section in _Elf(stream, budget).sections:
+        if section.stored and section.size:
+            number = seen[section.name] = seen.get(section.name, -1) + 1
+            result.append(SectionRange((section.name, number), section.offset, section.size))
     return tuple(result)
 
 
-def _read(path: str, size: int, stream: IO[bytes]) -> SharedObject | None:
-    elf = ELFFile(stream)
-    header = elf.header
-    named_shared = _SHARED.search(PurePosixPath(path).name) is not None
-    if not named_shared and (header["e_type"] not in ("ET_DYN", "ET_EXEC") or header["e_machine"] in _DEVICES):
-        return None
-    _check_tables(elf)
-    tags = _dynamic_tags(elf)
-    needs = list(_version_needs(elf))
-    versions = [need.version for need in needs]
-    if "DT_VERNEED" in tags and not needs:
-        raise UnreadableElf("it needs symbol versions, but its section headers do not show them")
-    machine = header["e_machine"]
-    sections = _sections(elf)
-    return SharedObject(
-        path=path,
-        size=size,
-        elf_class=int(elf.elfclass),
-        machine=_ARCHES.get((machine, bool(elf.little_endian)), str(machine)),
-        soname=_first(tags.get("DT_SONAME")),
-        needed=tuple(tags.get("DT_NEEDED", ())),
-        rpath=_first(tags.get("DT_RPATH")),
-        runpath=_first(tags.get("DT_RUNPATH")),
-        stripped=not any(section.name == ".symtab" for section in sections),
-        debug_size=sum(found.size for found in sections if _DEBUG.match(found.name) and found.ends_within(size)),
-        glibc=_floor("GLIBC_", versions),
-        glibcxx=_floor("GLIBCXX_", versions),
-        symbols=_symbols(elf, stream, sections, needs),
-        device_code=_device_code(elf, stream, sections),
-    )
+@dataclass(slots=True)
+class _Dynamic:
+    """What the dynamic section says; of what stands there twice, the first counts, as for the loader."""
+
+    needed: list[str]
+    soname: str | None = None
+    rpath: str | None = None
+    runpath: str | None = None
+    has_versions: bool = False
 
 
-def _check_tables(elf: ELFFile) -> None:
-    """Refuse tables whose entries do not advance or whose count is absurd: iterating them never ends."""
-    header = elf.header
-    wide = elf.elfclass == 64
-    if header["e_phnum"] and header["e_phentsize"] != (56 if wide else 32):
-        raise UnreadableElf(f"program headers of {header['e_phentsize']} bytes")
-    if header["e_shoff"] and header["e_shentsize"] != (64 if wide else 40):
-        raise UnreadableElf(f"section headers of {header['e_shentsize']} bytes")
-    if elf.num_sections() > _MOST_ITEMS or elf.num_segments() > _MOST_ITEMS:
-        raise UnreadableElf("too many section or program headers")
+class _Elf:
+    """Reads the tables of one file, each within the file and all within a budget."""
 
+    def __init__(self, stream: IO[bytes], budget: Budget) -> None:
+        self._stream = stream
+        self._budget = budget
+        self._texts: dict[tuple[int, int], bytes] = {}
+        identity = self._bytes(0, 16)
+        if identity[:4] != b"\x7fELF" or identity[4] not in (1, 2) or identity[5] not in (1, 2):
+            raise UnreadableElf("not a valid ELF file")
+        self.wide, self.little = identity[4] == 2, identity[5] == 1
+        self._order = "<" if self.little else ">"
+        header = self._struct("HHIQQQIHHHHHH" if self.wide else "HHIIIIIHHHHHH")
+        fields = header.unpack(self._bytes(16, header.size))
+        self.kind, self.machine = fields[0], fields[1]
+        self._segments_at, self._sections_at = fields[4], fields[5]
+        segment_size, self._segment_count, section_size, self._section_count, self._names_index = fields[8:]
+        if self._segment_count and segment_size != (56 if self.wide else 32):
+            raise UnreadableElf(f"program headers of {segment_size} bytes")
+        if self._sections_at and section_size != (64 if self.wide else 40):
+            raise UnreadableElf(f"section headers of {section_size} bytes")
+        self._count_in_first_section()
 
-def _dynamic_tags(elf: ELFFile) -> dict[str, list[str]]:
-    """Return the dynamic section by tag; the text where the tag has one, else empty strings."""
-    tags: dict[str, list[str]] = {}
-    for segment in elf.iter_segments():
-        if not isinstance(segment, DynamicSegment):
-            continue
-        for tag in _bounded(segment.iter_tags()):
-            name = str(tag.entry.d_tag)
-            text = name.removeprefix("DT_").lower()
-            tags.setdefault(name, []).append(str(getattr(tag, text, "")))
-    return tags
+    def _count_in_first_section(self) -> None:
+        """Read the counts that do not fit into the header."""
+        if not self._sections_at:
+            self._section_count = 0
+        elif not self._section_count or _MORE in (self._segment_count, self._names_index):
+            _, _, _, size, link, info = next(self._section_headers(1))
+            self._section_count = self._section_count or size
+            self._names_index = link if self._names_index == _MORE else self._names_index
+            self._segment_count = info if self._segment_count == _MORE else self._segment_count
+        if self._section_count > _MOST_ITEMS or self._segment_count > _MOST_ITEMS:
+            raise UnreadableElf("too many section or program headers")
 
+    def _struct(self, fields: str) -> struct.Struct:
+        return struct.Struct(self._order + fields)
 
-def _version_needs(elf: ELFFile) -> Iterator[VersionNeed]:
-    """Yield each symbol version asked of other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
-    section = elf.get_section_by_name(".gnu.version_r")
-    if isinstance(section, GNUVerNeedSection):
-        pairs = ((need, version) for need, versions in section.iter_versions() for version in versions)
-        for need, version in _bounded(pairs):
-            weak = bool(version["vna_flags"] & _VER_FLG_WEAK)
-            yield VersionNeed(str(need.name), str(version.name), version["vna_other"], weak)
+    def _bytes(self, at: int, size: int) -> bytes:
+        self._budget.take_data(size)
+        try:
+            self._stream.seek(at)
+            data = self._stream.read(size)
+        except (OSError, ValueError, OverflowError) as reason:
+            raise UnreadableElf("a table lies outside the file") from reason
+        if len(data) != size:
+            raise UnreadableElf("it ends too early")
+        return data
 
+    def _rows(self, at: int, count: int, row: struct.Struct) -> Iterator[tuple[int, ...]]:
+        self._budget.take_rows(count)
+        return row.iter_unpack(self._bytes(at, count * row.size))
 
-def _versions_defined(elf: ELFFile) -> Iterator[str]:
-    section = elf.get_section_by_name(".gnu.version_d")
-    if isinstance(section, GNUVerDefSection):
-        for _, names in _bounded(section.iter_versions()):
-            yield from (str(name.name) for name in islice(names, 1))  # the others are its predecessors
+    def _section_headers(self, count: int) -> Iterator[tuple[int, ...]]:
+        """Return name, type, offset, size, link and info of each."""
+        row = self._struct("II16xQQII16x" if self.wide else "II8xIIII8x")
+        return self._rows(self._sections_at, count, row)
 
+    @cached_property
+    def sections(self) -> tuple[_Section, ...]:
+        """All sections, the empty first one too."""
+        headers = list(self._section_headers(self._section_count)) if self._section_count else []
+        if not headers:
+            return ()
+        if self._names_index >= len(headers):
+            raise UnreadableElf("it has no table of its sections' names")
+        _, _, at, size, _, _ = headers[self._names_index]
+        names = self._text(at, size)
+        known = {name: self._name(names, name) for name in {header[0] for header in headers}}
+        return tuple(_Section(known[name], kind, offset, size, link) for name, kind, offset, size, link, _ in headers)
 
-def _sections(elf: ELFFile) -> tuple[_Section, ...]:
-    return tuple(
-        _Section(section.name, section["sh_offset"], section["sh_size"], section["sh_type"] != "SHT_NOBITS")
-        for section in elf.iter_sections()
-    )
+    @cached_property
+    def _named(self) -> dict[str, _Section]:
+        return {section.name: section for section in self.sections}
 
+    @cached_property
+    def _segments(self) -> tuple[_Segment, ...]:
+        if not self._segment_count:
+            return ()
+        if self.wide:
+            rows = self._rows(self._segments_at, self._segment_count, self._struct("I4xQQ8xQ16x"))
+        else:
+            rows = self._rows(self._segments_at, self._segment_count, self._struct("III4xI12x"))
+        return tuple(_Segment(kind, offset, address, stored) for kind, offset, address, stored in rows)
 
-def _symbols(elf: ELFFile, stream: IO[bytes], sections: tuple[_Section, ...], needs: list[VersionNeed]) -> Symbols:
-    named = {section.name: section for section in sections}
-    if not {".dynsym", ".dynstr"} <= named.keys():
-        return Symbols()
-    table, strings, versions = (
-        _content(stream, named[name]) if name in named else b"" for name in (".dynsym", ".dynstr", ".gnu.version")
-    )
-    wide, little = elf.elfclass == 64, bool(elf.little_endian)
-    return replace(
-        read_symbols(table, strings, versions, needs, wide=wide, little_endian=little),
-        versions_wanted=frozenset((need.library, need.version) for need in needs if not need.weak),
-        versions_defined=frozenset(_versions_defined(elf)),
-    )
+    def _text(self, at: int, size: int) -> bytes:
+        """Return a table of texts; the same one is read once."""
+        known = self._texts.get((at, size))
+        if known is None:
+            if size > LIMIT:
+                raise UnreadableElf(f"a table of names has {size:,} bytes")
+            self._budget.take_text(size)
+            known = self._texts[at, size] = self._bytes(at, size)
+        return known
 
+    def _name(self, table: bytes, at: int, most: int = LONGEST_NAME) -> str:
+        end = table.find(b"\0", at, at + most)
+        if end < 0:
+            raise UnreadableElf("a name lies outside its table, or has no end")
+        self._budget.take_text(end - at)
+        return table[at:end].decode("utf-8", "replace")
 
-def _content(stream: IO[bytes], section: _Section) -> bytes:
-    stream.seek(section.offset)
-    return stream.read(min(section.size, LIMIT))
+    def dynamic(self) -> _Dynamic:
+        """Return what the dynamic section says."""
+        found = _Dynamic([])
+        for segment in self._segments:
+            if segment.kind == _PT_DYNAMIC and segment.stored:
+                self._read_dynamic(segment, found)
+        return found
 
+    def _read_dynamic(self, segment: _Segment, found: _Dynamic) -> None:
+        row = self._struct("qQ" if self.wide else "iI")
+        tags: list[tuple[int, int]] = []
+        for tag, value in self._rows(segment.offset, min(segment.stored // row.size, _MOST_ITEMS), row):
+            if tag == _DT_NULL:
+                break
+            tags.append((tag, value))
+        else:
+            raise UnreadableElf("its dynamic section does not end, or has too many entries")
+        values = dict(reversed(tags))
+        found.has_versions |= _DT_VERNEED in values
+        if not values.keys() & {_DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH}:
+            return
+        table = self._dynamic_names(values)
+        for tag, value in tags:
+            if tag == _DT_NEEDED:
+                self._budget.take_rows(NEED_ROWS)
+                found.needed.append(self._name(table, value))
+            elif tag == _DT_SONAME and found.soname is None:
+                found.soname = self._name(table, value)
+            elif tag == _DT_RPATH and found.rpath is None:
+                found.rpath = self._paths(table, value)
+            elif tag == _DT_RUNPATH and found.runpath is None:
+                found.runpath = self._paths(table, value)
 
-def _device_code(elf: ELFFile, stream: IO[bytes], sections: tuple[_Section, ...]) -> DeviceCode:
-    if sections:
-        return read_sections(stream, [(found.name, found.offset, found.size) for found in sections if found.stored])
-    loaded = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
-    return search_segments(stream, [(segment["p_offset"], segment["p_filesz"]) for segment in loaded])
+    def _paths(self, table: bytes, at: int) -> str:
+        text = self._name(table, at, _LONGEST_PATHS)
+        self._budget.take_rows(text.count(":"))
+        return text
 
+    def _dynamic_names(self, values: dict[int, int]) -> bytes:
+        address, size = values.get(_DT_STRTAB), values.get(_DT_STRSZ, 0)
+        for segment in self._segments:
+            if segment.kind == _PT_LOAD and address is not None:
+                within = address - segment.address
+                if 0 <= within < segment.stored:
+                    return self._text(segment.offset + within, size)
+        raise UnreadableElf("its dynamic section has no table of names")
 
-def _bounded(items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield all ``items``, or raise UnreadableElf when there are too many."""
-    iterator = iter(items)
-    yield from islice(iterator, _MOST_ITEMS)
-    if next(iterator, None) is not None:
-        raise UnreadableElf("too many entries in a table")
+    def version_needs(self) -> Iterator[VersionNeed]:
+        """Yield each symbol version asked of other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
+        tables = self._version_tables(".gnu.version_r", _SHT_VERNEED)
+        if tables is None:
+            return
+        data, texts = tables
+        for at, (_, _, file, first, _) in self._chain(data, 0, self._struct("HHIII")):
+            library = self._name(texts, file)
+            for _, (_, flags, other, name, _) in self._chain(data, at + first, self._struct("IHHII")):
+                weak = bool(flags & _VER_FLG_WEAK)
+                yield VersionNeed(library, self._name(texts, name), other, weak)
+
+    def _versions_defined(self) -> Iterator[str]:
+        tables = self._version_tables(".gnu.version_d", _SHT_VERDEF)
+        if tables is None:
+            return
+        data, texts = tables
+        for at, (_, _, _, count, _, first, _) in self._chain(data, 0, self._struct("HHHHIII")):
+            if count:
+                # The others are its predecessors.
+                _, (name, _) = next(self._chain(data, at + first, self._struct("II")))
+                yield self._name(texts, name)
+
+    def _version_tables(self, name: str, kind: int) -> tuple[bytes, bytes] | None:
+        """Return a table of versions and that of its texts."""
+        section = self._named.get(name)
+        if section is None or section.kind != kind or not section.size:
+            return None
+        if section.link >= len(self.sections):
+            raise UnreadableElf(f"{name} has no table of names")
+        linked = self.sections[section.link]
+        return self._text(section.offset, section.size), self._text(linked.offset, linked.size)
+
+    def _chain(self, data: bytes, at: int, row: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the entries of a list with their places; the last field says how far the next one is."""
+        while True:
+            self._budget.take_rows(1)
+            if at + row.size > len(data):
+                raise UnreadableElf("a table of versions ends too early")
+            fields = row.unpack_from(data, at)
+            yield at, fields
+            if not fields[-1]:
+                return
+            at += fields[-1]
+
+    def symbols(self, needs: list[VersionNeed]) -> Symbols:
+        """Return what the dynamic symbols say."""
+        if not {".dynsym", ".dynstr"} <= self._named.keys():
+            return Symbols()
+        table, strings = self._named[".dynsym"], self._named[".dynstr"]
+        entry = 24 if self.wide else 16
+        size = min(table.size, LIMIT)
+        self._budget.take_rows(size // entry)
+        versions = self._named.get(".gnu.version")
+        texts = self._text(strings.offset, strings.size) if strings.stored else b""
+        return replace(
+            read_symbols(
+                self._bytes(table.offset, size) if table.stored else b"",
+                texts,
+                self._bytes(versions.offset, min(versions.size, 2 * size // entry)) if versions else b"",
+                needs,
+                wide=self.wide,
+                little_endian=self.little,
+                budget=self._budget,
+            ),
+            versions_wanted=frozenset((need.library, need.version) for need in needs if not need.weak),
+            versions_defined=frozenset(self._versions_defined()),
+        )
+
+    def device_code(self) -> DeviceCode:
+        """Return the code for GPUs."""
+        if self.sections:
+            stored = [(found.name, found.offset, found.size) for found in self.sections if found.stored]
+            return read_sections(self._stream, stored, self._budget)
+        loaded = [(found.offset, found.stored) for found in self._segments if found.kind == _PT_LOAD]
+        return search_segments(self._stream, loaded, self._budget)
 
 
 def _floor(prefix: str, versions: list[str]) -> Release | None:
@@ -295,7 +467,3 @@ def _floor(prefix: str, versions: list[str]) -> Release | None:
     if prefix + "ABI_DT_RELR" in versions:
         found.append(_DT_RELR)
     return max(found, default=None)
-
-
-def _first(values: list[str] | None) -> str | None:
-    return values[0] if values else None

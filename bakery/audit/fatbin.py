@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import IO, Literal
 
 from bakery.audit.cubin import HEADER, CubinFacts, read_cubin
+from bakery.audit.limits import Budget
 from bakery.audit.lz4 import unpack
 
 Kind = Literal["elf", "ptx", "lto", "other"]
@@ -40,6 +41,8 @@ _PACKINGS: dict[int, Packing] = {0x2000: "lz4", 0x8000: "zstd"}
 _MOST_ITEMS = 100_000
 """The most fat binaries and images that are believed: libcublasLt has about 8000."""
 _WINDOW = 4096
+_ALIGNMENT = 8
+"""Where the next fat binary begins at the latest, if there is no padding of another kind."""
 _PLAIN_LIMIT = 1 << 20
 """Bytes of one unpacked cubin in which its note is looked for; it lies before the code."""
 _LZ4_HEADER = 512
@@ -148,14 +151,17 @@ def _arch_key(arch: str) -> tuple[bool, str, int, str]:
     return (match[1] != "sm", match[1], int(match[2]), match[3]) if match else (True, arch, 0, "")
 
 
-def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]]) -> DeviceCode:
+def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]], budget: Budget) -> DeviceCode:
     """Read sections that hold fat binaries and padding only.
 
     Args:
         stream: the shared object.
         sections: name, offset and size of each section in it; those without device code are passed over.
+
+    Raises:
+        OverLimit: they take more work than the budget has.
     """
-    reader = _Reader(stream)
+    reader = _Reader(stream, budget)
     try:
         for name, start, size in sections:
             if name in SECTIONS:
@@ -166,14 +172,17 @@ def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]]) -
     return DeviceCode(tuple(reader.images))
 
 
-def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]]) -> DeviceCode:
+def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budget: Budget) -> DeviceCode:
     """Search what the loader maps for fat binaries, where no section header tells where they are.
 
     Args:
         stream: the shared object.
         segments: offset and size of each segment in it. Relocatable code is not told apart here.
+
+    Raises:
+        OverLimit: they take more work than the budget has.
     """
-    reader = _Reader(stream)
+    reader = _Reader(stream, budget)
     try:
         for start, size in segments:
             reader.search(start, start + size)
@@ -185,9 +194,10 @@ def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]]) -> D
 @dataclass(slots=True)
 class _Reader:
     stream: IO[bytes]
+    budget: Budget
     images: list[DeviceImage] = field(default_factory=list)
     items: int = 0
-    budget: int = _LZ4_BUDGET
+    unpacked: int = 0
     relocatable: bool = False
 
     def read_section(self, start: int, end: int) -> None:
@@ -216,14 +226,16 @@ class _Reader:
             at += size or len(_MAGIC)
 
     def _after_zeros(self, at: int, end: int) -> int:
+        size = _ALIGNMENT
         while at < end:
-            window = self._bytes(at, min(_WINDOW, end - at))
+            window = self._bytes(at, min(size, end - at))
             if not window:
                 raise _Damaged("the file ends inside its device code")
             rest = window.lstrip(b"\0")
             at += len(window) - len(rest)
             if rest:
                 return at
+            size = _WINDOW
         return end
 
     def _fatbin_size(self, at: int, end: int) -> int | None:
@@ -278,12 +290,14 @@ class _Reader:
 
     def _unpacked_facts(self, at: int, size: int) -> CubinFacts:
         facts = read_cubin(self._unpack(at, min(size, _LZ4_HEADER), HEADER)) or CubinFacts()
-        if facts.has_note and self.budget > 0:
-            self.budget -= _LZ4_LIMIT
+        if facts.has_note and self.unpacked < _LZ4_BUDGET:
+            self.unpacked += _LZ4_LIMIT
             return read_cubin(self._unpack(at, min(size, _LZ4_LIMIT), _LZ4_LIMIT)) or facts
         return facts
 
     def _unpack(self, at: int, size: int, limit: int) -> bytes:
+        # Each few bytes are a step of their own.
+        self.budget.take_rows(size // 8)
         try:
             return unpack(self._bytes(at, size), limit)
         except ValueError:
@@ -291,10 +305,13 @@ class _Reader:
 
     def _bytes(self, at: int, size: int) -> bytes:
         self.stream.seek(at)
-        return self.stream.read(size)
+        data = self.stream.read(size)
+        self.budget.take_data(len(data))
+        return data
 
     def _count(self) -> None:
         self.items += 1
+        self.budget.take_rows(1)
         if self.items > _MOST_ITEMS:
             raise _Damaged(f"it claims more than {_MOST_ITEMS:,} fat binaries and images")
 

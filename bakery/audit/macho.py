@@ -1,7 +1,7 @@
 """Mach-O files as macOS' loader sees them: machines, the oldest system, names, needs and search paths.
 
 Layouts from Apple's ``mach-o/loader.h`` and ``mach-o/fat.h``. Only headers and load commands are read, each within
-bounds, so a hostile file costs no more than a good one.
+bounds; slices may overlap, so a budget bounds them all together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import IO
 
 from bakery.audit.binary import UnreadableBinary, text_at
+from bakery.audit.limits import Budget
 from bakery.audit.tags import Release, release_text
 
 _MOST_SLICES = 40
@@ -103,13 +104,18 @@ class MachObject:
         return {"path": self.path, "size": self.size, "slices": [part.to_json() for part in self.slices]}
 
 
-def read_macho(path: str, size: int, stream: IO[bytes]) -> MachObject | None:
+def read_macho(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> MachObject | None:
     """Return what ``stream`` holds, or None for a file that is never loaded (``.o``, debug information).
 
+    Args:
+        budget: what is left for the whole wheel; None for a file by itself.
+
     Raises:
-        UnreadableBinary: it is damaged, or made to keep a reader busy.
+        UnreadableBinary: it is damaged.
+        OverLimit: it takes more work than the budget has.
     """
-    parts = [_slice(stream, start, length) for start, length in _places(stream, size)]
+    budget = budget or Budget.of(size)
+    parts = [_slice(stream, start, length, budget) for start, length in _places(stream, size)]
     loaded = tuple(part for part in parts if part is not None)
     return MachObject(path, size, loaded) if loaded else None
 
@@ -130,7 +136,7 @@ def _places(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
     return [(offset, length) for offset, length in places]
 
 
-def _slice(stream: IO[bytes], start: int, length: int) -> Slice | None:
+def _slice(stream: IO[bytes], start: int, length: int, budget: Budget) -> Slice | None:
     bits, order = _THIN.get(_read(stream, start, 4), (0, ""))
     if not bits:
         raise UnreadableBinary("a machine's code has no known header")
@@ -140,7 +146,9 @@ def _slice(stream: IO[bytes], start: int, length: int) -> Slice | None:
         raise UnreadableBinary("its load commands lie outside the file, or are too many")
     if kind not in _KINDS:
         return None
-    reader = _Commands(order)
+    budget.take_rows(count)
+    budget.take_data(taken)
+    reader = _Commands(order, budget)
     reader.read(_read(stream, start + header, taken), count)
     return Slice(
         machine=_MACHINES.get(machine, f"cpu {machine:#x}"),
@@ -158,8 +166,9 @@ def _slice(stream: IO[bytes], start: int, length: int) -> Slice | None:
 class _Commands:
     """Collects what the load commands of one slice say."""
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: str, budget: Budget) -> None:
         self._order = order
+        self._budget = budget
         self.system = ""
         self.floor: Release | None = None
         self.install_name: str | None = None
@@ -208,7 +217,7 @@ class _Commands:
 
     def _text(self, data: bytes) -> str:
         (offset,) = self._numbers(data, 8, 1)
-        return text_at(data, offset, len(data))
+        return text_at(data, offset, self._budget, len(data))
 
     def _numbers(self, data: bytes, at: int, count: int) -> tuple[int, ...]:
         if at + 4 * count > len(data):

@@ -18,6 +18,8 @@ from bakery import __version__
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.promise import Promise
 from bakery.audit.tools import versions
+from bakery.errors import OutputError
+from bakery.plainfile import open_plain
 
 MOST = 4096
 """Memories kept; beyond it the folder starts anew."""
@@ -49,16 +51,19 @@ def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
     Raises:
         OutputError: the wheel cannot be opened.
     """
-    with path.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    size = path.stat().st_size
+    try:
+        with open_plain(path) as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+            size = stream.tell()
+    except OSError as error:
+        raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
     memory = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, promise)).encode()).hexdigest()
     known = _recalled(memory)
     if known is not None:
         return Verdict(path, sha256, size, (), known)
-    from bakery.audit.auditor import audit_wheel  # slow to import, and seldom needed: most wheels are known
+    from bakery.audit.auditor import audit_apart  # slow to import, and seldom needed: most wheels are known
 
-    findings = audit_wheel(path, promise).findings
+    findings = audit_apart(path, promise).findings
     faults = _said(findings, Severity.ERROR)
     skipped = tuple(f"not looked into: {text}" for text in _said(findings, Severity.SKIPPED))
     warnings = (*_said(findings, Severity.WARNING), *skipped)

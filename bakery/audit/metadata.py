@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesHeaderParser
 
 from packaging.metadata import Metadata as Checked
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_version
+from packaging.version import Version
+
+from bakery.audit.limits import Budget, OverLimit
+
+_HEAD = re.compile(rb"\r?\n\r?\n|\r\r")
+"""What ends the fields of METADATA and WHEEL, and begins the description."""
+
+_LARGEST_HEAD = 1 << 20
+_LONGEST_LINE = 64 << 10
+"""Licences stand in one field, each of their lines in a line of its own."""
+
+_MOST_LINES = 10_000
+"""Lines of all fields: the projects with the most extras have some 1,500 requirements."""
+
+_MOST_FIELDS = 500
+"""Fields with different names: the standard has some 35. For each of them ``packaging`` goes through all lines."""
+
+_MOST_WORDS = 1000
+"""Encoded words (``=?utf-8?…``), for which Python's parser may look through the rest of the line, each time."""
+
+_NUMBERS = re.compile(r"[0-9]+")
+_MOST_DIGITS = 1000
+"""Digits of a number in a version. Python refuses to read more than 4,300."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,48 @@ class Metadata:
         return self.folders[0] if len(self.folders) == 1 else ""
 
 
+def check_work(text: bytes, budget: Budget) -> None:
+    """Refuse a METADATA or WHEEL file that would keep its parser busy.
+
+    Raises:
+        OverLimit: it has more lines or fields than any project's.
+    """
+    budget.take_rows(text.count(b"\n") + text.count(b"\r"))
+    end = _HEAD.search(text)
+    head = text[: end.start()] if end else text
+    if len(head) > _LARGEST_HEAD:
+        raise OverLimit(f"the fields of METADATA have {len(head):,} bytes, more than {_LARGEST_HEAD:,}")
+    lines = head.splitlines()
+    if len(lines) > _MOST_LINES:
+        raise OverLimit(f"the fields of METADATA have {len(lines):,} lines, more than {_MOST_LINES:,}")
+    if max(map(len, lines), default=0) > _LONGEST_LINE:
+        raise OverLimit(f"a line of METADATA has more than {_LONGEST_LINE:,} bytes")
+    if len({line.partition(b":")[0] for line in lines if not line.startswith((b" ", b"\t"))}) > _MOST_FIELDS:
+        raise OverLimit(f"METADATA has more than {_MOST_FIELDS} different fields")
+    if head.count(b"=?") > _MOST_WORDS:
+        raise OverLimit(f"METADATA has more than {_MOST_WORDS:,} encoded words")
+
+
+def parse_requirement(text: str) -> Requirement | None:
+    """Return a requirement, or None where it cannot be read: also one that breaks its parser."""
+    try:
+        requirement = Requirement(text)
+        for bound in requirement.specifier:
+            if bound.operator != "===":
+                Version(bound.version.removesuffix(".*"))
+    except (ValueError, RecursionError):
+        return None
+    return requirement
+
+
+def same_version(one: str, other: str) -> bool:
+    """Return whether two versions are the same, however they are written."""
+    try:
+        return canonicalize_version(one) == canonicalize_version(other)
+    except ValueError:  # a number with more digits than Python reads
+        return one == other
+
+
 def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadata:
     """Read the dist-info folder from the archive's ``paths`` and the kept ``texts``; never fails."""
     folders = sorted({path.partition("/")[0] for path in paths if _in_dist_info(path)})
@@ -82,7 +150,7 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
         requires_python=_one(about, "Requires-Python"),
         requires_dist=_all(about, "Requires-Dist"),
         renders=_renders(about),
-        defects=_defects(texts.get(wanted[0], b"")),
+        defects=(*_defects(texts.get(wanted[0], b"")), *_long_numbers(about)),
         wheel_version=_one(wheel, "Wheel-Version"),
         tags=_all(wheel, "Tag"),
         build=_one(wheel, "Build"),
@@ -106,9 +174,21 @@ def _defects(content: bytes) -> tuple[str, ...]:
         reasons = (" ".join(str(reason).split()) for reason in found.exceptions)
         # setuptools wrote License-File years before there was a version for it, and indexes took it.
         return tuple(reason for reason in reasons if "introduced in metadata version" not in reason)
+    except MemoryError:
+        raise
     except Exception as reason:  # whatever a hostile text makes the parser stumble over
         return (f"cannot be read ({type(reason).__name__})",)
     return ()
+
+
+def _long_numbers(about: Message) -> tuple[str, ...]:
+    """Return the fields with numbers that no installer reads, and ``packaging`` does not look at."""
+    return tuple(
+        f"{name} has a number with more than {_MOST_DIGITS:,} digits: {value[:60]}…"
+        for name in ("Version", "Requires-Python", "Requires-Dist")
+        for value in _all(about, name)
+        if max(map(len, _NUMBERS.findall(value)), default=0) > _MOST_DIGITS
+    )
 
 
 def _in_dist_info(path: str) -> bool:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO
 
-from bakery.audit.binary import LONGEST_NAME, UnreadableBinary, text_at
+from bakery.audit.binary import UnreadableBinary, text_at
+from bakery.audit.limits import LONGEST_NAME, Budget
 from bakery.audit.tags import Release, release_text
 
-_MOST_SECTIONS = 1000
+_MOST_SECTIONS = 200
+"""Sections that are believed: they are gone through for each name. Windows itself took at most 96 for long."""
 _MOST_IMPORTS = 5000
 
 _MACHINES = {0x8664: "amd64", 0xAA64: "arm64", 0x14C: "x86", 0x1C4: "arm", 0xA641: "arm64ec"}
@@ -77,11 +79,15 @@ class _Section:
     stored: int
 
 
-def read_pe(path: str, size: int, stream: IO[bytes]) -> PeImage:
+def read_pe(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> PeImage:
     """Return what ``stream`` holds.
 
+    Args:
+        budget: what is left for the whole wheel; None for a file by itself.
+
     Raises:
-        UnreadableBinary: it is damaged, or made to keep a reader busy.
+        UnreadableBinary: it is damaged.
+        OverLimit: it takes more work than the budget has.
     """
     (start,) = struct.unpack("<I", _read(stream, 60, 4))
     signature, machine, count, optional, flags = struct.unpack("<4sHH12xHH", _read(stream, start, 24))
@@ -97,7 +103,7 @@ def read_pe(path: str, size: int, stream: IO[bytes]) -> PeImage:
     rows = (struct.unpack_from("<12xIII", table, 40 * index) for index in range(count))
     sections = tuple(_Section(address, offset, stored) for address, stored, offset in rows)
     directories = _directories(header, wide)
-    image = _Image(stream, size, sections)
+    image = _Image(stream, size, sections, budget or Budget.of(size))
     return PeImage(
         path=path,
         size=size,
@@ -121,10 +127,11 @@ def _directories(header: bytes, wide: bool) -> dict[int, int]:
 class _Image:
     """Reads what stands at an address of the loaded image."""
 
-    def __init__(self, stream: IO[bytes], size: int, sections: tuple[_Section, ...]) -> None:
+    def __init__(self, stream: IO[bytes], size: int, sections: tuple[_Section, ...], budget: Budget) -> None:
         self._stream = stream
         self._size = size
         self._sections = sections
+        self._budget = budget
 
     def names(self, address: int, entry: int, name_at: int) -> tuple[str, ...]:
         """Return the names in a table of imports, which ends with an empty entry; none where there is no table."""
@@ -136,7 +143,7 @@ class _Image:
             (name,) = struct.unpack_from("<I", table, at + name_at)
             if not name:
                 return tuple(found)
-            found.append(text_at(self._at(name, LONGEST_NAME), 0))
+            found.append(text_at(self._at(name, LONGEST_NAME), 0, self._budget))
         raise UnreadableBinary("its table of imports does not end")
 
     def _at(self, address: int, most: int) -> bytes:
@@ -144,9 +151,9 @@ class _Image:
         for section in self._sections:
             at = address - section.address
             if 0 <= at < section.stored and section.offset + at < self._size:
-                return _read(
-                    self._stream, section.offset + at, min(most, section.stored - at, self._size - section.offset - at)
-                )
+                count = min(most, section.stored - at, self._size - section.offset - at)
+                self._budget.take_data(count)
+                return _read(self._stream, section.offset + at, count)
         raise UnreadableBinary("a table lies outside the sections")
 
 

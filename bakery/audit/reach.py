@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import reduce
+from operator import or_
 
 from bakery.audit.elf import SharedObject
 
@@ -34,26 +37,41 @@ SYSTEM = (
 """Sonames of glibc, musl and GCC's runtime: each symbol of theirs has a name that is known to be theirs, or a version."""
 
 
+class Outside:
+    """The sonames that a wheel's objects want from elsewhere. A set of them is a number with a bit for each."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._bits = {name: 1 << place for place, name in enumerate(names)}
+        self._matching: dict[tuple[str, ...], int] = {}
+
+    def matching(self, globs: tuple[str, ...]) -> int:
+        """Return the set of those that match one of ``globs``."""
+        if globs not in self._matching:
+            pattern = re.compile("|".join(map(translate, globs)))
+            self._matching[globs] = sum(bit for name, bit in self._bits.items() if pattern.match(name))
+        return self._matching[globs]
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Where the loader looks for what an object calls.
 
     Attributes:
-        inside: objects of the wheel.
-        outside: sonames that come from elsewhere; what those need in turn is not known.
+        inside: the wheel's objects, as a number with a bit for the place of each.
+        outside: sonames that come from elsewhere, a set of ``names``; what those need in turn is not known.
     """
 
-    inside: tuple[SharedObject, ...]
-    outside: frozenset[str]
+    inside: int
+    outside: int
+    names: Outside
 
     def needs(self, globs: Iterable[str]) -> bool:
         """Whether a library from elsewhere matches one of ``globs``."""
-        return matches(self.outside, globs)
+        return bool(self.outside & self.names.matching(tuple(globs)))
 
     def only(self, globs: Iterable[str]) -> bool:
         """Whether every library from elsewhere matches one of ``globs``."""
-        globs = tuple(globs)
-        return all(matches([name], globs) for name in self.outside)
+        return not self.outside & ~self.names.matching(tuple(globs))
 
 
 def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
@@ -62,45 +80,75 @@ def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for name in names for glob in globs)
 
 
-def by_soname(objects: Iterable[SharedObject]) -> dict[str, SharedObject]:
-    """Return a wheel's objects by the names under which the loader may find them."""
-    return {name: found for found in objects for name in (found.file_name, found.soname) if name}
+def by_soname(objects: Iterable[SharedObject]) -> dict[str, int]:
+    """Return the places of a wheel's objects by the names under which the loader may find them."""
+    return {name: place for place, found in enumerate(objects) for name in (found.file_name, found.soname) if name}
 
 
-def scopes(objects: Iterable[SharedObject]) -> dict[str, Reach]:
-    """Return what is looked through for each of a wheel's objects, by its path.
+def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
+    """Return what is looked through for each of a wheel's objects.
 
     That is what the object needs, and what everything that brings it in needs: the loader looks through all that
     came with the module that was imported, so a library may leave its own needs to who needs it.
     """
-    objects = tuple(objects)
-    names = by_soname(objects)
-    reaches = {found.path: _reach(found, names) for found in objects}
-    around: dict[str, list[Reach]] = {found.path: [] for found in objects}
-    for item in reaches.values():
-        for found in item.inside:
-            around[found.path].append(item)
-    return {path: _union(items) for path, items in around.items()}
+    places = by_soname(objects)
+    strange = {name: None for found in objects for name in found.needed if name not in places}
+    bits = {name: 1 << place for place, name in enumerate(strange)}
+    needs = [[places[name] for name in found.needed if name in places] for found in objects]
+    groups = _groups(needs)
+    group_of = {place: number for number, group in enumerate(groups) for place in group}
+    below = [{group_of[other] for place in group for other in needs[place]} - {n} for n, group in enumerate(groups)]
+    inside = [sum(1 << place for place in group) for group in groups]
+    outside = [
+        reduce(or_, (bits[name] for place in group for name in objects[place].needed if name in bits), 0)
+        for group in groups
+    ]
+    for sets in (inside, outside):
+        for number, others in enumerate(below):
+            for other in others:
+                sets[number] |= sets[other]
+        # Who brings it in comes later in the order.
+        for number in reversed(range(len(groups))):
+            for other in below[number]:
+                sets[other] |= sets[number]
+    names = Outside(strange)
+    return [Reach(inside[group_of[place]], outside[group_of[place]], names) for place in range(len(objects))]
 
 
-def _reach(start: SharedObject, names: Mapping[str, SharedObject]) -> Reach:
-    """Follow the needs of ``start`` through the objects of its wheel, which are ``names``."""
-    inside = {start.path: start}
-    outside: set[str] = set()
-    left = [start]
-    while left:
-        for soname in left.pop().needed:
-            other = names.get(soname)
+def _groups(needs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the objects in groups that need one another, each group after those that it needs.
+
+    Tarjan's algorithm without recursion: its work is linear in the objects and their needs.
+    """
+    found: list[list[int]] = []
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    path: list[int] = []
+    grouped: set[int] = set()
+    for start in range(len(needs)):
+        if start in order:
+            continue
+        order[start] = lowest[start] = len(order)
+        path.append(start)
+        stack = [(start, iter(needs[start]))]
+        while stack:
+            place, others = stack[-1]
+            other = next((other for other in others if other not in grouped), None)
             if other is None:
-                outside.add(soname)
-            elif other.path not in inside:
-                inside[other.path] = other
-                left.append(other)
-    return Reach(tuple(inside.values()), frozenset(outside))
-
-
-def _union(reaches: list[Reach]) -> Reach:
-    if len(reaches) == 1:
-        return reaches[0]
-    inside = {found.path: found for item in reaches for found in item.inside}
-    return Reach(tuple(inside.values()), frozenset().union(*(item.outside for item in reaches)))
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
+                    lowest[above] = min(lowest[above], lowest[place])
+                if lowest[place] == order[place]:
+                    group = [path.pop()]
+                    while group[-1] != place:
+                        group.append(path.pop())
+                    found.append(group)
+                    grouped.update(group)
+            elif other in order:
+                lowest[place] = min(lowest[place], order[other])
+            else:
+                order[other] = lowest[other] = len(order)
+                path.append(other)
+                stack.append((other, iter(needs[other])))
+    return found

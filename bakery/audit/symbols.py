@@ -1,7 +1,7 @@
 """The dynamic symbols of an ELF object, read in one pass and reduced to what the audit asks of them.
 
-Not by pyelftools: it makes an object for each symbol, and libtorch has a hundred thousand. What an object wants
-of others are its own few names; what it defines is kept as eight bytes each, enough to answer for a name.
+libtorch has a hundred thousand: what an object wants of others are its own few names, and what it defines is kept as
+eight bytes each, enough to answer for a name.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from bakery.audit.limits import Budget
 
 CxxAbi = Literal["", "cxx11", "old", "mixed"]
 """libstdc++'s ABI of strings (``_GLIBCXX_USE_CXX11_ABI``): 1, 0, both; empty where no symbol tells."""
@@ -64,21 +66,35 @@ class Symbols:
     cxx_abi: CxxAbi = ""
     defined: array[int] = field(default_factory=lambda: array("q"), repr=False)
 
-    def provides(self, names: Collection[str]) -> frozenset[str]:
-        """Return those of ``names`` that the object defines."""
-        asked = {hash(name): name for name in names}
-        return frozenset(asked[number] for number in self.defined if number in asked) if asked else frozenset()
+    def provides(self, asked: Mapping[int, str]) -> frozenset[str]:
+        """Return those of ``asked`` (hash of a name → the name) that the object defines."""
+        return frozenset(asked[number] for number in self.defined if number in asked)
 
 
 def read_symbols(
-    table: bytes, strings: bytes, versions: bytes, needs: Iterable[VersionNeed], *, wide: bool, little_endian: bool
+    table: bytes,
+    strings: bytes,
+    versions: bytes,
+    needs: Iterable[VersionNeed],
+    *,
+    wide: bool,
+    little_endian: bool,
+    budget: Budget | None = None,
 ) -> Symbols:
-    """Return what ``.dynsym``, its string table and ``.gnu.version`` say; never fails, a bad name is passed over."""
+    """Return what ``.dynsym``, its string table and ``.gnu.version`` say; a bad name is passed over.
+
+    Args:
+        budget: what is left for the whole wheel; None for tables by themselves.
+
+    Raises:
+        OverLimit: the names take more than the budget has.
+    """
     entry = struct.Struct(_SYMBOL[wide, little_endian])
     libraries = {need.index: need.library for need in needs}
     numbers = _numbers(versions, little_endian=little_endian)
     wanted: dict[str, str] = {}
     defined = array("q")
+    budget = budget or Budget.of(len(strings))
     left = _REUSE * len(strings)
     for place, (at, info, _, section) in enumerate(entry.iter_unpack(table[: len(table) // entry.size * entry.size])):
         binding = info >> 4
@@ -88,6 +104,7 @@ def read_symbols(
         left -= end - at
         if end <= at or left < 0:
             continue
+        budget.take_text(end - at)
         name = strings[at:end].decode("utf-8", "replace")
         if section:
             defined.append(hash(name))

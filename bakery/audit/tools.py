@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,19 +131,18 @@ def read_contents(output: str, wheel: Path) -> Answer:
     Raises:
         ValueError: these are others.
     """
-    remarks: list[Remark] = []
+    remarks: list[tuple[str, str, list[str]]] = []
     for line in output.splitlines():
         said = line.removeprefix(f"{wheel.absolute()}: ")
         if said != line and (match := _CONTENTS_LINE.fullmatch(said)):
-            remarks.append(Remark(match[1], match[2]))
+            remarks.append((match[1], match[2], []))
         elif line.startswith("  ") and remarks:
-            last = remarks[-1]
-            remarks[-1] = Remark(last.code, last.text, (*last.files, line[2:]))
+            remarks[-1][2].append(line[2:])
         elif said != "OK":
             raise ValueError(line)
     if not output.strip():
         raise ValueError("it wrote nothing")
-    return Answer(tuple(remarks))
+    return Answer(tuple(Remark(code, text, tuple(files)) for code, text, files in remarks))
 
 
 def read_readme(output: str) -> Answer:
@@ -173,12 +173,23 @@ def _ask(module: str, arguments: list[str], wheel: Path, read: Callable[[str], A
         done = subprocess.run(
             command, capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT, check=False
         )
+        if reason := stopped(done):
+            return Answer(failure=f"{module.replace('_', '-')} {reason}")
         # twine says everything in both, the others write only verdicts to stdout; an empty one says why in stderr.
         return read(done.stdout + done.stderr if module == "twine" else done.stdout or done.stderr)
     except subprocess.TimeoutExpired:
         return Answer(failure=f"{module.replace('_', '-')} took more than {_TIMEOUT:.0f} seconds")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
         return Answer(failure=f"{module.replace('_', '-')} failed: {reason}")
+
+
+def stopped(done: subprocess.CompletedProcess[str]) -> str:
+    """Return which limit ended a tool, which has those of the process that asks it; empty for none."""
+    if sys.platform != "win32" and done.returncode == -signal.SIGXCPU:
+        return "took more CPU time than the audit of a wheel of its size may take"
+    if done.returncode and "MemoryError" in done.stderr:
+        return "took more memory than the audit of a wheel of its size may take"
+    return ""
 
 
 def _listed(names: list[str]) -> str:

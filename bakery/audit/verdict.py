@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from bakery.audit.tools import stopped
+
 _TIMEOUT = 300.0
 
 
@@ -53,6 +55,8 @@ def ask_auditwheel(wheel: Path) -> Verdict:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as reason:
         return Verdict(failure=str(reason))
+    if limit := stopped(done):
+        return Verdict(failure=f"it {limit}")
     last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
     return parse_verdict(done.stdout, failure=last)
 

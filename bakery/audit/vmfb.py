@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 import zipfile
+from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.audit.limits import OverLimit
+from bakery.audit.zips import ERRORS, opened
 from bakery.errors import AuditError
+from bakery.plainfile import open_plain
 
 LARGEST = 1024**3
 """Bytes of code that are read; the weights of a module are not."""
@@ -41,7 +47,7 @@ _PTX = re.compile(rb"\.version [0-9]+\.[0-9]+\s+\.target (sm_[0-9]+[a-z]?)\b[^\0
 _METAL = re.compile(rb"#include <metal_stdlib>[^\0]*")
 _KERNEL = re.compile(rb"\bkernel void (\w+)")
 _ROCM = re.compile(rb"amdhsa-unknown-(gfx[0-9a-f]+)")
-_DECLARATION = re.compile(rb"\b(?:a?sync) func @([\w$.-]+)\(([^\0]*?)\) -> \(([^\0]*?)\)(?=\0| attributes)")
+_FUNCTION = re.compile(rb"\ba?sync func @([\w$.-]+)\(")
 _PARAMETER = re.compile(r"(?:, |\A)%(?:input|output)\d+: ")
 
 
@@ -91,15 +97,16 @@ def read_vmfb(path: Path) -> Vmfb:
         AuditError: it is none, it is cut off, or it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            start = file.read(64)
-        if not start.startswith(b"PK\x03\x04"):
-            if path.stat().st_size > LARGEST:
+        with open_plain(path) as file:
+            start, size = file.read(64), file.seek(0, 2)
+            if start.startswith(b"PK\x03\x04"):
+                with opened(file) as archive:
+                    return _opened(path, archive)
+            if size > LARGEST:
                 raise AuditError(f"{path} is too large for a module in one piece")
-            return Vmfb(_functions(path, path.read_bytes()), ())
-        with zipfile.ZipFile(path) as archive:
-            return _opened(path, archive)
-    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+            file.seek(0)
+            return Vmfb(_functions(path, file.read()), ())
+    except (OverLimit, *ERRORS) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise AuditError(f"{path} is no IREE module: {reason}", hint="it may be cut off: compile it again") from error
 
@@ -110,6 +117,9 @@ def _opened(path: Path, archive: zipfile.ZipFile) -> Vmfb:
         raise AuditError(f"{path} is no IREE module: its first member is not module.fb")
     coded = [(member, kind) for member in members for end, kind in FORMATS.items() if member.filename.endswith(end)]
     read = [members[0], *(member for member, _ in coded)]
+    if any(member.compress_type != zipfile.ZIP_STORED for member in read):
+        # IREE maps them into memory as they are; so no small file has much to read.
+        raise AuditError(f"{path} is no IREE module: a member is compressed")
     if sum(member.file_size for member in read) > LARGEST:
         raise AuditError(f"{path} has more than {LARGEST} bytes of code")
     functions = _functions(path, archive.read(members[0]))
@@ -121,10 +131,27 @@ def _functions(path: Path, data: bytes) -> tuple[Declaration, ...]:
         raise AuditError(f"{path} is no IREE module", hint="expected what iree-compile writes, a .vmfb file")
     if int.from_bytes(data[:4], "little") > len(data):
         raise AuditError(f"{path} is cut off", hint="compile it again")
-    found = {match[1]: match for match in _DECLARATION.finditer(data)}
-    return tuple(
-        Declaration(name.decode(), _types(match[2]), _types(match[3])) for name, match in sorted(found.items())
-    )
+    found = {declaration.name: declaration for declaration in _declarations(data)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def _declarations(data: bytes) -> Iterator[Declaration]:
+    """Yield what texts such as ``sync func @f(%input0: tensor<f32>) -> ()`` declare; each text ends with a NUL byte."""
+    at = 0
+    while match := _FUNCTION.search(data, at):
+        end = data.find(b"\0", match.end())
+        text = data[match.end() : end if end >= 0 else match.end()]
+        arguments, arrow, rest = text.partition(b") -> (")
+        if arrow and (closed := _closed(rest)) >= 0:
+            yield Declaration(match[1].decode(), _types(arguments), _types(rest[:closed]))
+        # Nothing that begins later in a text ends otherwise.
+        at = max(end, match.end())
+
+
+def _closed(rest: bytes) -> int:
+    """Return where the results of a declaration end, -1 where they do not."""
+    attributes = rest.find(b") attributes")
+    return attributes if attributes >= 0 else len(rest) - 1 if rest.endswith(b")") else -1
 
 
 def _types(text: bytes) -> tuple[str, ...]:
@@ -157,14 +184,23 @@ def _elf_machine(data: bytes) -> int:
 
 
 def _spirv(data: bytes) -> list[bytes]:
-    """Return the SPIR-V modules of a FlatBuffer: vectors of words, behind the number of these."""
+    """Return the SPIR-V modules of a FlatBuffer: vectors of words, behind the number of these.
+
+    Raises:
+        AuditError: more begins in it than it can hold, so that reading it would not end.
+    """
     found = []
+    left = 2 * len(data)
     at = data.find(_SPIRV, 4)
     while at >= 0:
-        words = int.from_bytes(data[at - 4 : at], "little")
-        if at % 4 == 0 and at + 4 * words <= len(data) and not spirv_problem(data[at : at + 4 * words]):
-            found.append(data[at : at + 4 * words])
-            at += 4 * words - 4
+        size = 4 * int.from_bytes(data[at - 4 : at], "little")
+        if at % 4 == 0 and 20 <= size <= len(data) - at:
+            left -= size
+            if left < 0:
+                raise AuditError("its SPIR-V modules lie in one another", hint="no compiler writes such a module")
+            if not spirv_problem(data[at : at + size]):
+                found.append(data[at : at + size])
+                at += size - 4
         at = data.find(_SPIRV, at + 4)
     return found
 
@@ -173,7 +209,9 @@ def spirv_problem(data: bytes) -> str:
     """Return why words are no SPIR-V (specification 1.6, section 2.3): header, and instructions that fill it exactly."""
     if len(data) < 20 or len(data) % 4:
         return "no header"
-    words = struct.unpack(f"<{len(data) // 4}I", data)
+    words = array("I", data)
+    if sys.byteorder == "big":
+        words.byteswap()
     at, operations = 5, Counter[int]()
     while at < len(words):
         count, operation = words[at] >> 16, words[at] & 0xFFFF

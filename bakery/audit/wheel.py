@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.archive import Archive, path_defect, read_archive
 from bakery.audit.binary import Binary
@@ -21,6 +21,8 @@ from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
 from bakery.audit.tools import Answers, ask_tools
 from bakery.audit.verdict import Verdict, ask_auditwheel
+from bakery.plainfile import open_plain
+from bakery.wheelname import parse_wheel_name
 
 ABI3_SUFFIX = ".abi3."
 """What the file name of a module for the stable ABI has before its ``so``."""
@@ -132,7 +134,7 @@ def original_soname(file_name: str) -> str:
 def parse_name(file_name: str) -> WheelName:
     """Take a wheel's file name apart; never fails."""
     try:
-        name, version, build, tags = parse_wheel_filename(file_name)
+        name, version, build, tags = parse_wheel_name(file_name)
     except InvalidWheelFilename as reason:
         return WheelName(defect=str(reason))
     return WheelName(name, str(version), "".join(map(str, build)), tuple(sorted(tags, key=str)))
@@ -144,7 +146,7 @@ def read_wheel(path: Path) -> Wheel:
     Raises:
         OSError: the file cannot be opened.
     """
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     archive = read_archive(path)
     metadata = read_metadata(tuple(entry.path for entry in archive.entries), archive.texts)

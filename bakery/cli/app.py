@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from pathlib import Path
@@ -59,8 +60,6 @@ def _root(
     ] = None,
 ) -> None:
     if directory is not None:
-        import os
-
         os.chdir(directory)
     if version:
         out.print(__version__)
@@ -90,6 +89,7 @@ app.add_typer(builders.app, name="builders")
 
 def main() -> None:
     """Run the command; every failure ends in text and an exit code of its own."""
+    _leave_out_relative_folders()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that knows no "✓" shows another character; it is no reason to fail.
         if isinstance(stream, io.TextIOWrapper):
@@ -108,6 +108,14 @@ def main() -> None:
         # All is said: a second one, while Python ends, would only take the exit code away.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+
+
+def _leave_out_relative_folders() -> None:
+    """Take relative folders off PATH, so that git and docker are never programs of the folder that bakery works in."""
+    if "PATH" in os.environ:
+        folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder).is_absolute()]
+        # An empty PATH is the working folder.
+        os.environ["PATH"] = os.pathsep.join(folders) or os.defpath
 
 
 class _Signal(BaseException):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json as _json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli import options
 from bakery.cli.console import leave, out
-from bakery.errors import AuditError
+from bakery.errors import AuditError, OutputError
+
+if TYPE_CHECKING:
+    from bakery.audit.report import WheelReport
 
 
 def audit(
@@ -26,12 +29,18 @@ def audit(
     """
     from dataclasses import asdict
 
-    from bakery.audit.auditor import audit_wheel
+    from bakery.audit.auditor import audit_apart
     from bakery.audit.compare import compare
-    from bakery.report.audit import render, render_changes
+    from bakery.report.audit import plain, render, render_changes
 
-    reports = [audit_wheel(path) for path in wheels]
-    old = audit_wheel(baseline) if baseline else None
+    old = audit_apart(baseline) if baseline else None
+    reports: list[WheelReport] = []
+    unread: list[OutputError] = []
+    for path in wheels:
+        try:
+            reports.append(audit_apart(path))
+        except OutputError as error:
+            unread.append(error)
     changes = [compare(old, report) if old else () for report in reports]
     if json:
         documents = [
@@ -43,8 +52,10 @@ def audit(
         for report, since in zip(reports, changes, strict=True):
             out.print(render(report))
             if old:
-                out.print(f"  since {old.path.name}:", markup=False)
+                out.print(f"  since {plain(old.path.name)}:", markup=False)
                 out.print(render_changes(since))
+    if unread:
+        raise OutputError("; ".join(error.message for error in unread)) if unread[1:] else unread[0]
     if not all(report.ok for report in reports):
         leave(AuditError.exit_code)
 

@@ -12,7 +12,7 @@ import typer
 from bakery.cli import options
 from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
-from bakery.cli.modules import Kitchen, after
+from bakery.cli.modules import Kitchen, after, allowed_job
 from bakery.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
@@ -72,12 +72,13 @@ def compile_(
     validate: Validate = False,
     benchmark: Measure = False,
     bundle: Bundle = None,
+    allow: options.Allow = None,
 ) -> None:
     """Compile MLIR modules with IREE, in containers: no network, one module each, nothing installed here.
 
     [dim]bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/[/dim]
     """
-    found = job_plan(inputs, tuple(target or ()), output, compiler).chosen(tuple(only or ()))
+    found = job_plan(inputs, tuple(target or ()), output, compiler, tuple(allow or ())).chosen(tuple(only or ()))
     if plan:
         _show(found, as_json=json_)
         if found.problems:
@@ -89,6 +90,7 @@ def compile_(
     from bakery.cli.trust import find_ca_bundle
     from bakery.drive.display import choose
     from bakery.drive.find import find
+    from bakery.drive.state import state_folder
     from bakery.iree.compiler import CompileOptions, compile_job
     from bakery.report.modules import conclusion, render
 
@@ -99,7 +101,8 @@ def compile_(
         return Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
 
     listener = choose(progress, out if progress == "rawjson" else err, os.environ)
-    chosen = CompileOptions(again=again, no_cache=no_cache, builder=builder)
+    state = state_folder(found.root, os.environ)
+    chosen = CompileOptions(state, again=again, no_cache=no_cache, builder=builder)
     report = compile_job(Path.cwd(), found, chosen, oven, listener)
     document = report.to_json()
     if not json_ and progress != "quiet":
@@ -127,21 +130,27 @@ def compile_(
         write_bundle(find_modules(paths), bundle)
 
 
-def job_plan(inputs: list[str], targets: tuple[str, ...], output: Path | None, compiler: str | None) -> JobPlan:
+def job_plan(
+    inputs: list[str],
+    targets: tuple[str, ...],
+    output: Path | None,
+    compiler: str | None,
+    allow: tuple[str, ...] = (),
+) -> JobPlan:
     """Return the plan of what the command line asks for.
 
     Raises:
-        UsageError: a job file stands beside other inputs.
+        UsageError: a job file stands beside other inputs, or names paths that nobody allowed it.
         ModuleError: a module or the job is not what it should be.
     """
-    from bakery.jobs.load import LoadedJob, from_inputs, load
+    from bakery.jobs.load import from_inputs
     from bakery.jobs.resolve import resolve
 
     jobs = [item for item in inputs if item.endswith(".json")]
     if jobs and len(inputs) > 1:
         raise UsageError("a job file stands alone", hint=f"bakery compile {jobs[0]}")
-    loaded: LoadedJob = load(Path(jobs[0]), jobs[0]) if jobs else from_inputs(inputs, Path.cwd())
-    return resolve(loaded, targets, output, compiler=compiler)
+    loaded, root = allowed_job(jobs[0], output, allow) if jobs else (from_inputs(inputs, Path.cwd()), None)
+    return resolve(loaded, targets, output, compiler=compiler, root=root)
 
 
 def _show(plan: JobPlan, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,17 @@ from rich.text import Text
 
 from bakery.errors import BakeryError, InterruptedBake
 
-out = Console(highlight=False, soft_wrap=True)
+
+def _width() -> int | None:
+    """Return the columns to draw in where COLUMNS says 0, which rich takes literally; None for its own choice."""
+    columns = os.environ.get("COLUMNS", "")
+    return shutil.get_terminal_size().columns if columns.isdigit() and not int(columns[:9]) else None
+
+
+out = Console(highlight=False, soft_wrap=True, width=_width())
 """Results: what a pipe should get."""
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True, width=_width())
 """Everything else: progress and failures."""
 
 

@@ -70,7 +70,7 @@ def status() -> None:
 def env() -> None:
     """Print the variables with which plain docker commands use the same engine.
 
-    [dim]eval "$(python -m bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel[/dim]
+    [dim]eval "$(wheel-bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
     from bakery.drive.find import find
 

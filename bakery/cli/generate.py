@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,6 +54,7 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     Raises:
         BakeryError: a job is none, or they have too many targets.
     """
+    from bakery.drive.entitle import Grants
     from bakery.emit.module_workflow import PATH, module_workflow
     from bakery.iree.toolimage import image_name
     from bakery.job import JobFile
@@ -64,9 +64,12 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
 
     jobs = []
     for file in files:
-        plan = resolve(load(Path(file), file))
-        output = Path(os.path.relpath(plan.output)).as_posix()
-        jobs.append(JobFile(file, output, plan))
+        loaded = load(Path(file), file)
+        Grants().require(
+            loaded.wants(output=False), Path.cwd(), who=file, hint="a workflow has the repository alone: move it there"
+        )
+        plan = resolve(loaded, root=Path.cwd())
+        jobs.append(JobFile(file, plan))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bakery.iree.kitchen import Asked
     from bakery.iree.surface import Images, Surface
     from bakery.iree.validate import Verdict
+    from bakery.jobs.load import LoadedJob
     from bakery.models import Check
     from bakery.plan import Json
 
@@ -104,6 +105,7 @@ def validate(
         ),
     ] = None,
     cores: Cores = None,
+    allow: options.Allow = None,
     max_parallel: Annotated[
         int, typer.Option("--max-parallel", help="Modules at a time.", min=1, metavar="N", envvar="BAKERY_MAX_PARALLEL")
     ] = 2,
@@ -132,7 +134,8 @@ def validate(
     from bakery.report.trials import validation_json, validation_table
 
     checks = _checks(function, inputs, expected, reference, tolerance)
-    asked = _asked(paths, only, output, checks, None, given=bool(inputs or expected or reference or function))
+    given = bool(inputs or expected or reference or function)
+    asked = _asked(paths, only, output, checks, None, tuple(allow or ()), given=given)
     verdicts = run_validation(asked, _root(paths), Kitchen(image, ca_bundle), cores or "", max_parallel)
     found = [(verdict.module.title, verdict.record) for verdict in verdicts]
     out.print(validation_json(found) if json else validation_table(found), markup=False, soft_wrap=json)
@@ -196,6 +199,7 @@ def benchmark(
     json: options.AsJson = False,
     image: Image = None,
     ca_bundle: options.CaBundle = None,
+    allow: options.Allow = None,
 ) -> None:
     """Measure compiled modules: percentiles of single calls, and calls in a second. Nothing is cached.
 
@@ -217,7 +221,7 @@ def benchmark(
         )
         if value is not None
     }
-    asked = _asked(paths, only, output, (), changes, given=bool(function or inputs))
+    asked = _asked(paths, only, output, (), changes, tuple(allow or ()), given=bool(function or inputs))
     measured = run_benchmark(asked, _root(paths), Kitchen(image, ca_bundle), baseline)
     found = [(item.module.title, item.record, item.reason) for item in measured]
     out.print(benchmarks_json(found) if json else benchmarks_table(found), markup=False, soft_wrap=json)
@@ -322,6 +326,7 @@ def _asked(
     output: Path | None,
     checks: tuple[Check, ...],
     changes: dict[str, object] | None,
+    allow: tuple[str, ...],
     *,
     given: bool,
 ) -> list[Asked]:
@@ -329,10 +334,11 @@ def _asked(
 
     Args:
         changes: what is set for all benchmarks; None where none are asked for.
+        allow: what a job may read and write outside of its project.
         given: a call is described by options, which a job does itself.
 
     Raises:
-        UsageError: the arguments exclude each other.
+        UsageError: the arguments exclude each other, or a job names paths that nobody allowed it.
     """
     from dataclasses import replace
 
@@ -348,7 +354,8 @@ def _asked(
         return asked_by_hand(paths, only or (), checks, None if changes is None else _checked(Benchmark, changes))
     if given:
         raise UsageError("a job says itself what is called", hint="name the modules in place of the job")
-    asked = asked_by_job(jobs[0], output, only or ())
+    loaded, _ = allowed_job(str(jobs[0]), output, allow)
+    asked = asked_by_job(loaded, output, only or ())
     if changes is None:
         return asked
     return [
@@ -357,6 +364,26 @@ def _asked(
         else item
         for item in asked
     ]
+
+
+def allowed_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[LoadedJob, Path]:
+    """Return a job all of whose paths it may use, and its project: the workspace here, where that names it, else its folder.
+
+    Args:
+        output: the folder of results; the job's own where None.
+
+    Raises:
+        ModuleError: the job cannot be read.
+        UsageError: it names paths outside of its project that nobody allowed it.
+    """
+    from bakery.drive.entitle import Grants
+    from bakery.jobs.load import load
+    from bakery.load import job_files
+
+    loaded = load(Path(file), file)
+    root = Path.cwd() if PurePath(file).as_posix() in job_files(Path.cwd()).files else loaded.folder
+    Grants.parse(allow).require(loaded.wants(output=output is None), root, who="the job")
+    return loaded, root
 
 
 def _checks(

@@ -29,6 +29,10 @@ def reproduce(
     here: Annotated[
         bool, typer.Option("--here", help="Build the project as it is now, whatever the wheel was built from.")
     ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", help="A setting beside those of the provenance.", metavar="NAME=VALUE"),
+    ] = None,
     ca_bundle: options.CaBundle = None,
     json: options.AsJson = False,
 ) -> None:
@@ -36,13 +40,13 @@ def reproduce(
 
     [dim]bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
     """
-    from bakery.audit.difference import differences
     from bakery.report.difference import render
-    from bakery.reproduce import Again, Reproduction
+    from bakery.reproduce import Again
+    from bakery.reproduce import against as compare
     from bakery.reproduce import reproduce as build
 
     if against:
-        found = Reproduction(wheel, differences(wheel, against))
+        found = compare(wheel, against)
     else:
         from bakery.cli.trust import find_ca_bundle
         from bakery.drive.display import choose
@@ -51,11 +55,11 @@ def reproduce(
 
         oven = Oven({**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say)
         listener = choose(os.environ.get("BAKERY_PROGRESS", "auto"), err, os.environ)
-        found = build(wheel, Path.cwd(), Again(recipe, provenance, here), oven, listener)
+        found = build(wheel, Path.cwd(), Again(recipe, provenance, here, tuple(set_ or ())), oven, listener)
     if json:
         out.print(_json.dumps(found.to_json(), indent=2), markup=False, soft_wrap=True)
     else:
-        out.print(render(wheel.name, found.differences, found.materials))
+        out.print(render(wheel.name, found.differences, found.materials, found.taken, found.not_compared))
     if not found.same:
         leave(DifferentError.exit_code)
 

@@ -46,11 +46,7 @@ def scan(root: Path, sent: Sent, ignored: Iterable[str]) -> Found:
     """
     ignore, accept, looks = Ignore(ignored), Ignore(sent.accepted), _Looks()
     plain, found = ignore.plain(), Found()
-    state, prefix = ignore.start(), ""
-    for name in sent.folder.split("/") if sent.folder != "." else ():
-        prefix += name
-        state = ignore.step(state, prefix, name)
-        prefix += "/"
+    state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
     if plain and ignore.is_ignored(state):
         return found
     waiting = [(root / sent.folder, prefix, "", state)]

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from bakery.context.scan import Found, scan
 from bakery.patterns import normalised
+from bakery.plainfile import read_plain
 from bakery.plan import Plan
 
 _NAMED = 5
+_LARGEST = 1 << 20
 
 
 def warnings(root: Path, plan: Plan) -> list[str]:
@@ -45,8 +47,7 @@ def _ignore_file(root: Path, plan: Plan) -> list[str]:
     """A Dockerfile's own ignore file beats the project's, and every Dockerfile of bakery has one."""
     path = root / ".dockerignore"
     try:
-        # A pipe would wait for its writer.
-        lines = [] if not path.is_file() else path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        lines = read_plain(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
     if plan.sent.chosen or not set(filter(None, map(normalised, lines))) - set(plan.ignore):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from bakery.names import CACHE_SCOPE
+
 EXECUTION = "--execution"
 """The flag of buildx#4044."""
 
@@ -15,6 +17,7 @@ def bake_argv(
     bakefile: Path,
     targets: Sequence[str],
     metadata: Path,
+    scope: str,
     overrides: Sequence[str] = (),
     builder: str | None = None,
     no_cache: bool = False,
@@ -26,6 +29,7 @@ def bake_argv(
 
     Args:
         call: from `Engine.call`.
+        scope: the prefix of the ids of all cache mounts; no override changes it.
         overrides: values of ``--set``; a key may come twice, unlike in python-on-whales.
         defer_errors: a failing target does not cancel its siblings; for a buildx that offers it.
         flags: further flags, such as ``--allow=…``.
@@ -35,4 +39,5 @@ def bake_argv(
     argv += ["--no-cache"] if no_cache else []
     argv += ["--pull"] if pull else []
     argv += [f"{EXECUTION}=defer-error"] if defer_errors else []
-    return [*argv, *flags, *(f"--set={override}" for override in overrides), *targets]
+    sets = (*overrides, f"*.args.{CACHE_SCOPE}={scope}")
+    return [*argv, *flags, *(f"--set={override}" for override in sets), *targets]

@@ -27,6 +27,9 @@ from bakery.plan import Json, Target
 SHOWN = 30
 """Lines of a failing step's log that a failure shows."""
 
+_WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
+"""buildx asks git about the context, which may run programs that the context's own .git/config names."""
+
 _DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "min", "DOCKER_CLI_HINTS": "false"}
 """What the environment may set otherwise. Without provenance in the metadata nobody knows the digests of base images."""
 
@@ -46,6 +49,7 @@ class BakeRequest:
         overrides: values of ``--set``.
         builder: the builder's name, None for the current one.
         state: the run's folder: ``logs/``, ``stage/`` and ``metadata/`` are made in it. Bakes of one run share it.
+        scope: the prefix of the ids of all cache mounts, from `cache_scope`.
         timeout_s: seconds that the bake may take, None for any.
         still_s: seconds after which a bake is ended in which nothing moves and no command runs, None for any: BuildKit
             asks a cache that hangs up for a layer again and again.
@@ -62,6 +66,7 @@ class BakeRequest:
     environment: Mapping[str, str]
     variables: Mapping[str, str]
     state: Path
+    scope: str
     overrides: tuple[str, ...] = ()
     beside: tuple[Target, ...] = ()
     builder: str | None = None
@@ -193,6 +198,7 @@ def _argv(request: BakeRequest) -> list[str]:
         bakefile=request.bakefile,
         targets=[target.name for target in (*request.targets, *request.beside)],
         metadata=request.metadata.absolute(),
+        scope=request.scope,
         overrides=request.overrides,
         builder=request.builder,
         no_cache=request.no_cache,
@@ -209,7 +215,7 @@ def _check_variables(names: Iterable[str]) -> None:
 
 
 def _environment(request: BakeRequest) -> dict[str, str]:
-    return {**_DEFAULTS, **request.environment, **request.variables, **_named(request)}
+    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_named(request)}
 
 
 def _named(request: BakeRequest) -> dict[str, str]:

@@ -78,7 +78,8 @@ def command(environ: Mapping[str, str]) -> list[str]:
         EngineError: there is none.
     """
     if find_spec("cibuildwheel") is not None:
-        return [sys.executable, "-m", "cibuildwheel"]
+        # -P: nothing in the working folder is imported.
+        return [sys.executable, "-P", "-m", "cibuildwheel"]
     found = shutil.which("cibuildwheel", path=environ.get("PATH"))
     if found is None:
         raise EngineError("cibuildwheel is not installed", hint=f"install it: {_INSTALL}")
@@ -169,7 +170,8 @@ def fetch(told: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
     elif told.sdist:
         program = folder.parent / "sdist.py"
         program.write_text(scripts.text("sdist.py"), encoding="utf-8")
-        _run([sys.executable, str(program), told.sdist, str(folder)], environ)
+        # It calls pip by `python -m`, in the working folder.
+        _run([sys.executable, str(program), told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
 
 
 def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:

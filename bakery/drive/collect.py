@@ -15,13 +15,14 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import BufferedReader
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 
 from bakery.drive.locks import locked_folder
 from bakery.errors import AuditError, OutputError
+from bakery.plainfile import open_plain
+from bakery.wheelname import parse_wheel_name
 
 LARGEST = 4 * 1024**3
 """Bytes that a wheel may have: the limit of a zip archive without extensions."""
@@ -76,9 +77,7 @@ def _problem(name: str, status: os.stat_result, largest: int) -> str:
     if status.st_size > largest:
         return f"{status.st_size} bytes, more than {largest}"
     try:
-        if not name.isascii() or not name.isprintable():
-            return "not the name of a wheel"
-        parse_wheel_filename(name)
+        parse_wheel_name(name)
     except InvalidWheelFilename:
         return "not the name of a wheel"
     return ""
@@ -206,7 +205,7 @@ def _copy(source: Path, folder: Path) -> Path:
     """Copy a file beside its final place; a name stands for it only once it is complete, where that can be had."""
     handle, path = _unnamed(folder)
     try:
-        with os.fdopen(handle, "wb") as target, _opened(source) as origin:
+        with os.fdopen(handle, "wb") as target, open_plain(source, follow=False) as origin:
             shutil.copyfileobj(origin, target, 1024 * 1024)
             target.flush()
             if hasattr(os, "fchmod"):
@@ -231,11 +230,6 @@ def _unnamed(folder: Path) -> tuple[int, Path | None]:
     return handle, Path(name)
 
 
-def _opened(path: Path) -> BufferedReader:
-    """Open a plain file, never through a link."""
-    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb")
-
-
 def _same(source: Path, final: Path) -> bool:
     """Say whether a plain file with the content of ``source`` is there already."""
     with contextlib.suppress(FileNotFoundError):
@@ -246,7 +240,7 @@ def _same(source: Path, final: Path) -> bool:
 
 
 def _digest(path: Path) -> str:
-    with _opened(path) as file:
+    with open_plain(path, follow=False) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bakery.errors import OutputError
+from bakery.patterns import Ignore
 from bakery.plan import Copy, Plan, Run
-
-_Rules = Sequence[tuple[bool, re.Pattern[str]]]
-"""Whether a pattern leaves out, and the pattern."""
 
 
 def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> str:
@@ -27,10 +24,9 @@ def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) 
     Raises:
         OutputError: a file cannot be read.
     """
-    rules = [(not line.startswith("!"), _pattern(line.removeprefix("!"))) for line in ignore]
     digest = hashlib.sha256()
     try:
-        for path, name in _read(folder, sources, rules):
+        for path, name in _read(folder, sources, Ignore(ignore)):
             status = path.lstat()
             digest.update(
                 f"{name}\0{stat.S_IFMT(status.st_mode):o} {stat.S_IMODE(status.st_mode):o}\0".encode(
@@ -49,9 +45,9 @@ def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[s
     Raises:
         OutputError: a file cannot be read.
     """
-    rules = [(not line.startswith("!"), _pattern(line.removeprefix("!"))) for line in ignore]
     try:
-        return {name: _content(path, path.lstat().st_mode).hex() for path, name in _read(folder, sources, rules)}
+        found = _read(folder, sources, Ignore(ignore))
+        return {name: _content(path, path.lstat().st_mode).hex() for path, name in found}
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
 
@@ -71,12 +67,14 @@ def sources(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _read(folder: Path, sources: Sequence[str], rules: _Rules) -> Iterator[tuple[Path, str]]:
+def _read(folder: Path, sources: Sequence[str], ignore: Ignore) -> Iterator[tuple[Path, str]]:
     for source in sorted(set(sources)):
         name = "/".join(piece for piece in source.split("/") if piece not in ("", "."))
         path = folder / name
         if path.is_dir() and not path.is_symlink():
-            yield from _files(path, f"{name}/" if name else "", rules)
+            state = ignore.below(name or ".")
+            if ignore.has_exceptions or not ignore.is_ignored(state):
+                yield from _files(path, f"{name}/" if name else "", ignore, state)
         elif path.is_symlink() or path.exists():
             yield path, name
 
@@ -90,52 +88,20 @@ def _content(path: Path, mode: int) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
-def _files(folder: Path, prefix: str, rules: _Rules) -> Iterator[tuple[Path, str]]:
-    """Yield every file that no rule leaves out, in the order of names."""
-    takes_back = any(not leaves_out for leaves_out, _ in rules)
+def _files(folder: Path, prefix: str, ignore: Ignore, above: tuple[bool, ...]) -> Iterator[tuple[Path, str]]:
+    """Yield every file that is not ignored, in the order of names; ``above`` is the state of the folder itself."""
+    plain = ignore.plain()
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
-        name = prefix + entry.name
-        out = _is_left_out(name, rules)
+        name, state = prefix + entry.name, above
+        if plain:
+            out = plain(name, entry.name)
+        else:
+            state = ignore.step(above, name, entry.name)
+            out = ignore.is_ignored(state)
         if entry.is_dir(follow_symlinks=False):
-            if not out or takes_back:
-                yield from _files(Path(entry.path), f"{name}/", rules)
+            if not out or ignore.has_exceptions:
+                yield from _files(Path(entry.path), f"{name}/", ignore, state)
         elif not out:
             yield Path(entry.path), name
-
-
-def _is_left_out(name: str, rules: _Rules) -> bool:
-    # A rule for a folder holds for all below it.
-    out = False
-    for leaves_out, pattern in rules:
-        if leaves_out != out and pattern.match(name):
-            out = leaves_out
-    return out
-
-
-def _pattern(line: str) -> re.Pattern[str]:
-    """Return what a line of an ignore file matches (Go's filepath.Match, and ``**`` for any folders)."""
-    text, found = line.strip().strip("/"), ""
-    at = 0
-    while at < len(text):
-        if text.startswith("**/", at):
-            found, at = found + "(?:.*/)?", at + 3
-        elif text.startswith("**", at):
-            found, at = found + ".*", at + 2
-        elif text[at] == "*":
-            found, at = found + "[^/]*", at + 1
-        elif text[at] == "?":
-            found, at = found + "[^/]", at + 1
-        elif text[at] == "\\" and at + 1 < len(text):
-            found, at = found + re.escape(text[at + 1]), at + 2
-        elif text[at] == "[" and "]" in text[at + 1 :]:
-            end = text.index("]", at + 1)
-            inner = text[at + 1 : end]
-            found, at = f"{found}[{inner}]", end + 1
-        else:
-            found, at = found + re.escape(text[at]), at + 1
-    try:
-        return re.compile(rf"{found}(?:/.*)?\Z", re.DOTALL)
-    except re.error:  # a class that no one can read matches nothing
-        return re.compile(r"(?!)")

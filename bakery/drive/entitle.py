@@ -19,8 +19,9 @@ _READS = {"cache-from": ("src",), "secrets": ("src", "source"), "ssh": ()}
 _PATHS = ("context", "dockerfile")
 
 
-GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME")
-"""What ``--allow`` takes: buildx's words for files and folders, and one for programs that print a secret."""
+GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME", "cache=PLACE")
+"""What ``--allow`` takes: buildx's words for files and folders, one for programs that print a secret, and one for layer
+caches that the recipe names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,13 @@ class Grants:
         reads: files and folders outside of the project that may be read.
         writes: folders outside of the project that may be written.
         commands: secrets whose programs may be run on this machine.
+        caches: places of layer caches that may be read and written.
     """
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     commands: frozenset[str] = frozenset()
+    caches: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Grants:
@@ -44,7 +47,7 @@ class Grants:
         Raises:
             UsageError: one or more texts cannot be understood; all are named.
         """
-        found: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": []}
+        found: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": [], "cache": []}
         wrong = []
         for text in texts:
             key, _, value = text.partition("=")
@@ -57,10 +60,20 @@ class Grants:
                 f"cannot understand --allow {', '.join(map(repr, wrong))}", hint=f"it takes {', '.join(GRANTS)}"
             )
         reads, writes = (tuple(Path(path).absolute() for path in found[key]) for key in ("fs.read", "fs.write"))
-        return cls(reads, writes, frozenset(found["secret.command"]))
+        return cls(reads, writes, frozenset(found["secret.command"]), frozenset(found["cache"]))
 
-    def require(self, wants: Sequence[str], root: Path) -> None:
-        """Check what a recipe asks for: what lies in the project needs no grant, whatever links lead to it.
+    def require(
+        self,
+        wants: Sequence[str],
+        root: Path,
+        *,
+        who: str = "the recipe",
+        hint: str = "add these if you trust {} that far",
+    ) -> None:
+        """Check what a recipe or a job asks for: files in the project need no grant, whatever links lead to them.
+
+        Args:
+            who: who asks, in words.
 
         Raises:
             UsageError: something is not granted; all of it is named, as ``--allow`` takes it.
@@ -68,16 +81,16 @@ class Grants:
         refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
         if refused:
             raise UsageError(
-                "the recipe asks for what nobody allowed it",
+                f"{who} asks for what nobody allowed it",
                 details=[f"--allow {shlex.quote(text)}" for text in refused],
-                hint="add these if you trust the recipe that far",
+                hint=hint.format(who),
             )
 
     def _refused(self, want: str, root: Path) -> str:
         """Return the grant that is missing; empty for none."""
         key, _, value = want.partition("=")
-        if key == "secret.command":
-            return "" if value in self.commands else want
+        if key in ("secret.command", "cache"):
+            return "" if value in (self.commands if key == "secret.command" else self.caches) else want
         path = (root / value).resolve()
         allowed = (root, *(self.writes if key == "fs.write" else (*self.reads, *self.writes)))
         return "" if any(path.is_relative_to(folder.resolve()) for folder in allowed) else f"{key}={path}"

@@ -14,7 +14,7 @@ from bakery.drive import bootstrap
 from bakery.errors import EngineError
 
 MINIMUM_BUILDX = (0, 19)
-HINT = f"`python -m bakery engine up` sets up a private engine; or {bootstrap.REQUIREMENT}"
+HINT = f"`wheel-bakery engine up` sets up a private engine; or {bootstrap.REQUIREMENT}"
 CLIENT_TIMEOUT_S = 30.0
 
 
@@ -97,7 +97,7 @@ def _private(engine: bootstrap.RunningEngine, env: Mapping[str, str], timeout_s:
     except _Refused as refusal:
         raise EngineError(
             f"the private engine cannot bake: {refusal}",
-            hint="`python -m bakery engine down`, delete its folder in the cache, then `… engine up`",
+            hint="`wheel-bakery engine down`, delete its folder in the cache, then `… engine up`",
             details=[str(engine.prefix.path)],
         ) from refusal
     return EngineAddress("private", engine.host, version, buildx, added)

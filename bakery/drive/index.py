@@ -16,17 +16,12 @@ from html.parser import HTMLParser
 from http.client import HTTPException
 from pathlib import Path
 
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, parse_sdist_filename
+from packaging.version import Version
 
 from bakery.errors import UnavailableError
 from bakery.plan import Need
+from bakery.wheelname import parse_wheel_name
 
 TIMEOUT_S = 60
 REMEMBER_S = 24 * 3600
@@ -169,7 +164,7 @@ def _request(index: Index, name: str) -> urllib.request.Request:
     return request
 
 
-_REACH = "see `python -m bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
+_REACH = "see `wheel-bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
 
 
 def _names(kind: str, body: bytes) -> list[str]:
@@ -183,9 +178,9 @@ def _names(kind: str, body: bytes) -> list[str]:
 def _version(file: str, name: str, *, sdist: bool) -> Version | None:
     try:
         if file.endswith(".whl"):
-            return None if sdist else parse_wheel_filename(file)[1]
+            return None if sdist else parse_wheel_name(file)[1]
         return parse_sdist_filename(file)[1]
-    except (InvalidSdistFilename, InvalidWheelFilename, InvalidVersion):
+    except ValueError:
         return None
 
 

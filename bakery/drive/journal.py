@@ -1,7 +1,8 @@
 """What became of each cell, written line by line while a run goes: the state that a later run goes on from.
 
-Each run of a recipe has a file of its own, ``.bakery/journal/<recipe>/<number>.jsonl``, which is only ever appended to.
-Cut at any byte it is still a journal: of what happened before. Numbers, not times, say which run was the last one.
+Each run of a recipe has a file of its own, ``journal/<recipe>/<number>.jsonl``, which is only ever appended to. Cut at
+any byte it is still a journal: of what happened before. Numbers, not times, say which run was the last one. They lie in
+the project's state folder (`bakery.drive.state`), never in the project: what they say is believed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from pathlib import Path
 
 from bakery.drive.locks import locked_folder
 from bakery.drive.outcome import Result
-from bakery.drive.runs import inner_folder
 from bakery.errors import OutputError
+from bakery.plainfile import read_plain
 
 VERSION = 1
 """Version of the records; those of another one are as good as none."""
 
 KEPT = 5
 """Journals that are kept of each recipe."""
+
+LARGEST = 1024**3
+"""Bytes of a journal that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Journal:
         """
         line = json.dumps({"version": VERSION, **asdict(record)}, ensure_ascii=True) + "\n"
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _PLAIN, 0o600)
             try:
                 _write(handle, line.encode("ascii"))
                 os.fsync(handle)
@@ -74,22 +78,28 @@ class Journal:
             raise OutputError(f"cannot write the journal {self.path}: {error.strerror or error}") from error
 
 
+_PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How a file is opened that a link or a pipe shall not stand for."""
+
+
 def _write(handle: int, data: bytes) -> None:
     while data:
         data = data[os.write(handle, data) :]
 
 
-def open_journal(root: Path, recipe: str, carried: Iterable[Record] = ()) -> Journal:
+def open_journal(state: Path, recipe: str, carried: Iterable[Record] = ()) -> Journal:
     """Begin the journal of a new run, which from now on is the last one of its recipe.
 
     Args:
+        state: the state folder of the project.
         carried: what holds on from the run before it.
 
     Raises:
         OutputError: it cannot be made.
     """
-    folder = inner_folder(root, f"journal/{recipe}")
+    folder = state / "journal" / recipe
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder):
             old = _journals(folder)
             journal = Journal(folder / f"{int(old[-1].stem) + 1 if old else 1:06}.jsonl")
@@ -105,16 +115,19 @@ def open_journal(root: Path, recipe: str, carried: Iterable[Record] = ()) -> Jou
     return journal
 
 
-def last_run(root: Path, recipe: str) -> dict[str, Record]:
+def last_run(state: Path, recipe: str) -> dict[str, Record]:
     """Return what the last run of a recipe knows of its cells; nothing where there was none.
+
+    Args:
+        state: the state folder of the project.
 
     Raises:
         OutputError: the journal cannot be read.
     """
-    folder = root / ".bakery" / "journal" / recipe
+    folder = state / "journal" / recipe
     try:
         journals = _journals(folder) if folder.is_dir() else []
-        return read(journals[-1].read_bytes()) if journals else {}
+        return read(read_plain(journals[-1], LARGEST, follow=False)) if journals else {}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 

@@ -1,16 +1,21 @@
 """Hides secrets in what steps print: the stream of a bake goes through here before anything sees it.
 
-What is hidden are the values themselves, line by line, and the forms that tools give them: base64 (also inside of a
-longer text, as in an Authorization header), percent-encoding, JSON. A step that is out to show a secret can.
+What is hidden are the values themselves, line by line, and what tools make of them: percent-encoding, JSON, HTML, Python's
+and the shell's quotes. Of base64 and hexadecimal text every part that holds a part of a value is hidden, whatever stands
+before the value (``user:secret``) and wherever the lines of that text end. A step that is out to show a secret can.
 """
 
 from __future__ import annotations
 
 import base64
+import html
+import itertools
 import json
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 SHORTEST = 4
 """Characters that a value, or a line of one, has at least to be hidden: shorter ones are in every other word."""
@@ -19,10 +24,38 @@ HELD = 64 * 1024
 """Bytes of a line without an end that are held back at most."""
 
 _HIDDEN = b"***"
-_WRAPPED = 76
-"""Characters after which ``base64`` breaks a line."""
+
+_SEED = 16
+"""Bytes by which a longer form is found; also the shortest part of encoded text that tells a part of a value."""
+
+_DENSE = 8 * 1024
+"""Bytes of a value up to which a part of encoded text may begin anywhere in the value."""
+
+_STRIDE = 36
+"""Of a longer value, bytes between the seeds: text that is wrapped at 64 characters or more still has one in each line."""
+
+_VARIED = 5
+"""Different bytes that a part of a value must have to tell it: spaces and zeros are in many texts."""
 
 _LINE_END = re.compile(rb"[\r\n]")
+_PADDING = re.compile(rb"[\w+/-]?={1,2}")
+_ORDINARY = re.compile(r"[A-Za-z0-9_.-]*\Z")
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+class _Form(NamedTuple):
+    """What tells a secret.
+
+    Attributes:
+        text: the bytes; of an encoded value, any part of it that has the seed in it tells.
+        seed: where in ``text`` the seed begins.
+        is_part: whether a part of ``text`` is enough.
+    """
+
+    name: str
+    text: bytes
+    seed: int = 0
+    is_part: bool = False
 
 
 class Mask:
@@ -34,59 +67,220 @@ class Mask:
 
     def __init__(self, values: Mapping[str, bytes]) -> None:
         """Take name → value."""
-        names = {form: name for name, value in values.items() for form in _forms(value)}
-        # The longest first: where one is a part of another, nothing of the other is left to be seen.
-        self._names = dict(sorted(names.items(), key=lambda pair: (-len(pair[0]), pair[0])))
-        self.longest = max(map(len, self._names), default=0)
+        self._forms: dict[bytes, dict[bytes, _Form]] = {}
+        for name, value in values.items():
+            for text in _wholes(value):
+                self._add(_Form(name, text))
+            for text, seeds in _encoded(value):
+                for seed in seeds:
+                    self._add(_Form(name, text, seed, is_part=True))
+        self._sizes = sorted({len(seed) for seed in self._forms})
+        self._next = _finder(self._forms)
+        self.longest = max((len(text) for forms in self._forms.values() for text in forms), default=0)
+
+    def _add(self, form: _Form) -> None:
+        # Where a seed is twice in a text, what follows it has seeds of its own.
+        self._forms.setdefault(form.text[form.seed : form.seed + _SEED], {}).setdefault(form.text, form)
 
     def __bool__(self) -> bool:
-        return bool(self._names)
+        return bool(self._forms)
 
     def hide(self, data: bytes) -> bytes:
-        """Return ``data`` without what is to be hidden."""
-        for form in [form for form in self._names if form in data]:
-            data = data.replace(form, _HIDDEN)
-        return data
+        """Return ``data`` without what is to be hidden; its lines stay as many."""
+        shown: list[bytes] = []
+        end = 0
+        for start, stop, _ in sorted(self._found(data)):
+            if start >= end or not shown:
+                shown += [data[end:start], _HIDDEN]
+            end = max(end, stop)
+        return b"".join([*shown, data[end:]])
 
     def told_by(self, data: bytes) -> set[str]:
         """Return the names of the secrets that ``data`` tells."""
-        return {name for form, name in self._names.items() if form in data}
+        return {name for _, _, name in self._found(data)}
+
+    def _found(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and name of what tells a secret, apart for each of its lines."""
+        # Tools break long lines anywhere.
+        flat = data.translate(None, b"\r\n")
+        found = list(self._found_in_line(flat))
+        if not found or len(flat) == len(data):
+            yield from found
+            return
+        breaks = [match.start() - number for number, match in enumerate(_LINE_END.finditer(data))]
+        for start, stop, name in found:
+            first, last = bisect_right(breaks, start), bisect_left(breaks, stop)
+            if first == last or stop - start >= _SEED:
+                ends = [start, *breaks[first:last], stop]
+                for number, (begin, end) in enumerate(itertools.pairwise(ends), first):
+                    yield begin + number, end + number, name
+
+    def _found_in_line(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+        at = self._next(data, 0)
+        while at >= 0:
+            done = at + _SEED
+            for form in [form for size in self._sizes for form in self._forms.get(data[at : at + size], {}).values()]:
+                if form.is_part:
+                    start, stop = _part(data, at, form)
+                    yield start, stop, form.name
+                    done = max(done, stop)
+                elif data.startswith(form.text, at):
+                    yield at, at + len(form.text), form.name
+            # Within encoded text that was found begins nothing else, but for its end.
+            at = self._next(data, done - _SEED + 1)
 
 
-def _forms(value: bytes) -> Iterator[bytes]:
-    """Yield what tells a value: each of its lines, as it is and quoted; and all of it in base64."""
+def _finder(seeds: Iterable[bytes]) -> Callable[[bytes, int], int]:
+    """Return what finds the next seed in data, from a place on; -1 for none. Its time is linear, however many there are."""
+    listed = list(seeds)
+    if not listed:
+        return lambda data, at: -1
+    # Slow to import, and needed for secrets only.
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = 1 << 30
+    options.log_errors = False
+    escaped = (b"".join(b"\\x%02x" % byte for byte in seed) for seed in listed)
+    pattern = re2.compile(b"|".join(escaped), options)
+
+    def find(data: bytes, at: int) -> int:
+        match = pattern.search(data, at)
+        return match.start() if match else -1
+
+    return find
+
+
+def _part(data: bytes, at: int, form: _Form) -> tuple[int, int]:
+    """Return start and end of all around ``at`` that is a part of an encoded text, with what ends base64."""
+    stop = at + _common(data, at, form.text, form.seed)
+    padding = _PADDING.match(data, stop)
+    before = 0
+    while before < min(at, form.seed) and data[at - before - 1] == form.text[form.seed - before - 1]:
+        before += 1
+    return at - before, padding.end() if padding else stop
+
+
+def _common(one: bytes, at: int, other: bytes, there: int) -> int:
+    """Return how many bytes are the same, from two places on."""
+    most, size = min(len(one) - at, len(other) - there), 0
+    while size < most and one[at + size : at + size + 64] == other[there + size : there + size + 64]:
+        size += 64
+    while size < most and one[at + size] == other[there + size]:
+        size += 1
+    return min(size, most)
+
+
+def _wholes(value: bytes) -> Iterator[bytes]:
+    """Yield the forms of a value and of each of its lines that are hidden as a whole."""
     bare = value.strip()
     for line in dict.fromkeys((value, bare, *(line.strip() for line in bare.splitlines()))):
-        yield from _plain(line)
-    for text in dict.fromkeys((value, bare)):
-        yield from _base64(text)
+        if len(line.strip()) < SHORTEST:
+            continue
+        for form in (line, *_spelled(line), line.hex().encode(), line.hex().upper().encode()):
+            # A form of several lines never stands in one.
+            if len(form.strip()) >= SHORTEST and not _LINE_END.search(form):
+                yield form
+        if len(line) < _SEED:
+            yield from _base64(line)
 
 
-def _plain(value: bytes) -> Iterator[bytes]:
+def _spelled(value: bytes) -> Iterator[bytes]:
+    """Yield how tools write a value within their own syntax."""
     text = value.decode(errors="surrogateescape")
-    quoted = (urllib.parse.quote_from_bytes(value, safe=""), urllib.parse.quote_from_bytes(value))
-    spelled = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
-    # JSON inside of JSON, or inside of a program's text.
-    spelled += [json.dumps(item)[1:-1] for item in spelled]
-    for form in (value, *(item.encode(errors="surrogateescape") for item in (*quoted, *spelled))):
-        # A form of several lines never stands in one.
-        if len(form.strip()) >= SHORTEST and not _LINE_END.search(form):
+    if not _ORDINARY.match(text):
+        for form in (*_percent(value), *_json(text), *_html(text), *_python(text, value), *_shell(text, value)):
+            yield form.encode(errors="surrogateescape")
+
+
+def _percent(value: bytes) -> Iterator[str]:
+    # What browsers, Go, curl and Python leave as it is.
+    for safe in ("", "/", "!'()*", "!'()*;,/?:@&=+$#", "$&+=:@"):
+        quoted = urllib.parse.quote_from_bytes(value, safe=safe)
+        lower = re.sub("%..", lambda match: match[0].lower(), quoted)
+        yield from (quoted, lower, quoted.replace("%20", "+"), lower.replace("%20", "+"))
+
+
+def _json(text: str) -> Iterator[str]:
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    escaped = json.dumps(text)[1:-1]
+    # Go escapes what HTML gives a meaning, .NET some more, and PHP slashes.
+    marked = {"go": "<>&\u2028\u2029", "net": "<>&'+`\u2028\u2029"}
+    spelled = [plain, escaped, plain.replace("/", "\\/"), escaped.replace("/", "\\/")]
+    for chars in marked.values():
+        table = {ord(char): f"\\u{ord(char):04x}" for char in chars}
+        spelled += [plain.translate(table), escaped.translate(table)]
+    spelled += [
+        escaped.translate({ord(char): f"\\u{ord(char):04x}" for char in marked["net"]}).replace('\\"', "\\u0022")
+    ]
+    spelled += [re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda match: match[0].upper(), item) for item in spelled]
+    for item in dict.fromkeys(spelled):
+        # JSON inside of JSON, or inside of a program's text.
+        yield from (item, json.dumps(item, ensure_ascii=False)[1:-1])
+
+
+def _html(text: str) -> Iterator[str]:
+    for quotes in ({}, {'"': "&quot;"}, {'"': "&quot;", "'": "&#x27;"}, {'"': "&#34;", "'": "&#39;"}):
+        for apostrophe in ({}, {"'": "&apos;"}, {"'": "&#39;"}):
+            table = str.maketrans({**quotes, **apostrophe})
+            form = html.escape(text, quote=False).translate(table)
             yield form
+            yield form.replace("+", "&#43;")
+            yield re.sub(r"[^\x00-\x7f]", lambda match: f"&#{ord(match[0])};", form)
+
+
+def _python(text: str, value: bytes) -> Iterator[str]:
+    for body in (repr(f"{text}'\"")[1:-4], ascii(f"{text}'\"")[1:-4], repr(value + b"'\"")[2:-4]):
+        # In one kind of quotes the other needs no backslash.
+        yield from (body, body.replace("\\'", "'"), body.replace("\\'", "'").replace('"', '\\"'))
+
+
+def _shell(text: str, value: bytes) -> Iterator[str]:
+    yield from (text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"))
+    yield re.sub(r"[^\w@%+=:,./-]", lambda match: f"\\{match[0]}", text)
+    yield re.sub(r"[^\w@%+=:,./-]", lambda match: f"\\{match[0]}", text, flags=re.ASCII)
+    yield re.sub(r"[\"$`\\]", lambda match: f"\\{match[0]}", text)
+    escaped = re.sub(rb"['\\]", lambda match: b"\\" + match[0], value)
+    yield re.sub(rb"[^ -~]", lambda match: b"\\%03o" % ord(match[0]), escaped).decode()
 
 
 def _base64(value: bytes) -> Iterator[bytes]:
+    """Yield what base64 makes of a short value, whatever stands before and behind it."""
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + value)
-        # What its neighbours do not change, whatever stands before and behind it.
+        # What its neighbours do not change.
         core = encoded.rstrip(b"=")[-(-before * 8 // 6) :]
         core = core[:-1] if (before + len(value)) % 3 else core
-        for form in dict.fromkeys((core, core.translate(bytes.maketrans(b"+/", b"-_")))):
+        for form in dict.fromkeys((core, core.translate(_URL_SAFE))):
             if len(form) >= 2 * SHORTEST:
                 yield form
-    wrapped = base64.b64encode(value)
-    if len(wrapped) > _WRAPPED:
-        lines = (wrapped[start : start + _WRAPPED] for start in range(0, len(wrapped), _WRAPPED))
-        yield from (line for line in lines if len(line.rstrip(b"=")) >= 2 * SHORTEST)
+
+
+def _encoded(value: bytes) -> Iterator[tuple[bytes, list[int]]]:
+    """Yield a value in base64 and hexadecimal, and where the seeds of each begin.
+
+    What stands before the value moves its base64 by up to two bytes, so there are three of it.
+    """
+    dense = len(value) <= _DENSE
+    for skipped in range(3):
+        text = base64.b64encode(value[skipped:])
+        for form in dict.fromkeys((text, text.translate(_URL_SAFE))):
+            yield form, _seeds(value[skipped:], form, 3, 4, 1 if dense else _STRIDE // 3)
+    for form in (value.hex().encode(), value.hex().upper().encode()):
+        yield form, _seeds(value, form, 1, 2, 1 if dense else _STRIDE - 12)
+
+
+def _seeds(value: bytes, text: bytes, taken: int, given: int, stride: int) -> list[int]:
+    """Return where in an encoded text the seeds begin.
+
+    Args:
+        taken: bytes of the value that make ``given`` characters of the text.
+        stride: how many of these steps lie between two seeds.
+    """
+    steps = range(0, (len(text.rstrip(b"=")) - _SEED) // given + 1, stride)
+    size = _SEED * taken // given
+    return [step * given for step in steps if len(set(value[step * taken : step * taken + size])) >= _VARIED]
 
 
 class MaskedStream:

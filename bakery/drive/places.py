@@ -1,4 +1,4 @@
-"""Where bakery keeps what it makes on this machine: caches, the private engine's data, its sockets.
+"""Where bakery keeps what it makes on this machine: caches, state, the private engine's data, its sockets.
 
 The XDG base directories decide, so nothing lands outside the user's own folders but ``/run/bakery``.
 ``BAKERY_ENGINE_DIR`` moves the engine's data and sockets (not the caches), which gives a second engine,
@@ -23,12 +23,14 @@ class Places:
         cache: downloads and unpacked programs; may be deleted at any time while no engine runs.
         data: the engine's images, build cache and client state.
         run: socket, pid file, lock and log of the running engine.
+        state: what is remembered of projects.
         primary: true for the engine that uses the machine's network; a second one has none.
     """
 
     cache: Path
     data: Path
     run: Path
+    state: Path
     primary: bool
 
     @property
@@ -71,11 +73,12 @@ def places(environ: Mapping[str, str] | None = None) -> Places:
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
     cache = _base(env, "XDG_CACHE_HOME", home / ".cache") / "bakery"
+    state = _base(env, "XDG_STATE_HOME", home / ".local" / "state") / "bakery"
     if override := env.get(ENGINE_DIR_VARIABLE):
         base = Path(override).absolute()
-        return Places(cache=cache, data=base / "data", run=base / "run", primary=False)
+        return Places(cache=cache, data=base / "data", run=base / "run", state=state, primary=False)
     data = _base(env, "XDG_DATA_HOME", home / ".local" / "share") / "bakery" / "engine"
-    return Places(cache=cache, data=data, run=Path("/run/bakery"), primary=True)
+    return Places(cache=cache, data=data, run=Path("/run/bakery"), state=state, primary=True)
 
 
 def _base(env: Mapping[str, str], name: str, default: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -26,9 +27,9 @@ def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
     Its ``stage`` is removed at the end; logs and results stay.
 
     Raises:
-        OutputError: it cannot be made, or ``.bakery`` leads out of the project.
+        OutputError: it cannot be made, or a link of the checkout takes its place.
     """
-    runs = inner_folder(root, "runs")
+    runs = _runs(root)
     path = runs / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
     try:
         # The folder's own lock keeps another run from pruning the new one before it is locked.
@@ -46,24 +47,46 @@ def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
         os.close(handle)
 
 
-def inner_folder(root: Path, name: str) -> Path:
-    """Make a folder in ``.bakery``, which git ignores.
+def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
+    """Refuse a path of the project ``root`` where a part of it is a link: a checkout may bring links to anywhere.
+
+    A path outside of the project is not looked at: a person named it.
+
+    Args:
+        below: refuse links in the folder at ``path``, too.
 
     Raises:
-        OutputError: it cannot be made, or it leads out of the project ``root``.
+        OutputError: there is a link, or the folder cannot be read.
     """
+    home, place = (Path(os.path.normpath(item.absolute())) for item in (root, path))
+    if not place.is_relative_to(home):
+        return
+    parts = [place, *place.parents][: len(place.relative_to(home).parts)]
+    link = next((part for part in reversed(parts) if part.is_symlink()), None)
+    if below and link is None:
+        link = _link_below(place)
+    if link is not None:
+        raise OutputError(f"{link} is a link, and bakery writes in its place", hint="remove the link")
+
+
+def _link_below(folder: Path) -> Path | None:
+    paths = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    return next((path for path in paths if path.is_symlink()), None)
+
+
+def _runs(root: Path) -> Path:
+    """Make the folder of runs in ``.bakery``, which git ignores."""
     home = root / ".bakery"
-    folder = home / name
+    runs = home / "runs"
+    refuse_links(root, runs)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not folder.resolve().is_relative_to(root.resolve()):
-            raise OutputError(f"{folder} leads out of {root}", hint="remove the link")
-        ignore = home / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
+        runs.mkdir(parents=True, exist_ok=True)
+        # Not through a link, whatever it leads to.
+        with contextlib.suppress(FileExistsError), (home / ".gitignore").open("x") as ignore:
+            ignore.write("*\n")
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error}") from error
-    return folder
+        raise OutputError(f"cannot write {runs}: {error.strerror or error}") from error
+    return runs
 
 
 def _fresh(path: Path) -> Path:

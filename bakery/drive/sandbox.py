@@ -5,6 +5,10 @@ for memory, processes, cores and time. Nothing of this machine is mounted, so th
 
 Two pipes are all that leads in and out, each a tar: what the program finds in its folder, and what it leaves in
 ``out`` there. What comes out is data of a stranger: plain files of the names that were asked for, within a bound.
+
+The program cannot outlive its time. The container's first process belongs to another user, so the program can neither
+signal nor trace it, and the kernel ends the whole container with it. It ends when its standard input is closed: bakery
+does that when the time is over, and the kernel does it when bakery is killed.
 """
 
 from __future__ import annotations
@@ -36,7 +40,10 @@ FOLDER = "/work"
 """The memory file system: the only place where a program can write."""
 
 USER = 65534
-"""nobody, in every image."""
+"""nobody, in every image: the program."""
+
+WATCHER = 65533
+"""The user of the container's first process; nobody else's files and processes are its own."""
 
 GRACE_S = 5
 """Seconds that a program may take to end when its time is over."""
@@ -49,14 +56,27 @@ _CHUNK = 1024 * 1024
 _CLIENT_S = 60.0
 """Seconds that docker may take for an answer."""
 
-_START_S = 300.0
+_START_S = 300
 """Seconds that docker may take to begin and to end a container, beside the program's own time."""
+
+_LATE_S = 5.0
+"""Seconds after a program's time and `GRACE_S` until its output must begin to come out."""
+
+_TAKE_S = 120.0
+"""Seconds that its output may take from then on."""
 
 _TIMED_OUT = 124
 """Exit code of timeout(1)."""
 
+_WATCH = 'echo; exec timeout -s KILL "$LIFE" cat >/dev/null'
+"""The first process of the container. Its own time limit is for an engine elsewhere that does not see bakery go."""
+
+_BEGUN = b"\0begun\n"
+"""What `_INSIDE` prints before the program begins."""
+
 _INSIDE = f"""
 cd {FOLDER} && tar -xf - && mkdir -p out || exit 125
+printf '\\0begun\\n' >&2
 began=$(date +%s)
 timeout -k "$GRACE" "$LIMIT" "$@" >&2 </dev/null
 code=$?
@@ -64,7 +84,7 @@ code=$?
 tar -cf - out
 exit $code
 """
-"""What runs in the container. Its time is measured there as well: nothing runs on when bakery is killed."""
+"""What runs the program, as its user. A program can stop all of this: then bakery ends the container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,32 +167,83 @@ class Sandbox:
         """
         limits = limits or Limits()
         name = f"bakery-{self.run_id}-{secrets.token_hex(4)}"
-        command = [*self._docker(), *_flags(name, limits, self.run_id, platform, gpus), image]
-        command += ["-c", _INSIDE, "bakery", *argv]
+        container = [*self._docker(), *_flags(name, limits, self.run_id, platform, gpus), image, "-c", _WATCH]
+        program = [
+            *self._docker(),
+            "exec",
+            "--interactive",
+            f"--user={USER}:{USER}",
+            name,
+            "sh",
+            "-c",
+            _INSIDE,
+            "bakery",
+        ]
         out = Path(tempfile.mkdtemp(prefix="out-", dir=self.scratch))
         # A file, not a pipe: docker reads it as it likes, and nobody has to feed it.
         with tempfile.TemporaryFile(dir=self.scratch) as sent:
             _pack(files, sent)
             sent.seek(0)
             try:
-                return self._finish(command, sent, out, wanted, limits)
+                with self._container(container):
+                    return self._finish([*program, *argv], sent, out, wanted, limits)
             except BaseException:
                 self._remove(["--filter", f"name=^/?{name}$"])
                 raise
+
+    @contextmanager
+    def _container(self, command: list[str]) -> Iterator[None]:
+        """Give a container that runs; when the context ends, it is gone.
+
+        Raises:
+            EngineError: the engine does not run it, or does not end it.
+        """
+        process = _started(command, self.environment, subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        log, ready = _Tail(process.stderr), _Tail(process.stdout)
+        try:
+            deadline = time.monotonic() + _START_S
+            while not ready.text and process.poll() is None and time.monotonic() < deadline:
+                if self._halted.is_set():
+                    raise EngineError("the container was ended")
+                ready.changed.wait(0.2)
+            if not ready.text:
+                log.join()
+                why = log.text.splitlines()[-8:]
+                raise EngineError("the engine does not run the container", hint=DOCTOR, details=why)
+            yield
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(_CLIENT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise EngineError("the engine did not end a container in time", hint=DOCTOR) from None
+            finally:
+                log.join()
+                ready.join()
 
     def _finish(self, command: list[str], sent: IO[bytes], out: Path, wanted: Sequence[str], limits: Limits) -> Ran:
         process = _started(command, self.environment, sent)
         assert process.stdout is not None
         assert process.stderr is not None
-        log = _Tail(process.stderr)
+        log = _Tail(process.stderr, _BEGUN)
         received = _Received(process.stdout, limits.output, self.scratch)
-        deadline = time.monotonic() + limits.seconds + GRACE_S + _START_S
+        is_late = False
+        last = time.monotonic() + _START_S
+        over = None
         try:
-            while process.poll() is None and time.monotonic() < deadline and not self._halted.is_set():
+            while process.poll() is None and not (self._halted.is_set() or received.too_much or is_late):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
-                if received.too_much:
-                    break
+                now = time.monotonic()
+                if over is None and log.begun:
+                    over = now + limits.seconds + GRACE_S + _LATE_S
+                    last = over + _TAKE_S
+                is_late = now > last or (over is not None and now > over and not received.size)
         finally:
             ended = process.poll() is not None
             if not ended:
@@ -181,24 +252,19 @@ class Sandbox:
             log.join()
             received.join()
         text = log.text
-        if received.too_much:
-            received.file.close()
-            raise OutputError(f"more than {limits.output} bytes came out of the container")
-        if not ended:
-            raise EngineError(
-                "the container was ended" if self._halted.is_set() else "the engine did not end a container in time",
-                hint=DOCTOR,
-                details=text.splitlines()[-5:],
-            )
-        code = process.returncode
         with received.file as data:
-            # docker's own: an engine that refused, an image without a shell. A program's own codes come with an output.
-            if code in (125, 126, 127) and not received.size:
+            if received.too_much:
+                raise OutputError(f"more than {limits.output} bytes came out of the container")
+            if self._halted.is_set() and not ended:
+                raise EngineError("the container was ended", details=text.splitlines()[-5:])
+            if not log.begun:
                 raise EngineError("the engine does not run the container", hint=DOCTOR, details=text.splitlines()[-8:])
+            if is_late and not ended:
+                return Ran(_TIMED_OUT, True, {}, text)
             data.seek(0)
             # A program that ends its own shell leaves nothing.
             files = _unpack(data, out, wanted) if received.size else {}
-        return Ran(code, code == _TIMED_OUT, files, text)
+        return Ran(process.returncode, process.returncode == _TIMED_OUT, files, text)
 
     def halt(self) -> None:
         """End everything that still runs; the threads that wait for it get an EngineError."""
@@ -268,7 +334,7 @@ def _flags(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) ->
     flags = ["run", "--rm", "--interactive", "--init", f"--name={name}", "--pull=never", "--log-driver=none"]
     flags += [f"--label={LABEL}={_owner()}", f"--label={LABEL}.run={run_id}"]
     flags += ["--network=none", "--ipc=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only"]
-    flags += [f"--user={USER}:{USER}", f"--workdir={FOLDER}", "--hostname=sandbox"]
+    flags += [f"--user={WATCHER}:{WATCHER}", "--workdir=/", "--hostname=sandbox"]
     flags += [
         f"--tmpfs={FOLDER}:rw,noexec,nosuid,nodev,size={limits.files},nr_inodes=65536,mode=0700,uid={USER},gid={USER}"
     ]
@@ -278,6 +344,8 @@ def _flags(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) ->
     flags += [f"--platform={platform}"] if platform else []
     flags += ["--gpus=all", "--env=NVIDIA_DRIVER_CAPABILITIES=compute,utility"] if gpus else []
     flags += [f"--env=LIMIT={limits.seconds}", f"--env=GRACE={GRACE_S}", f"--env=HOME={FOLDER}"]
+    # What the program may take, and docker before and after it.
+    flags += [f"--env=LIFE={limits.seconds + GRACE_S + 2 * _START_S}"]
     return [*flags, f"--env=TMPDIR={FOLDER}", "--entrypoint=sh"]
 
 
@@ -308,7 +376,7 @@ def _began(pid: int) -> str:
     return ""
 
 
-def _started(command: list[str], environment: Mapping[str, str], sent: IO[bytes]) -> subprocess.Popen[bytes]:
+def _started(command: list[str], environment: Mapping[str, str], sent: IO[bytes] | int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
@@ -371,9 +439,17 @@ def _unpack(data: IO[bytes], folder: Path, wanted: Sequence[str]) -> dict[str, P
 
 
 class _Tail:
-    """Reads a pipe to its end and keeps the last of it."""
+    """Reads a pipe to its end and keeps the last of it.
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    Attributes:
+        begun: ``first`` came, which is not kept.
+        changed: something came.
+    """
+
+    def __init__(self, pipe: IO[bytes], first: bytes = b"") -> None:
+        self.begun = False
+        self.changed = threading.Event()
+        self._first = first
         self._kept = b""
         self._pipe = pipe
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -382,7 +458,12 @@ class _Tail:
     def _read(self) -> None:
         with self._pipe:
             while chunk := os.read(self._pipe.fileno(), LOG):
-                self._kept = (self._kept + chunk)[-LOG:]
+                self._kept += chunk
+                if not self.begun and self._first and self._first in self._kept:
+                    self.begun = True
+                    self._kept = self._kept.replace(self._first, b"", 1)
+                self._kept = self._kept[-LOG:]
+                self.changed.set()
 
     def join(self) -> None:
         self._thread.join(timeout=5.0)

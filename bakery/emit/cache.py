@@ -33,7 +33,10 @@ def cache_functions(plan: Plan) -> list[list[str]]:
             *comment("The cache of the branch that is built is asked first, then that of the default branch."),
             *_function("cache_from", _chosen(plan, "distinct([cache_place(scope), scope])", export=False)),
         ],
-        _function("cache_to", _chosen(plan, "[cache_place(scope)]", export=True), "scope", _MODE.name),
+        [
+            *comment("Nothing is written where CACHE_READ_ONLY is true."),
+            *_function("cache_to", _chosen(plan, "[cache_place(scope)]", export=True), "scope", _MODE.name),
+        ],
     ]
 
 
@@ -55,13 +58,14 @@ def cache_attributes(plan: Plan, values: Mapping[str, str], target: Target) -> d
         given = {**values, _PLACE.name: place, _MODE.name: plan.cache_mode(target.kind)}
         return {key: substitute(value, given) for key, value in fields.items()}
 
+    is_written = plan.is_cached(target.kind) and values["CACHE_READ_ONLY"] != "true"
     return {
         "cache-from": [
             entry(place, export=False)
             for scope in plan.scopes_read(target)
             for place in dict.fromkeys((own(scope), scope))
         ],
-        **({"cache-to": [entry(own(plan.scope(target)), export=True)]} if plan.is_cached(target.kind) else {}),
+        **({"cache-to": [entry(own(plan.scope(target)), export=True)]} if is_written else {}),
     }
 
 
@@ -73,7 +77,8 @@ def _chosen(plan: Plan, places: str, *, export: bool) -> list[str]:
     """Return a list with the chosen backend's entry for each place."""
     offered = _entries(plan.cache, export=export)
     rows = aligned((backend.value, _object(fields)) for backend, fields in offered.items())
-    table = ["{", *indent(rows), '}[CACHE] if CACHE != "none"']
+    used = 'CACHE != "none" && CACHE_READ_ONLY != "true"' if export else 'CACHE != "none"'
+    table = ["{", *indent(rows), f"}}[CACHE] if {used}"]
     return ["result = [", *indent([f"for place in {places} : {table[0]}", *table[1:]]), "]"]
 
 

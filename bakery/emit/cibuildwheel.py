@@ -78,9 +78,9 @@ def _finishes(plan: Plan) -> bool:
 def _configuration(plan: Plan, cells: tuple[Cell, ...], folder: str) -> str:
     options = {identifier(cell): options_of(plan, cell, folder) for cell in cells}
     lines = [
-        f"# Written by `python -m bakery generate` from {plan.source_file}; edits are lost.",
+        f"# Written by `wheel-bakery generate` from {plan.source_file}; edits are lost.",
         "# cibuildwheel --config-file THIS_FILE PACKAGE builds the same wheels on Linux, macOS and Windows;",
-        "# `python -m bakery wheel` drives it, audits what it built, and publishes that into the output folder.",
+        "# `wheel-bakery wheel` drives it, audits what it built, and publishes that into the output folder.",
         "",
         "[tool.cibuildwheel]",
         f"build = {_toml(list(options))}",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from bakery.emit.actions import bakery_steps, document, flow, job_block, permissions, run, uses
+from bakery.emit.actions import Expression, bakery_steps, document, flow, job_block, permissions, run, uses
 from bakery.emit.text import comment
 from bakery.errors import PlanError
 from bakery.job import JobFile, ModuleCell
@@ -22,7 +22,10 @@ MOST = 256
 Images = Callable[[str, str, str], str]
 """A shipped recipe, the release of IREE and a machine → what its image is called."""
 
-_IMAGES = ".bakery/images.tar"
+_IMAGES = Expression("${{ runner.temp }}/images.tar")
+_FILE = '"$RUNNER_TEMP/images.tar"'
+_MODULES, _FIGURES = "modules", "figures.json"
+_CACHED = {"path": _IMAGES, "key": Expression("${{ matrix.images }}")}
 _PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -59,23 +62,24 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
             "runner": ci.runners[_PLATFORMS[machine]],
             "job": job.path,
             "cells": f"*.{slug}",
-            "results": f"{job.output}/*.{slug}.*",
             "measured": "yes" if any(cell.is_measured for cell in mine) else "no",
             "images": " ".join(images(recipe, job.plan.compiler, machine) for recipe in recipes),
         }
 
 
 def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
-    cells = {"JOB": "${{ matrix.job }}", "BAKERY_ONLY": "${{ matrix.cells }}"}
+    cells = {"JOB": Expression("${{ matrix.job }}"), "BAKERY_ONLY": Expression("${{ matrix.cells }}")}
+    # Not in the checkout, whose files are nobody's results.
+    output = f'--output "$RUNNER_TEMP/{_MODULES}"'
     cached = ci.cache != "none"
     steps = [
         *bakery_steps(ci),
         *(_fetch_images() if cached else []),
-        run("Compile", 'python -m bakery compile "$JOB" --progress plain', cells),
-        run("Validate", 'python -m bakery validate "$JOB"', cells),
+        run("Compile", f'wheel-bakery compile {output} --progress plain -- "$JOB"', cells),
+        run("Validate", f'wheel-bakery validate {output} -- "$JOB"', cells),
         run(
             "Measure, and compare with the baselines that the job names",
-            'python -m bakery benchmark "$JOB" --save-baseline figures.json',
+            f'wheel-bakery benchmark {output} --save-baseline "$RUNNER_TEMP/{_FIGURES}" -- "$JOB"',
             cells,
             condition="matrix.measured == 'yes'",
         ),
@@ -84,8 +88,8 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "Keep the modules",
             "actions/upload-artifact",
             {
-                "name": "modules-${{ matrix.name }}",
-                "path": "${{ matrix.results }}",
+                "name": Expression("modules-${{ matrix.name }}"),
+                "path": Expression(f"${{{{ runner.temp }}}}/{_MODULES}"),
                 "if-no-files-found": "error",
                 "overwrite": True,
             },
@@ -94,8 +98,8 @@ def _modules(rows: Sequence[dict[str, str]], ci: Ci) -> list[str]:
             "Keep the figures, also of a regression",
             "actions/upload-artifact",
             {
-                "name": "figures-${{ matrix.name }}",
-                "path": "figures.json",
+                "name": Expression("figures-${{ matrix.name }}"),
+                "path": Expression(f"${{{{ runner.temp }}}}/{_FIGURES}"),
                 "if-no-files-found": "ignore",
                 "overwrite": True,
             },
@@ -122,23 +126,22 @@ def _fetch_images() -> list[list[str]]:
     cache = uses(
         "Fetch the images with IREE's tools",
         "actions/cache",
-        {"path": _IMAGES, "key": "${{ matrix.images }}"},
+        _CACHED,
         name="images",
+        sub="/restore",
     )
     note = comment("Their names hold digests of all that their recipes say. Bakery makes what is not there.")
-    load = run(
-        "Load the images", f"docker load --input {_IMAGES}", condition="steps.images.outputs.cache-hit == 'true'"
-    )
+    load = run("Load the images", f"docker load --input {_FILE}", condition="steps.images.outputs.cache-hit == 'true'")
     return [[*note, *cache], load]
 
 
 def _keep_images() -> list[list[str]]:
-    """Return the step that saves the images where the cache lacks them; the cache takes the file when the job ends."""
-    return [
-        run(
-            "Save the images for other runs",
-            f'mkdir -p .bakery\nread -ra images <<< "$IMAGES"\ndocker save --output {_IMAGES} "${{images[@]}}"',
-            {"IMAGES": "${{ matrix.images }}"},
-            condition="steps.images.outputs.cache-hit != 'true'",
-        )
-    ]
+    """Return the steps that keep the images where the cache lacks them; a pull request leaves nothing to other runs."""
+    lacking = "github.event_name != 'pull_request' && steps.images.outputs.cache-hit != 'true'"
+    save = run(
+        "Save the images for other runs",
+        f'read -ra images <<< "$IMAGES"\ndocker save --output {_FILE} "${{images[@]}}"',
+        {"IMAGES": Expression("${{ matrix.images }}")},
+        condition=lacking,
+    )
+    return [save, uses("Keep the images", "actions/cache", _CACHED, condition=lacking, sub="/save")]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from packaging.requirements import Requirement
 
 from bakery.emit.actions import (
+    Expression,
     bakery_steps,
     document,
     flow,
@@ -23,22 +24,31 @@ from bakery.emit.actions import (
     scalar,
     uses,
 )
-from bakery.emit.text import comment, shell_word
+from bakery.emit.text import comment
 from bakery.facts import cache_service, runner_disk
 from bakery.names import SYSTEMS, CacheBackend, Kind
 from bakery.parcels import Parcel, cached, disk, parcels
-from bakery.plan import Ci, Plan, literal
+from bakery.plan import Ci, Plan
 
 MARGIN = 15
 """Minutes between bakery's own end and its job's: what is finished is to be kept."""
 
-OBJECTS = ".bakery/compiler-cache"
-"""The folder of compiler caches, which GitHub's cache keeps between runs."""
+OBJECTS = Expression("${{ runner.temp }}/compiler-cache")
+"""The folder of compiler caches, which GitHub's cache keeps between runs. No checkout can bring one there."""
 
-_OBJECTS_OF_JOB = "compiler-cache-${{ matrix.job }}-"
+ENVIRONMENT = "bake"
+"""The GitHub environment of jobs that are given secrets."""
+
+_OBJECTS_OF_JOB = Expression("compiler-cache-${{ matrix.job }}-")
 # What has a key is never written again: each run has a key of its own, and takes the newest of its job.
-_KEY = {"path": OBJECTS, "key": _OBJECTS_OF_JOB + "${{ github.run_id }}-${{ github.run_attempt }}"}
+_KEY = {"path": OBJECTS, "key": Expression(_OBJECTS_OF_JOB + "${{ github.run_id }}-${{ github.run_attempt }}")}
 _NO_RELEASE = "github.ref_type != 'tag'"
+_NO_PULL = "github.event_name != 'pull_request'"
+
+RESULTS = Expression("${{ runner.temp }}/bakery")
+"""The folder with the wheels and the state of a job: not in the checkout, whose files are nobody's results."""
+
+_WHEELS = Expression(f"{RESULTS}/wheels")
 
 KEPT = 7
 """Days that GitHub keeps what only a rerun needs."""
@@ -78,8 +88,12 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
     compiles = ci.cache != CacheBackend.NONE and any(item.kind is Kind.COMPILER_CACHE for item in plan.families)
     own = {"BAKERY_COMPILER_CACHE": OBJECTS} if compiles else {}
     # Whoever commits the file allows what it names; a pull request cannot ask for more.
-    allowed = [f"--allow {shell_word(literal(want))}" for want in plan.asks]
-    secrets = {item.env: f"${{{{ secrets.{item.env} }}}}" for item in plan.told((Kind.WHEEL, Kind.TEST)) if item.env}
+    # The workflow itself names the layer cache.
+    named = [want for want in plan.asks if not want.startswith("cache=")]
+    asked = {f"ALLOWED_{number}": want for number, want in enumerate(named, 1)}
+    allowed = [f'--allow "${name}"' for name in asked]
+    told = [item.env for item in plan.told((Kind.WHEEL, Kind.TEST)) if item.env]
+    secrets = {name: Expression(f"${{{{ secrets.{name} }}}}") for name in told}
     steps = [
         *bakery_steps(ci),
         *(_free() if _is_tight(ci, jobs) else []),
@@ -87,11 +101,13 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *(_runtime() if cache == CacheBackend.GHA else []),
         _take_over(),
         *([_fetch_objects()] if compiles else []),
-        run("Bake, audit and test", _full(ci, *allowed), {"BAKERY_CACHE": cache, **_CHOSEN, **own, **secrets}),
+        run("Bake, audit and test", _full(ci, *allowed), {**secrets, **_layers(cache), **_CHOSEN, **own, **asked}),
         *([_keep_objects()] if compiles else []),
-        *_keep(plan),
+        *_keep(),
     ]
-    return job_block("bake", _cells("bake", ci, jobs), steps)
+    # Whoever reviews deployments, or keeps secrets to some branches, does it by an environment.
+    place = [f"environment: {ENVIRONMENT}"] if secrets else []
+    return job_block("bake", [*place, *_cells("bake", ci, jobs)], steps)
 
 
 def _build(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
@@ -109,16 +125,32 @@ def _build(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
         *bakery_steps(replace(ci, install=str(install))),
         _take_over(),
         run("Build, audit and test", _full(ci), _CHOSEN),
-        *_keep(plan),
+        *_keep(),
     ]
     return job_block("build", head, steps)
 
 
-_CHOSEN = {"BAKERY_ONLY": "${{ matrix.cells }}"}
+_CHOSEN = {
+    "BAKERY_ONLY": Expression("${{ matrix.cells }}"),
+    "BAKERY_OUTPUT": _WHEELS,
+    "BAKERY_STATE_DIR": Expression(f"{RESULTS}/state"),
+}
+
+
+def _layers(cache: str) -> dict[str, str]:
+    """Return the layer cache of a job: a release has none, and a pull request only reads."""
+    if cache == CacheBackend.NONE:
+        return {"BAKERY_CACHE": cache}
+    return {
+        "BAKERY_CACHE": Expression(f"${{{{ {_NO_RELEASE} && '{cache}' || 'none' }}}}"),
+        "BAKERY_CACHE_READ_ONLY": Expression("${{ github.event_name == 'pull_request' }}"),
+        # Every run is a machine of its own, which finds the layers of another one by the same key.
+        "BAKERY_CACHE_KEY": Expression("${{ github.repository }}"),
+    }
 
 
 def _full(ci: Ci, *words: str) -> str:
-    return " ".join([f"python -m bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *words])
+    return " ".join([f"wheel-bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *words])
 
 
 def _cells(does: str, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
@@ -143,19 +175,19 @@ def _take_over() -> list[str]:
     return uses(
         "Take over what an earlier attempt finished",
         "actions/download-artifact",
-        {"pattern": "state-${{ matrix.job }}", "path": ".", "merge-multiple": True},
+        {"pattern": Expression("state-${{ matrix.job }}"), "path": RESULTS, "merge-multiple": True},
         condition="github.run_attempt > 1",
     )
 
 
-def _keep(plan: Plan) -> list[list[str]]:
+def _keep() -> list[list[str]]:
     return [
         uses(
             "Keep what is finished for another attempt",
             "actions/upload-artifact",
             {
-                "name": "state-${{ matrix.job }}",
-                "path": [plan.output, ".bakery/journal"],
+                "name": Expression("state-${{ matrix.job }}"),
+                "path": RESULTS,
                 "include-hidden-files": True,
                 "if-no-files-found": "ignore",
                 "overwrite": True,
@@ -167,9 +199,9 @@ def _keep(plan: Plan) -> list[list[str]]:
             "Keep the wheels",
             "actions/upload-artifact",
             {
-                "name": "part-${{ matrix.job }}",
+                "name": Expression("part-${{ matrix.job }}"),
                 # With what each wheel was built from, in a folder whose name begins with a dot.
-                "path": plan.output,
+                "path": _WHEELS,
                 "include-hidden-files": True,
                 "if-no-files-found": "error",
                 "overwrite": True,
@@ -208,7 +240,8 @@ def _wheels(plan: Plan, ci: Ci) -> list[str]:
         ),
         run(
             "Check that every planned wheel is there and what it promises",
-            f"python -m bakery verify {shell_word(literal(plan.output))}",
+            'wheel-bakery verify -- "$OUTPUT"',
+            {"OUTPUT": plan.output},
         ),
         [
             "- name: Name the result",
@@ -220,7 +253,7 @@ def _wheels(plan: Plan, ci: Ci) -> list[str]:
             "Merge the wheels and remove the parts",
             "actions/upload-artifact",
             {
-                "name": "${{ steps.name.outputs.artifact }}",
+                "name": Expression("${{ steps.name.outputs.artifact }}"),
                 "pattern": "part-*",
                 "include-hidden-files": True,
                 "delete-merged": True,
@@ -257,13 +290,13 @@ def _publish(plan: Plan, ci: Ci, needs: Sequence[str]) -> list[str]:
     ]
     script = (
         "mkdir upload\n"
-        f"find {shell_word(literal(plan.output))} -name '*.whl' ! -name '*+*' -exec mv {{}} upload/ ';'\n"
+        """find "$OUTPUT" -name '*.whl' ! -name '*+*' -exec mv {} upload/ ';'\n"""
         'test -n "$(ls upload)"'
     )
     url = {"repository-url": ci.publish_url} if ci.publish_url else {}
     steps = [
         _fetch(plan),
-        run("Choose the wheels without a local version", script),
+        run("Choose the wheels without a local version", script, {"OUTPUT": plan.output}),
         uses("Publish", "pypa/gh-action-pypi-publish", {"packages-dir": "upload", **url}),
     ]
     return job_block("publish", head, steps)
@@ -284,26 +317,25 @@ def _pages(plan: Plan, ci: Ci, needs: Sequence[str]) -> list[str]:
         "  url: ${{ steps.deploy.outputs.page_url }}",
         *permissions({"pages": "write", "id-token": "write"}),
     ]
-    output = shell_word(literal(plan.output))
-    wheels = f"{output}/*+*.whl" if any(naming.local for naming in plan.audit.namings) else output
+    wheels = '"$OUTPUT"' + ("/*+*.whl" if any(naming.local for naming in plan.audit.namings) else "")
     steps = [
         *bakery_steps(ci, checkout=False),
         _fetch(plan),
         uses("Ask where the pages are", "actions/configure-pages", {}, name="pages"),
         run(
             "Extend the index",
-            f'python -m bakery index {wheels} --extend "$SITE" --output site',
-            {"SITE": "${{ steps.pages.outputs.base_url }}"},
+            f'wheel-bakery index --extend "$SITE" --output site -- {wheels}',
+            {"OUTPUT": plan.output, "SITE": Expression("${{ steps.pages.outputs.base_url }}")},
         ),
         uses(
             "Keep the index",
             "actions/upload-pages-artifact",
-            {"name": "pages-${{ github.run_attempt }}", "path": "site"},
+            {"name": Expression("pages-${{ github.run_attempt }}"), "path": "site"},
         ),
         uses(
             "Deploy the index",
             "actions/deploy-pages",
-            {"artifact_name": "pages-${{ github.run_attempt }}"},
+            {"artifact_name": Expression("pages-${{ github.run_attempt }}")},
             name="deploy",
         ),
     ]
@@ -324,7 +356,7 @@ def _runtime() -> list[list[str]]:
 
 
 def _fetch(plan: Plan) -> list[str]:
-    name = "${{ needs.wheels.outputs.artifact }}"
+    name = Expression("${{ needs.wheels.outputs.artifact }}")
     return uses("Fetch the wheels", "actions/download-artifact", {"name": name, "path": plan.output})
 
 
@@ -338,13 +370,15 @@ def _is_tight(ci: Ci, jobs: Iterable[Parcel]) -> bool:
 def _fetch_objects() -> list[str]:
     fields = {**_KEY, "restore-keys": _OBJECTS_OF_JOB}
     return [
-        *comment("A release takes nothing that other runs compiled, and leaves nothing to them."),
+        *comment(
+            "A release takes nothing that other runs compiled, and leaves nothing to them; a pull request leaves nothing."
+        ),
         *uses("Fetch what compilers made", "actions/cache", fields, condition=_NO_RELEASE, sub="/restore"),
     ]
 
 
 def _keep_objects() -> list[str]:
-    condition = f"always() && {_NO_RELEASE}"
+    condition = f"always() && {_NO_RELEASE} && {_NO_PULL}"
     return uses("Keep what compilers made", "actions/cache", _KEY, condition=condition, sub="/save")
 
 

@@ -9,26 +9,29 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.drive.bake import BakeRequest, Bakes
-from bakery.drive.collect import check_output, publish
+from bakery.drive.collect import check_output, holds, publish
+from bakery.drive.journal import Journal, KeptWheel, Record, last_run, open_journal
 from bakery.drive.listener import Listener
 from bakery.drive.logfiles import LogFiles
 from bakery.drive.machine import cpu
-from bakery.drive.outcome import BakeFailure, BakeOutcome
+from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
 from bakery.drive.peaks import is_here
 from bakery.drive.process import Children, caught
 from bakery.drive.progress import Board
 from bakery.drive.runs import run_folder
+from bakery.drive.scope import cache_scope
 from bakery.emit.job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
 from bakery.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
 from bakery.files import write
 from bakery.job import JobPlan, ModuleCell
-from bakery.models.module import FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
+from bakery.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.names import Kind
+from bakery.plainfile import read_plain
 from bakery.plan import Cell, Target
 from bakery.report.modules import ModuleReport, ModuleRun
 
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 LARGEST = 16 * 1024**3
 """Bytes that a compiled module may have."""
+
+JOURNAL = "iree.modules"
+"""The journal of compiled modules; no recipe has a dot in its name."""
 
 _LOG = 4 * 1024**2
 """Bytes of a compiler's log that are read."""
@@ -53,11 +59,13 @@ class CompileOptions:
     """What the command line says of a run.
 
     Attributes:
+        state: the project's state folder: it says which modules were compiled here.
         again: compile also what the output folder has already.
         parallel: batches that are baked at once; 0 for two.
         timeout_s: seconds that a batch may take, None for any.
     """
 
+    state: Path
     again: bool = False
     parallel: int = 0
     timeout_s: float | None = None
@@ -92,11 +100,12 @@ def compile_job(
         BakeryError: what ends all cells. Modules that were published by then stay.
     """
     began = time.monotonic()
-    check_output(plan.output, root)
-    told = {cell.id: _before(plan, cell, options) for cell in plan.cells}
+    check_output(plan.output, plan.root)
+    known = last_run(options.state, JOURNAL)
+    told = {cell.id: _before(plan, cell, options, known.get(_place(plan, cell))) for cell in plan.cells}
     rest = [cell for cell in plan.cells if told[cell.id].result == "canceled"]
     with run_folder(root) as state:
-        stopped = _Run(root, plan, rest, options, oven(), state, told).go(listener) if rest else ""
+        stopped = _Run(plan, rest, options, oven(), state, known, told).go(listener) if rest else ""
     return ModuleRun(
         modules=tuple(_report(plan, cell, told[cell.id]) for cell in plan.cells),
         output=plan.output,
@@ -106,44 +115,60 @@ def compile_job(
     )
 
 
-def _before(plan: JobPlan, cell: ModuleCell, options: CompileOptions) -> _Told:
+def _before(plan: JobPlan, cell: ModuleCell, options: CompileOptions, known: Record | None) -> _Told:
     """Return what is known of a cell before an engine is asked."""
     if cell.source.problem:
         return _Told("failed", ModuleError(f"{cell.id}: {cell.source.problem}"))
-    record = None if options.again or options.no_cache else kept(plan, cell)
+    record = None if options.again or options.no_cache else kept(plan, cell, known)
     return _Told("kept", record=record) if record else _Told()
 
 
-def kept(plan: JobPlan, cell: ModuleCell) -> ModuleRecord | None:
-    """Return the record of a cell whose result is in the output folder, made of the same; None where it is not.
+def kept(plan: JobPlan, cell: ModuleCell, known: Record | None) -> ModuleRecord | None:
+    """Return the record of a cell whose result is in the output folder, compiled here of the same; None where it is not.
 
     What depends on the machine that compiles is never taken for the same.
+
+    Args:
+        known: what this machine remembers of the cell; what is written beside a module may be anybody's.
     """
-    if cell.target.is_local:
+    if cell.target.is_local or known is None or known.key != _key(plan, cell):
+        return None
+    if not all(holds(plan.output, item.name, item.sha256) for item in known.wheels):
         return None
     try:
-        record = ModuleRecord.model_validate_json((plan.output / f"{cell.id}.json").read_bytes())
-        with (plan.output / f"{cell.id}.vmfb").open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        record = ModuleRecord.model_validate_json(read_plain(plan.output / f"{cell.id}.json", LARGEST_RECORD))
     except (OSError, ValueError):
         return None
     same = (record.compiler, record.flags, record.input.sha256, record.output.sha256, record.target.name)
+    digest = known.wheels[0].sha256 if known.wheels else ""
     return record if same == (plan.compiler, cell.flags, cell.source.sha256, digest, cell.target.name) else None
+
+
+def _key(plan: JobPlan, cell: ModuleCell) -> str:
+    """Return a digest of all that defines a cell."""
+    parts = [plan.compiler, list(cell.flags), cell.source.sha256, cell.target.name]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _place(plan: JobPlan, cell: ModuleCell) -> str:
+    """Return where a cell's result lies: jobs of one project may have cells of one name."""
+    return str(plan.output.resolve() / f"{cell.id}.vmfb")
 
 
 @dataclass(slots=True)
 class _Run:
     """One run in its folder."""
 
-    root: Path
     plan: JobPlan
     cells: list[ModuleCell]
     options: CompileOptions
     oven: Oven
     state: Path
+    known: Mapping[str, Record]
     told: dict[str, _Told]
     _waiting: list[tuple[str, tuple[ModuleCell, ...]]] = field(default_factory=list)
     _running: dict[str, tuple[ModuleCell, ...]] = field(default_factory=dict)
+    _journal: Journal = field(init=False)
 
     def go(self, listener: Listener) -> str:
         """Bake all batches; return the name of the signal that ended the run, empty for none."""
@@ -151,10 +176,13 @@ class _Run:
         from bakery.iree.toolimage import tool_image
 
         image = tool_image(self.oven, listener, self.plan.compiler)
-        part = JobPlan(self.plan.compiler, self.plan.runtime, self.plan.output, tuple(self.cells))
+        part = replace(self.plan, cells=tuple(self.cells))
         self._inputs()
         write(self.state, generate_job(part, image, self._host()))
         self._waiting = list(zip(batch_names(part), part.batches(), strict=True))
+        fresh = {_place(self.plan, cell) for cell in self.cells}
+        others = [record for place, record in self.known.items() if place not in fresh and Path(place).exists()]
+        self._journal = open_journal(self.options.state, JOURNAL, others)
         board = Board([name for name, _ in self._waiting])
         with caught() as signals, LogFiles(self.state / "logs") as logs, Children(signals) as children:
             bakes = Bakes(children, logs, board, listener)
@@ -207,6 +235,7 @@ class _Run:
             environment=self.oven.environment,
             variables={"DEST": str(self.state / "stage")},
             state=self.state,
+            scope=cache_scope(self.oven.environment, self.plan.root, "modules"),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             timeout_s=self.options.timeout_s,
@@ -252,7 +281,11 @@ class _Run:
             if told.record:
                 files += [folder / f"{cell.id}.vmfb", folder / f"{cell.id}.json"]
         if files:
-            publish(files, self.plan.output, root=self.root)
+            publish(files, self.plan.output, root=self.plan.root)
+        for cell in cells:
+            if record := fresh[cell.id].record:
+                made = KeptWheel(record.output.name, record.output.sha256, record.output.size)
+                self._journal.write(Record(_place(self.plan, cell), _key(self.plan, cell), Result.DONE, wheels=(made,)))
         self.told.update(fresh)
 
     def _taken(self, cell: ModuleCell, folder: Path) -> _Told:

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from bakery.errors import ModuleError, UsageError
 from bakery.iree.modules import Compiled, find_modules
-from bakery.jobs.load import LoadedJob, load
-from bakery.jobs.resolve import OUTPUT
+from bakery.jobs.load import OUTPUT, LoadedJob
 from bakery.models.baseline import Baseline, Measured
 from bakery.models.job import Benchmark, Check, name_of
+from bakery.plainfile import read_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +30,26 @@ class Asked:
     folder: Path
 
 
-def asked_by_job(path: Path, output: Path | None, only: Sequence[str]) -> list[Asked]:
+def asked_by_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Asked]:
     """Return the compiled modules of a job, each with its checks and its benchmark.
 
     Args:
         output: the folder of results; the job's own where None.
 
     Raises:
-        ModuleError: the job cannot be read, or one of its modules is not compiled.
+        ModuleError: one of its modules is not compiled.
         UsageError: ``only`` selects none.
     """
-    loaded = load(path, str(path))
     results = output or loaded.folder / (loaded.job.output or OUTPUT)
     if not results.is_dir():
-        raise ModuleError(f"{results} does not exist", hint=f"first `bakery compile {path}`")
+        raise ModuleError(f"{results} does not exist", hint=f"first `bakery compile {loaded.file}`")
     modules = find_modules([results], only)
     names = {module.name for module in modules}
     missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
     if missing:
         raise ModuleError(
-            f"not compiled: {', '.join(missing)}", hint=f"first `bakery compile {path}`, or choose others by --only"
+            f"not compiled: {', '.join(missing)}",
+            hint=f"first `bakery compile {loaded.file}`, or choose others by --only",
         )
     return asked_of(loaded, modules)
 
@@ -71,6 +71,9 @@ def asked_by_hand(
     return [Asked(module, checks, benchmark, Path()) for module in find_modules(paths, only)]
 
 
+_LARGEST_BASELINE = 4 << 20
+
+
 def read_baseline(path: Path) -> dict[str, Measured]:
     """Return module's title → an earlier figure.
 
@@ -78,7 +81,7 @@ def read_baseline(path: Path) -> dict[str, Measured]:
         UsageError: the file cannot be read.
     """
     try:
-        found = Baseline.model_validate_json(path.read_bytes())
+        found = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes it") from error
     except ValidationError as error:

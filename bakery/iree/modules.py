@@ -15,7 +15,8 @@ from bakery.audit.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 from bakery.errors import AuditError, ModuleError, UsageError
 from bakery.files import write
 from bakery.mlir.signature import Function, Type
-from bakery.models.module import ModuleRecord, TargetRecord
+from bakery.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
+from bakery.plainfile import read_plain
 
 SUFFIX = ".vmfb"
 
@@ -113,7 +114,7 @@ def read_record(path: Path) -> ModuleRecord | None:
         ModuleError: it is none.
     """
     try:
-        return ModuleRecord.model_validate_json(path.read_bytes())
+        return ModuleRecord.model_validate_json(read_plain(path, LARGEST_RECORD))
     except FileNotFoundError:
         return None
     except OSError as error:

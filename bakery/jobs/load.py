@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-import stat
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.errors import ModuleError
 from bakery.jobs.places import places
 from bakery.models import Job
+from bakery.models.job import Input
 from bakery.plain import Step
-from bakery.positions import line_of
+from bakery.plainfile import read_plain
+from bakery.positions import TooMuch, line_of
 from bakery.problems import Problem, listed
 from bakery.wording import findings
 
-LARGEST = 16 * 1024**2
+LARGEST = 2 * 1024**2
 """Bytes that a job file may have."""
+
+
+OUTPUT = "out"
+"""The output folder where nothing says another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,19 @@ class LoadedJob:
     folder: Path
     lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
 
+    def wants(self, *, output: bool) -> tuple[str, ...]:
+        """Return the paths that the job names, in the words of ``--allow``; a job of the command line has none.
+
+        Args:
+            output: results go to the job's own folder.
+        """
+        if not self.file:
+            return ()
+        found = [f"fs.read={self.folder / path}" for item in self.job.modules for path in _read_by(item)]
+        if output:
+            found.append(f"fs.write={self.folder / (self.job.output or OUTPUT)}")
+        return tuple(dict.fromkeys(found))
+
     def error(self, problems: list[Problem]) -> ModuleError:
         """Return the one error that lists all ``problems``."""
         placed = [
@@ -45,6 +64,22 @@ class LoadedJob:
         return ModuleError(what, details=details)
 
 
+def _read_by(item: Input) -> Iterator[str]:
+    """Yield the files that a module's entry names."""
+    yield item.input
+    values: list[str] = []
+    for check in item.checks or ():
+        values += [*check.inputs, *(check.expected or ())]
+        if check.reference:
+            yield check.reference.rpartition(":")[0]
+    if item.benchmark:
+        values += item.benchmark.inputs
+        if item.benchmark.baseline:
+            yield item.benchmark.baseline
+    # The others are numbers and constants (`bakery.iree.arrays`).
+    yield from (path for value in values if (path := value.removeprefix("@")).endswith((".npy", ".npz")))
+
+
 def load(file: Path, shown: str) -> LoadedJob:
     """Load the job file that messages call ``shown``.
 
@@ -53,7 +88,10 @@ def load(file: Path, shown: str) -> LoadedJob:
     """
     text = _text(file, shown)
     data = _data(text, shown)
-    lines = places(text)
+    try:
+        lines = places(text)
+    except TooMuch as error:
+        raise _error(shown, Problem((), str(error), "split the job", error.line)) from None
     if not isinstance(data, dict):
         raise _error(shown, Problem((), "expected an object { … }", 'begin with { "version": 1, "modules": [ … ] }', 1))
     problems = [_in_json(problem) for problem in _leaves(findings(Job, data))]
@@ -84,12 +122,8 @@ def _error(shown: str, problem: Problem) -> ModuleError:
 
 def _leaves(problems: list[Problem]) -> list[Problem]:
     """Return problems without those of lists that only count what is wrong inside of them."""
-    paths = [problem.path for problem in problems]
-    return [
-        problem
-        for problem in problems
-        if not any(path != problem.path and path[: len(problem.path)] == problem.path for path in paths if problem.path)
-    ]
+    above = {problem.path[:end] for problem in problems for end in range(1, len(problem.path))}
+    return [problem for problem in problems if problem.path not in above]
 
 
 def _placed(problem: Problem, line: int) -> Problem:
@@ -108,13 +142,7 @@ def _in_json(problem: Problem) -> Problem:
 
 def _text(file: Path, shown: str) -> str:
     try:
-        status = file.stat()
-        # Reading a pipe or a device could wait for ever.
-        if not stat.S_ISREG(status.st_mode):
-            raise ModuleError(f"{shown} is no regular file", hint="name a JSON file")
-        if status.st_size > LARGEST:
-            raise ModuleError(f"{shown} has {status.st_size} bytes, more than {LARGEST}", hint="is it a job file?")
-        return file.read_bytes().decode("utf-8")
+        return read_plain(file, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ModuleError(f"{shown}: byte {error.start} is not UTF-8", hint="a job file is JSON") from None
     except (OSError, ValueError) as error:
@@ -127,7 +155,8 @@ def _data(text: str, shown: str) -> object:
 
     def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
         made = dict(items)
-        twice.extend(key for key in made if sum(key == other for other, _ in items) > 1)
+        if len(made) < len(items):
+            twice.extend(key for key, number in Counter(key for key, _ in items).items() if number > 1)
         return made
 
     def constant(word: str) -> object:

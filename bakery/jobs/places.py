@@ -6,12 +6,20 @@ import json
 import re
 
 from bakery.plain import Step
+from bakery.positions import DEEPEST, TooMuch
+
+MOST = 200_000
+"""Keys and list items that a job may have."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|\n')
 
 
 def places(text: str) -> dict[tuple[Step, ...], int]:
-    """Return the 1-based line of every key and list item of ``text``, by path."""
+    """Return the 1-based line of every key and list item of ``text``, by path.
+
+    Raises:
+        TooMuch: lists or objects are nested more than `DEEPEST` levels deep, or there are more than `MOST` entries.
+    """
     found: dict[tuple[Step, ...], int] = {}
     stack: list[list[Step]] = []
     line = 1
@@ -37,7 +45,11 @@ def places(text: str) -> dict[tuple[Step, ...], int]:
             stack[-1][-1] = json.loads(token)
         if stack:
             found.setdefault(tuple(level[-1] for level in stack), line)
+            if len(found) > MOST:
+                raise TooMuch(f"more than {MOST} keys and list items", line)
         if token in "{[":
+            if len(stack) >= DEEPEST:
+                raise TooMuch(f"lists or objects are nested more than {DEEPEST} levels deep", line)
             stack.append([""] if token == "{" else [0])
             key = token == "{"
     return found

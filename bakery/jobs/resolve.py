@@ -11,16 +11,17 @@ from pathlib import Path
 from bakery import facts
 from bakery.errors import ModuleError
 from bakery.job import JobPlan, ModuleCell, ModuleTarget, Signature, Source
-from bakery.jobs.load import LoadedJob
+from bakery.jobs.load import OUTPUT, LoadedJob
 from bakery.jobs.targets import UnknownTarget, target
 from bakery.mlir.read import read_module
 from bakery.mlir.signature import Function, Type
-from bakery.models.job import NAME, Input, name_of
+from bakery.models.job import NAME, Input, Job, name_of
+from bakery.names import is_device
 from bakery.plain import Step
 from bakery.problems import Problem, nearest
 
-OUTPUT = "out"
-"""The output folder where nothing says another."""
+MOST_CELLS = 100_000
+"""Modules times targets that a job may have."""
 
 _NAMES_FILES = re.compile(r"--(?:o|output\S*|load\S*|[a-z0-9-]*(?:-dir|-path|-file|-files|-to|dump[a-z0-9-]*))(?:=|\Z)")
 _OF_TARGETS = re.compile(
@@ -29,7 +30,12 @@ _OF_TARGETS = re.compile(
 
 
 def resolve(
-    loaded: LoadedJob, targets: Sequence[str] = (), output: Path | None = None, *, compiler: str | None = None
+    loaded: LoadedJob,
+    targets: Sequence[str] = (),
+    output: Path | None = None,
+    *,
+    compiler: str | None = None,
+    root: Path | None = None,
 ) -> JobPlan:
     """Return the plan of a job.
 
@@ -39,11 +45,12 @@ def resolve(
         targets: those of the command line; they take the place of the job's own list.
         output: the folder for results; None for the job's.
         compiler: the release of the compiler; None for the job's.
+        root: the project; None for the job's folder.
 
     Raises:
         ModuleError: the job itself is wrong, or no input can be compiled; ``details`` holds every problem.
     """
-    return _Resolver(loaded, tuple(targets)).plan(output, compiler)
+    return _Resolver(loaded, tuple(targets)).plan(output, compiler, root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +67,10 @@ class _Resolver:
         self._broken: list[Problem] = []
         self._sources: dict[Path, Source] = {}
 
-    def plan(self, output: Path | None, compiler: str | None) -> JobPlan:
+    def plan(self, output: Path | None, compiler: str | None, root: Path | None) -> JobPlan:
         job = self._loaded.job
         release = facts.iree_releases()[0]
+        self._check_size(job)
         common = self._targets(self._given or job.targets or (), () if self._given else ("targets",))
         cells = [
             cell for number, item in enumerate(job.modules) for cell in self._cells(("modules", number), item, common)
@@ -75,8 +83,17 @@ class _Resolver:
             compiler=compiler or job.compiler or release.version,
             runtime=compiler or job.compiler or release.runtime,
             output=folder,
+            root=root or self._loaded.folder,
             cells=tuple(cell for _, cell in cells),
         )
+
+    def _check_size(self, job: Job) -> None:
+        """Raise ModuleError if the job would have too many results."""
+        common = len(self._given or job.targets or ())
+        number = sum(common if self._given else len(item.targets or ()) or common for item in job.modules)
+        if number > MOST_CELLS:
+            problem = Problem(("modules",), f"{number:,} results, and the limit is {MOST_CELLS:,}", "split the job")
+            raise self._loaded.error([problem])
 
     def _targets(self, names: Sequence[str], path: tuple[Step, ...]) -> list[ModuleTarget]:
         found = []
@@ -100,7 +117,7 @@ class _Resolver:
             self._check_flag(flag, (*path, "flags", number))
         source = self._source(item.input, (*path, "input"))
         name = name_of(item)
-        if not NAME.match(name):
+        if not NAME.match(name) or is_device(name):
             fix = 'name it: "name": "…"' if self._loaded.file else "rename the file, or write a job file with names"
             self._problems.append(Problem((*path, "input"), f"no name for results can be made of {item.input!a}", fix))
         else:

@@ -18,6 +18,9 @@ from bakery.wording import findings
 
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
+_ENTRIES = 200_000
+"""Keys and list items that a lock may have."""
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _AGAIN = "`bakery lock` writes it anew"
 
@@ -34,7 +37,7 @@ def read(path: Path, shown: str) -> Lock | None:
     if not path.exists():
         return None
     try:
-        found = document.read(path, shown)
+        found = document.read(path, shown, entries=_ENTRIES)
         problems = findings(Lock, found.data)
         if problems:
             raise recipe_error(

@@ -31,6 +31,16 @@ def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None
     _write(folder, plan, "locked.json", told)
 
 
+def recorded(folder: Path, plan: Plan, made: Materials) -> None:
+    """Write a context in which every place has what a record lists; pip must come to the same by itself.
+
+    A source archive is not among them: the recipe names its release, and the index its hash.
+    """
+    told: dict[str, Json] = {place: _told(item, ()) for place, item in made.packages.items() if place in places(plan)}
+    told.pop("source", None)
+    _write(folder, plan, "recorded.json", told)
+
+
 def preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[str], stamp: str) -> None:
     """Write a context in which packages are resolved anew, keeping those that are locked as far as they fit.
 

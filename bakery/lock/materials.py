@@ -9,6 +9,10 @@ from pathlib import Path
 
 from bakery.errors import BakeError
 from bakery.models.lock import LockedFile
+from bakery.plainfile import read_plain
+
+_LARGEST = 16 << 20
+"""Bytes of a file that a target exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +83,13 @@ def read(folder: Path) -> Materials:
             )
             for name, item in told.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BakeError(f"what the materials of {folder.name} told cannot be read: {error}") from error
     return Materials(packages=packages, system=system, suites=suites)
 
 
 def _json(path: Path) -> dict[str, object]:
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document = json.loads(read_plain(path, _LARGEST))
     if not isinstance(document, dict):
         raise TypeError(f"{path.name} holds no table")
     return document

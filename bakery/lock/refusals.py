@@ -13,7 +13,7 @@ _OTHER_HASH = re.compile(
 
 _GONE = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<what>\S+)")
 _SOURCE = re.compile(r"(?m)^sdist: (?P<file>\S+) is locked as sha256 (?P<locked>\w+), and the index has (?P<found>\w+)")
-_OWN = re.compile(r"(?m)^(?:bakery|sdist): (?P<said>.*bakery\.lock.*|--locked takes no .*)$")
+_OWN = re.compile(r"(?m)^(?:bakery|sdist): (?P<said>.*bakery\.lock.*|--locked takes no .*|.*the provenance .*)$")
 
 
 def refusals(lines: Iterable[str], *, reached: bool = True) -> list[str]:

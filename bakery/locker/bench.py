@@ -20,6 +20,8 @@ class Bench:
         variables: variables of the bake file, beside the plan's own.
         reads: files outside the project that steps are given as secrets.
         mask: hides secrets in what steps print.
+        state: the project's state folder.
+        record: the folder for what a record holds the build to; None where nothing but a lock does.
     """
 
     root: Path
@@ -28,10 +30,12 @@ class Bench:
     names: Mapping[tuple[str, str], str]
     variables: Mapping[str, str]
     listener: Listener
+    state: Path
     reads: tuple[Path, ...] = ()
     mask: Mask = field(default_factory=lambda: Mask({}))
     builder: str | None = None
     no_cache: bool = False
+    record: Path | None = None
 
     def name(self, image: Image) -> str:
         """Return the name that the engine has for an image."""
@@ -45,11 +49,13 @@ class Pins:
     Attributes:
         overrides: target → its overrides in bake's grammar: base images, and the context with its packages.
         environment: variables for buildx.
+        reads: folders outside the project that the overrides name.
         locked: a lock holds all of it.
     """
 
     overrides: Mapping[str, tuple[str, ...]]
     environment: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[Path, ...] = ()
     locked: bool = False
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bakery.drive import digests
+from bakery.drive.locks import locked_folder
 from bakery.drive.runs import remove_tree
-from bakery.errors import LockError
+from bakery.errors import LockError, OutputError
+from bakery.files import write
 from bakery.images import familiar
 from bakery.lock import document, hand
 from bakery.lock.materials import Materials
@@ -18,7 +21,7 @@ from bakery.locker.fit import locked_images
 from bakery.plan import Add, Cell, Image, Plan, Stage, Target, literal
 
 _KEPT = 3
-"""Locks whose contexts are kept in ``.bakery/lock``."""
+"""Locks whose contexts are kept in the state folder."""
 
 
 def check_images(bench: Bench, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
@@ -82,7 +85,7 @@ def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials
     """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
     if not locked:
         return Pins({target.name: images_of(bench, target, {}) for target in targets})
-    folder = _contexts(bench, locked, strict=strict)
+    folder = _recorded(bench.record, bench, locked) if bench.record else _contexts(bench, locked, strict=strict)
     overrides = {
         target.name: (
             *images_of(bench, target, locked_images(locked)),
@@ -96,9 +99,12 @@ def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials
         for image in target.images
         if (digest := locked_images(locked).get((image.ref, image.platform)))
     }
-    policy = bench.root / folder / "policy.json"
-    policy.write_text(hand.policy(named), encoding="utf-8")
-    return Pins(overrides, {"EXPERIMENTAL_BUILDKIT_SOURCE_POLICY": str(policy.absolute())}, locked=True)
+    policy = hand.policy(named)
+    # Two runs of one lock may bake different targets.
+    name = f"policy-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.json"
+    write(folder, {name: policy})
+    environment = {"EXPERIMENTAL_BUILDKIT_SOURCE_POLICY": str(folder / name)}
+    return Pins(overrides, environment, reads=(folder,), locked=True)
 
 
 def images_of(bench: Bench, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
@@ -121,19 +127,42 @@ def context_of(image: Image, target: Target) -> str:
     return f"{image.ref}::{image.platform}" if several else image.ref
 
 
+def _recorded(folder: Path, bench: Bench, made: Mapping[str, Materials]) -> Path:
+    """Write the contexts of cells whose materials a record lists, and return their folder."""
+    for cell, own in made.items():
+        hand.recorded(folder / cell, bench.plan, own)
+    return folder
+
+
 def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:
-    """Write the contexts of all cells, and return their folder relative to the project; the same lock is the same one."""
+    """Return the folder with the contexts of all cells, written where it is not there; the same lock is the same one.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
     text = document.text(document.lock_of(bench.plan.recipe, locked))
     digest = hashlib.sha256(f"{strict} {hand.places(bench.plan)} {text}".encode()).hexdigest()[:16]
-    home = Path(".bakery") / "lock"
-    folder = bench.root / home / digest
-    for cell, own in locked.items():
-        hand.pinned(folder / cell, bench.plan, own, strict=strict)
-    folder.touch()
-    others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    for path in others[:-_KEPT]:
-        remove_tree(path)
-    return home / digest
+    folder = bench.state / "lock" / digest
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked_folder(folder.parent):
+            if not folder.is_dir():
+                made = folder.with_suffix(".new")
+                remove_tree(made)
+                for cell, own in locked.items():
+                    hand.pinned(made / cell, bench.plan, own, strict=strict)
+                made.rename(folder)
+            os.utime(folder)
+            others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=_age)
+            for path in others[:-_KEPT]:
+                remove_tree(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
+    return folder
+
+
+def _age(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,6 @@ def make(bench: Bench, cells: Sequence[Cell], upgrade: Collection[str]) -> Locke
     none = Materials()
     # Content that no run had before: the index is asked again, whatever the engine remembers.
     stamp = f"{time.time_ns()}"
-    folder = Path(".bakery") / "lock" / f"new-{stamp}"
     targets = targets_of(plan, cells)
     keep = {
         (image.ref, image.platform): digest
@@ -66,9 +65,10 @@ def make(bench: Bench, cells: Sequence[Cell], upgrade: Collection[str]) -> Locke
         and (digest := locked_images(locked).get((image.ref, image.platform)))
         and other_than(bench, image, digest) is None
     }
-    try:
+    with tempfile.TemporaryDirectory(prefix="bakery-lock-") as place:
+        folder = Path(place)
         for cell in cells:
-            hand.preferred(bench.root / folder / cell.id, plan, locked.get(cell.id, none), names, stamp)
+            hand.preferred(folder / cell.id, plan, locked.get(cell.id, none), names, stamp)
         overrides = {
             target.name: (
                 *images_of(bench, target, keep),
@@ -76,9 +76,7 @@ def make(bench: Bench, cells: Sequence[Cell], upgrade: Collection[str]) -> Locke
             )
             for target in targets
         }
-        found = tell(bench, targets, Pins(overrides))
-    finally:
-        shutil.rmtree(bench.root / folder, ignore_errors=True)
+        found = tell(bench, targets, Pins(overrides, reads=(folder,)))
     others = {cell.id: locked[cell.id] for cell in plan.cells if cell.id in locked and cell.id not in found}
     made = {cell.id: {**others, **found}[cell.id] for cell in plan.cells if cell.id in {**others, **found}}
     changes = differences({cell: locked.get(cell, none) for cell in found}, found) if before else []

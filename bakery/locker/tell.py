@@ -10,6 +10,7 @@ from bakery.aside import bake_aside
 from bakery.drive import digests
 from bakery.drive.bake import BakeRequest
 from bakery.drive.runs import run_folder
+from bakery.drive.scope import cache_scope
 from bakery.emit.files import generate
 from bakery.errors import LockError
 from bakery.files import write
@@ -64,10 +65,11 @@ def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Mater
             environment={**bench.environment, **held.environment, **digests.PROVENANCE},
             variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
             state=state,
+            scope=cache_scope(bench.environment, bench.root, bench.plan.recipe),
             overrides=(*map(str, bench.plan.overrides), *(item for own in held.overrides.values() for item in own)),
             builder=bench.builder,
             no_cache=bench.no_cache,
-            reads=bench.reads,
+            reads=(*bench.reads, *held.reads),
             mask=bench.mask,
         )
         outcome = bake_aside(request, bench.listener)

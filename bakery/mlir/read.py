@@ -8,20 +8,25 @@ the compiler may still refuse; what it refuses, the compiler does, too.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 
 from bakery.errors import ModuleError
 from bakery.mlir.signature import Function, Module, Type
+from bakery.plainfile import open_plain
 
 MAGIC = b"ML\xefR"
 """How bytecode begins (MLIR bytecode format, version 6)."""
 
 LARGEST = 4 * 1024**3
 """Bytes that a module may have."""
+
+LARGEST_TEXT = 512 * 1024**2
+"""Bytes that one in text may have: all of it is in memory, twice. Weights take a tenth as bytecode."""
+
+LARGEST_HEADERS = 8 * 1024**2
+"""Bytes of all functions' arguments and results: of 100,000 arguments."""
 
 DEEPEST = 256
 """Brackets that may stand in one another: the compiler's own parser recurses, and dies of more than some thousands."""
@@ -30,9 +35,9 @@ _TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|["(){}\[\]]|\bfunc\.func\b')
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _HEADER = re.compile(r'\s*(?:(?P<visibility>public|private|nested)\s+)?@(?P<name>[\w$.-]+|"(?:[^"\\]|\\.)*")\s*\(')
 _RESULTS = re.compile(r"\s*->\s*")
-_GENERIC = re.compile(r"\s*\(\)\s*<?\s*\{")
+_GENERIC = re.compile(r"\s*\(\)\s*(?:<\s*)?\{")
 # A text may hold as many functions as it likes: each is read from where it stands, and nothing is copied.
-_IN_TYPE = re.compile(r"->|[<>(){}\[\]]|\battributes\b|\n")
+_IN_TYPE = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\]]|\battributes\b|\n|\bfunc\.func\b')
 _IN_BRACKETS = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]')
 _SPACE = re.compile(r"\s+")
 
@@ -44,16 +49,19 @@ def read_module(path: Path) -> Module:
         ModuleError: it cannot be read, is no MLIR, or exports no function.
     """
     try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise ModuleError(f"{path} is no plain file")
-        if size > LARGEST:
-            raise ModuleError(f"{path} has {size} bytes, more than {LARGEST}")
-        data = path.read_bytes()
+        with open_plain(path) as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            is_bytecode = file.read(len(MAGIC)) == MAGIC
+            most = LARGEST if is_bytecode else LARGEST_TEXT
+            if size > most:
+                raise ModuleError(f"{path} has {size:,} bytes, more than {most:,}")
+            if is_bytecode:
+                return Module(bytecode=True)
+            file.seek(0)
+            data = file.read(most)
     except OSError as error:
         raise ModuleError(f"{path} cannot be read: {error.strerror or error}") from error
-    if data.startswith(MAGIC):
-        return Module(bytecode=True)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -76,7 +84,8 @@ class _Reader:
     def __init__(self, name: str, text: str) -> None:
         self._name = name
         self._text = text
-        self._lines = [0, *accumulate(len(line) for line in text.splitlines(keepends=True))]
+        self._counted = (0, 1, 0)
+        self._left = LARGEST_HEADERS
 
     def functions(self) -> tuple[Function, ...]:
         """Return the exported functions of the module.
@@ -107,7 +116,7 @@ class _Reader:
                 stack.pop()
             # The module's own braces, or none where a file is a module without saying so; the generic form of a
             # module is an operation with a region: "builtin.module"() ({ … }).
-            elif word in ("func.func", '"func.func"') and [opened for opened, _ in stack] in ([], ["{"], ["(", "{"]):
+            elif word in ("func.func", '"func.func"') and _is_outermost(stack):
                 yield match.start(), match.end()
         if stack:
             opened, where = stack[-1]
@@ -169,11 +178,16 @@ class _Reader:
         depth = 0
         for match in _IN_TYPE.finditer(self._text, start):
             word = match[0]
+            if word == "func.func":
+                break
             if depth == 0 and word in ("{", "attributes", "\n", ")", "}"):
                 return self._text[start : match.start()]
             depth += word in _CLOSING
             depth -= word in (">", ")", "}", "]")
-        return self._text[start:]
+        else:
+            if depth == 0:
+                return self._text[start:]
+        raise self._error(start, "a type that does not end")
 
     def _enclosed(self, start: int) -> tuple[str, int]:
         """Return the text between the bracket at ``start`` and the one that closes it, and what comes after."""
@@ -182,16 +196,27 @@ class _Reader:
             depth += match[0] in _CLOSING
             depth -= match[0] in (")", "}", "]")
             if depth == 0 and match[0] in (")", "}", "]"):
+                self._left -= match.end() - start
+                if self._left < 0:
+                    raise self._error(start, f"functions' headers of more than {LARGEST_HEADERS:,} bytes")
                 return _uncommented(self._text[start + 1 : match.start()]), match.end()
         raise self._error(start, f"{self._text[start]!r} is never closed")
 
     def _place(self, offset: int) -> tuple[int, int]:
-        line = bisect_right(self._lines, offset)
-        return line, offset - self._lines[line - 1] + 1
+        """Return line and column; what was counted for the last place is not counted again."""
+        at, line, begin = self._counted if self._counted[0] <= offset else (0, 1, 0)
+        line += self._text.count("\n", at, offset)
+        begin = max(begin, self._text.rfind("\n", at, offset) + 1)
+        self._counted = (offset, line, begin)
+        return line, offset - begin + 1
 
     def _error(self, offset: int, what: str) -> ModuleError:
         line, column = self._place(offset)
         return ModuleError(f"{self._name}:{line}:{column}: {what}", hint="this is no MLIR that a compiler would take")
+
+
+def _is_outermost(stack: list[tuple[str, int]]) -> bool:
+    return len(stack) <= 2 and [opened for opened, _ in stack] in ([], ["{"], ["(", "{"])
 
 
 def _uncommented(text: str) -> str:

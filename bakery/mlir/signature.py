@@ -23,7 +23,7 @@ ELEMENT_TYPES = {
 }
 """Element type → numpy's name of it; others (bf16, f8E4M3FN, i4, quantised ones) have none there."""
 
-_TENSOR = re.compile(r"tensor<((?:(?:\?|[0-9]+)x)*)([^,*][^,]*?)(?:\s*,.*)?>", re.DOTALL)
+_DIMENSIONS = re.compile(r"(?:(?:\?|[0-9]{1,19})x)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,26 @@ class Type:
     @property
     def shape(self) -> tuple[int | None, ...] | None:
         """The dimensions of a ranked tensor, None for one that is known only at run time; None for another type."""
-        match = _TENSOR.fullmatch(self.text)
-        if match is None:
+        parts = self._tensor()
+        if parts is None:
             return None
-        return tuple(None if size == "?" else int(size) for size in match[1].split("x")[:-1])
+        return tuple(None if size == "?" else int(size) for size in parts[0].split("x")[:-1])
 
     @property
     def element(self) -> str:
         """The element type of a ranked tensor, in MLIR's words; the whole text of another type."""
-        match = _TENSOR.fullmatch(self.text)
-        return match[2].strip() if match else self.text
+        parts = self._tensor()
+        return parts[1] if parts else self.text
+
+    def _tensor(self) -> tuple[str, str] | None:
+        """Return the dimensions and the element type of a ranked tensor; None for another type."""
+        if not (self.text.startswith("tensor<") and self.text.endswith(">")):
+            return None
+        inside = self.text[len("tensor<") : -1].partition(",")[0]
+        dimensions = _DIMENSIONS.match(inside)
+        end = dimensions.end() if dimensions else 0
+        element = inside[end:].strip()
+        return (inside[:end], element) if element and not element.startswith("*") else None
 
     @property
     def dtype(self) -> str:

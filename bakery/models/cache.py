@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery import names
 from bakery.models.base import Model
-from bakery.models.text import DurationText, Line, SizeText
+from bakery.models.text import DurationText, Line, SizeText, WorkflowLine
 
 _ADDRESS = re.compile(r"https?://[^\s'\"\\]+\Z")
 
@@ -48,7 +48,8 @@ class S3Cache(Model):
 class Cache(Model):
     """The layer cache. Each target and platform has a scope of its own, so that none overwrites another.
 
-    What the branch that is built left there is asked first, then what the default branch left.
+    What the branch that is built left there is asked first, then what the default branch left. A place that the recipe
+    names is used with ``--allow cache=PLACE`` only: whoever writes a cache decides what steps made.
     """
 
     backend: names.CacheBackend | None = None
@@ -57,11 +58,13 @@ class Cache(Model):
     ref: Line | None = Field(default=None, examples=["registry.example/team/cache"])
     """``registry``: the repository that holds the caches; the scope becomes the tag. ``inline``: the repository that
     images are pushed to."""
-    directory: Line | None = None
+    directory: WorkflowLine | None = None
     """``local``: the folder that holds the caches, one subfolder a scope."""
     branch: Line | None = Field(default=None, examples=["feature/faster"])
     """The branch that is built, where it is not the default one: it has scopes of its own, and reads both. GitHub keeps
     the branches of its own cache apart without that. CI sets it: ``BAKERY_CACHE_BRANCH``."""
+    read_only: StrictBool | None = None
+    """The cache is read and never written. A CI sets it for pull requests: ``BAKERY_CACHE_READ_ONLY=true``."""
     mode: Literal["min", "max"] | None = None
     """``max`` keeps the layers of every stage, ``min`` those of the result alone."""
     ignore_error: StrictBool | None = None

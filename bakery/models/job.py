@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from bakery.models.base import Model
-from bakery.models.text import Line, Matching, distinct
+from bakery.models.text import Line, Matching, distinct, no_device, unevaluated
 
 VERSION = 1
 """Version of the job file; raised when a reader would have to change."""
@@ -47,7 +47,11 @@ def _flag(text: str) -> str:
 Path = Annotated[Line, AfterValidator(_path)]
 TargetName = Annotated[Line, AfterValidator(lambda text: _short(text, "a target"))]
 Compiler = Annotated[str, Matching(COMPILER, "a release of iree-base-compiler, such as '3.13.0'")]
-Name = Annotated[str, Matching(NAME, "letters, digits, dashes and underscores, at most 80, such as 'matmul-small'")]
+Name = Annotated[
+    str,
+    Matching(NAME, "letters, digits, dashes and underscores, at most 80, such as 'matmul-small'"),
+    AfterValidator(no_device),
+]
 FunctionName = Annotated[str, Matching(_FUNCTION, "the name of a function that the module exports, without @")]
 Data = Annotated[Line, AfterValidator(lambda text: _short(text, "a .npy or .npz file, or a literal"))]
 Flag = Annotated[Line, AfterValidator(_flag)]
@@ -154,7 +158,7 @@ class Job(Model):
     """The version of this file's format: 1."""
     compiler: Compiler | None = Field(default=None, examples=["3.13.0"])
     """The release of iree-base-compiler; bakery's pinned one where it is not given."""
-    output: Path | None = Field(default=None, examples=["out"])
+    output: Annotated[Path, AfterValidator(unevaluated)] | None = Field(default=None, examples=["out"])
     """The folder that receives results, relative to the job file."""
     targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = Field(
         default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]]

@@ -9,6 +9,9 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from bakery.models.base import Model
 from bakery.models.text import Line
 
+LARGEST_RECORD = 4 << 20
+"""Bytes that a module's record may have."""
+
 VERSION = 1
 """Version of the record; raised when a reader would have to change."""
 

@@ -19,7 +19,7 @@ from bakery.models.secret import Secret
 from bakery.models.source import Source
 from bakery.models.system import Macos, Windows
 from bakery.models.test import Test
-from bakery.models.text import Line, PlatformName, SecretName, VariableName, distinct
+from bakery.models.text import Line, PlatformName, SecretName, VariableName, distinct, no_device
 from bakery.models.variable import Variable
 from bakery.models.wheel import Wheel
 
@@ -70,4 +70,4 @@ class Recipe(Model):
     def _recipe_name(cls, value: str) -> str:
         if not names.RECIPE.match(value) or len(value) > 64:
             raise ValueError("expected a letter, then lower-case letters, digits and dashes, such as 'my-kernels'")
-        return value
+        return no_device(value)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bakery import names
 from bakery.models.base import Model
-from bakery.models.text import REFERENCE, EnvironmentName, Line, distinct
+from bakery.models.text import REFERENCE, EnvironmentName, Line, distinct, unevaluated
 
 
 def _plain(value: str) -> str:
@@ -31,7 +31,9 @@ class Secret(Model):
 
     env: EnvironmentName | None = Field(default=None, examples=["HF_TOKEN"])
     """A variable of the environment that bakery runs in."""
-    file: PlainLine | None = Field(default=None, examples=["tokens/index.netrc"])
+    file: Annotated[PlainLine, AfterValidator(unevaluated)] | None = Field(
+        default=None, examples=["tokens/index.netrc"]
+    )
     """A file on this machine, relative to the recipe's folder; one outside of the project needs ``--allow``."""
     command: tuple[PlainLine, ...] | None = Field(default=None, examples=[["pass", "show", "index/token"]])
     """A program and its arguments, run on this machine without a shell; what it prints is the secret, without the

@@ -16,6 +16,8 @@ _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+\Z|[\w.-]+@[\w.-]+:\S+\Z")
 _GIT_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 
 
+_LONGEST_PATH = 4096
+
 _OF_A_FOLDER = frozenset(("ignore", "accept", "expected-size", "expected_size"))
 
 
@@ -24,13 +26,13 @@ def _pattern(value: str) -> str:
     if not text or text == "." or ".." in text.split("/"):
         raise ValueError("expected a pattern of files inside the source, such as 'data' or '**/*.bin'")
     try:
-        patterns.ignore_regex(text)
+        patterns.check_ignored(text)
     except ValueError as error:
         raise ValueError(f"expected a pattern of files inside the source: {error}") from None
     return value
 
 
-IgnorePattern = Annotated[Line, AfterValidator(_pattern)]
+IgnorePatterns = Annotated[tuple[Annotated[Line, AfterValidator(_pattern)], ...], Field(max_length=1000)]
 
 
 class Source(Model):
@@ -50,10 +52,10 @@ class Source(Model):
     """The branch, tag or commit of ``git``; required with it, so that a recipe means one thing."""
     sdist: str | None = Field(default=None, examples=["ujson==5.12.0"])
     """``NAME==VERSION``: the source archive of that release, from the configured package index."""
-    ignore: tuple[IgnorePattern, ...] | None = Field(default=None, examples=[["data", "**/*.bin", "!data/small.bin"]])
+    ignore: IgnorePatterns | None = Field(default=None, examples=[["data", "**/*.bin", "!data/small.bin"]])
     """What of ``path`` is not sent to the engine, beside what never is (``.git``, results, caches): patterns as in a
     ``.dockerignore``, relative to ``path``. The project's own ``.dockerignore`` is not read."""
-    accept: tuple[IgnorePattern, ...] | None = Field(default=None, examples=[["tests/keys/*.pem"]])
+    accept: IgnorePatterns | None = Field(default=None, examples=[["tests/keys/*.pem"]])
     """Files that look like secrets and are none: patterns as in ``ignore``."""
     expected_size: SizeText | None = Field(default=None, examples=["2 GB"])
     """How large the source may be before a bake warns of its size."""
@@ -78,6 +80,8 @@ class Source(Model):
             return value
         if not value or value.startswith(("/", "~")) or "\\" in value or ".." in value.split("/"):
             raise ValueError("expected a folder inside the project, such as '.' or 'python/pkg'")
+        if len(value) > _LONGEST_PATH:
+            raise ValueError(f"expected a path of at most {_LONGEST_PATH} characters")
         if any(ord(c) < 32 for c in value):
             raise ValueError("expected a path without control characters")
         return value

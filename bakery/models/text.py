@@ -18,6 +18,9 @@ from bakery import names
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """``${NAME}`` inside a string of a recipe stands for the value of variable NAME."""
 
+_LONGEST = 4096
+"""Characters that a requirement may have."""
+
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _COMPONENT = re.compile(r"[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?\Z")
@@ -41,8 +44,17 @@ def _one_line(value: str) -> str:
     return _printable(value)
 
 
+def unevaluated(value: str) -> str:
+    """Return a text as it is; raise ValueError where GitHub would evaluate a part of it in a workflow."""
+    if "${{" in value:
+        raise ValueError("expected no '${{': GitHub would evaluate what follows in the workflow")
+    return value
+
+
 def _requirement(value: str) -> str:
     value = _one_line(value)
+    if len(value) > _LONGEST:
+        raise ValueError(f"expected a requirement of at most {_LONGEST} characters")
     try:
         # The value of a reference is known later; any version stands in for it here.
         _Requirement(REFERENCE.sub("0", value))
@@ -81,8 +93,17 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def no_device(value: str) -> str:
+    """Return a name as it is; raise ValueError where no file on Windows can have it."""
+    if names.is_device(value):
+        raise ValueError("expected a name that is no device on Windows, as CON, NUL and COM1 are")
+    return value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
+WorkflowLine = Annotated[Line, AfterValidator(unevaluated)]
+"""A line that may stand in a workflow."""
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
 ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
@@ -104,7 +125,9 @@ PlatformName = Annotated[
     str, Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
 ]
 AxisName = Annotated[str, Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
-BuilderName = Annotated[str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'")]
+BuilderName = Annotated[
+    str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'"), AfterValidator(no_device)
+]
 SecretName = Annotated[str, Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
 ProgramName = Annotated[
     str, Matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z"), "a program's name, such as 'ptxas'")

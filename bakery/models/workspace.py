@@ -8,18 +8,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bakery.models.base import Model
 from bakery.models.ci import Ci
-from bakery.models.text import Line, distinct
+from bakery.models.text import Line, WorkflowLine, distinct
 
 
 class Workspace(Model):
     """Several recipes in one repository; commands then work on all of them, or on the one that is named."""
 
-    recipes: Annotated[tuple[Line, ...], Field(min_length=1)] | None = Field(
+    recipes: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)] | None = Field(
         default=None, examples=[["examples/cuda", "ujson"]]
     )
     """Folders that hold a recipe, relative to this file, or names of shipped recipes."""
-    jobs: Annotated[tuple[Line, ...], Field(min_length=1), AfterValidator(distinct)] | None = Field(
-        default=None, examples=[["models/job.json"]]
+    jobs: Annotated[tuple[WorkflowLine, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct)] | None = (
+        Field(default=None, examples=[["models/job.json"]])
     )
     """Job files of IREE modules, relative to this file, that the workflow of ``[workspace.ci]`` compiles, validates and
     measures."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
+from bakery.errors import UnavailableError
 from bakery.lock.materials import Materials, Packages
 from bakery.models.lock import LockedFile
 from bakery.plan import Json
+from bakery.problems import shorten
 from bakery.record.facts import Material, without_user
 from bakery.record.read import Recorded
 
@@ -51,14 +55,22 @@ def requirements(made: Materials) -> dict[str, Json]:
 
 
 def again(recorded: Recorded) -> Materials:
-    """Return what a wheel was made of, as far as a build can be held to it: packages of the index, commits of sources."""
+    """Return what a wheel was made of, as far as a build can be held to it: packages of the index, commits of sources.
+
+    Raises:
+        UnavailableError: the record holds what is no package.
+    """
     files: dict[str, dict[str, LockedFile]] = {}
     for item in recorded.materials:
         for place in item.places:
             version = str(item.notes["version"])
             origin = None if item.uri.startswith("pkg:") else item.uri
             name = item.name.removesuffix(f" {version}")
-            made = LockedFile(name=name, version=version, sha256=item.digest.get("sha256", ""), origin=origin)
+            try:
+                made = LockedFile(name=name, version=version, sha256=item.digest.get("sha256", ""), origin=origin)
+            except ValidationError as error:
+                what = f"{recorded.path.name}: {shorten(item.name)!r} is no package"
+                raise UnavailableError(what, details=[error.errors()[0]["msg"]]) from None
             files.setdefault(place, {})[str(item.notes.get("file") or item.uri)] = made
     held = {
         place: Packages(tuple(words), dict(sorted(files.get(place, {}).items())))

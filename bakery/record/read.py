@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bakery.errors import UnavailableError
+from bakery.plainfile import read_plain
 from bakery.record.facts import PROVENANCE, record_path
 from bakery.record.provenance import BUILD_TYPE, PREDICATE
 
-LARGEST = 16 << 20
+LARGEST = 4 << 20
 """Bytes that a provenance may have."""
+
+
+_Hex = Annotated[str, Field(pattern=r"\A[0-9a-f]*\z")]
 
 
 class RecordedMaterial(BaseModel):
@@ -28,7 +32,7 @@ class RecordedMaterial(BaseModel):
 
     name: str
     uri: str = ""
-    digest: dict[str, str] = {}
+    digest: dict[str, _Hex] = {}
     notes: dict[str, Any] = Field(default={}, alias="annotations")
 
     @property
@@ -132,10 +136,10 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
             details=[f"not there: {place}" for place in places],
             hint="bakery writes it beside every wheel that it publishes; --provenance names the file",
         )
+    if not wheel.is_file():
+        raise UnavailableError(f"{wheel} is not a regular file")
     try:
-        if path.stat().st_size > LARGEST:
-            raise UnavailableError(f"{path} is larger than any provenance")
-        said = _Statement.model_validate_json(path.read_bytes())
+        said = _Statement.model_validate_json(read_plain(path, LARGEST))
         with wheel.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:

@@ -22,6 +22,9 @@ _STYLES = {
     Severity.SKIPPED: "dim",
 }
 _MOST_OBJECTS = 20
+_MOST_LISTED = 100
+_LONGEST = 20_000
+"""Characters of a fact that are shown."""
 
 
 def render(report: WheelReport) -> RenderableType:
@@ -86,7 +89,7 @@ def _facts(report: WheelReport) -> Table:
     }
     for key, value in rows.items():
         if value:
-            table.add_row(f"  {key}", Text(plain(value)))
+            table.add_row(f"  {key}", Text(plain(value[:_LONGEST])))
     return table
 
 
@@ -95,9 +98,11 @@ def _device_code(report: WheelReport) -> str:
     images = [image for found in report.objects for image in found.device_code.images]
     if not images:
         return ""
-    isas = {image.ptx_isa: sorted_archs(i.arch for i in images if i.ptx_isa == image.ptx_isa) for image in images}
+    isas: dict[str, set[str]] = {}
+    for image in images:
+        isas.setdefault(image.ptx_isa, set()).add(image.arch)
     parts = [" ".join(sorted_archs(image.arch for image in images if image.kind != "ptx"))]
-    parts += [f"PTX {isa} for {' '.join(isas[isa])}" for isa in sorted(isas, key=_isa_key) if isa]
+    parts += [f"PTX {isa} for {' '.join(sorted_archs(isas[isa]))}" for isa in sorted(isas, key=_isa_key) if isa]
     size = sum(image.size for image in images)
     return f"{' + '.join(part for part in parts if part)} ({size / 1e6:,.2f} MB)"
 
@@ -168,4 +173,6 @@ def plain(text: str) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    return ", ".join(texts)
+    listed = list(texts)
+    more = f" and {len(listed) - _MOST_LISTED} more" if len(listed) > _MOST_LISTED else ""
+    return ", ".join(listed[:_MOST_LISTED]) + more

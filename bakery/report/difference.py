@@ -11,26 +11,33 @@ from bakery.audit.difference import Difference
 from bakery.report.audit import plain
 
 
-def render(name: str, found: Sequence[Difference], materials: Sequence[str]) -> Text:
-    """Return one paragraph for each file that differs; one line where nothing does.
+def render(
+    name: str,
+    found: Sequence[Difference],
+    materials: Sequence[str],
+    taken: Sequence[str] = (),
+    not_compared: Sequence[str] = (),
+) -> Text:
+    """Return one paragraph for each file that differs, then what the comparison does not say.
 
     Args:
         name: the wheel's file name.
         materials: what the two were made from, where that differs.
+        taken: what a build took from elsewhere than the recipe.
+        not_compared: what the comparison says nothing about; the last line.
     """
-    if not found:
-        return Text.assemble((name, "bold"), ": the same bytes")
-    text = Text.assemble((name, "bold"), f": {len(found)} differences")
-    for file, items in groupby(found, key=lambda item: item.file):
+    text = Text.assemble((plain(name), "bold"), f": {len(found)} differences" if found else ": the same bytes")
+    for file, own in groupby(found, key=lambda item: item.file):
         text.append(f"\n  {plain(file) or 'the archive'}", "cyan")
-        for item in items:
+        for item in own:
             text.append(f"\n    {plain(item.part)}")
             text.append(f"  ({item.cause})" if item.cause else "", "yellow")
             for sign, lines, style in (("-", item.old, "red"), ("+", item.new, "green")):
                 for line in lines:
                     text.append(f"\n      {sign} {plain(line)}", style)
-    if materials:
-        text.append("\n  made from other things", "cyan")
-        for line in materials:
+    for title, items in (("made from other things", materials), ("not from the recipe", taken)):
+        text.append(f"\n  {title}" if items else "", "cyan")
+        for line in items:
             text.append(f"\n    {plain(line)}")
+    text.append(f"\n  not compared: {'; '.join(map(plain, not_compared))}" if not_compared else "", "yellow")
     return text

@@ -33,7 +33,7 @@ def validation_table(found: Sequence[Validated]) -> RenderableType:
         errors = [error.absolute for check in record.checks for error in check.errors if error.absolute is not None]
         reasons = dict.fromkeys(check.reason for check in record.checks if check.reason)
         table.add_row(
-            title,
+            Text(plain(title)),
             Text(record.status, _STYLES[record.status]),
             f"{passed} of {len(record.checks)}",
             f"{max(errors):.2g}" if errors else "",
@@ -62,11 +62,11 @@ def benchmarks_table(found: Sequence[Measured]) -> RenderableType:
     for title, record, reason in found:
         if record is None:
             # Why has been said; beside six columns there is no room for it.
-            table.add_row(title, *[""] * 5, Text("not measured", "yellow"))
+            table.add_row(Text(plain(title)), *[""] * 5, Text("not measured", "yellow"))
             continue
         ratio = f"{record.p50 / record.baseline:.2f}" if record.baseline else ""
         table.add_row(
-            title,
+            Text(plain(title)),
             *(f"{time * 1e3:.4g}" for time in (record.p50, record.p90, record.p99)),
             f"{record.throughput:.4g}",
             Text(ratio, "bold red" if record.regression else "green"),

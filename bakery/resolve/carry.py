@@ -5,7 +5,7 @@ from __future__ import annotations
 from bakery.names import CARRIED, CARRIED_AT, CARRY
 from bakery.plan import Arg, Command, Copy, Mount, Run, Stage, literal
 from bakery.providers.packages import TOOLS
-from bakery.resolve.parts import CCACHE, Parts, literals, script
+from bakery.resolve.parts import CCACHE, COMPILER_CACHE, Parts, literals, script
 
 _PACKED, _MADE = "/packed", "/made"
 
@@ -29,7 +29,7 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
                 Arg("TARGETARCH"),
                 script("carry-ccache", program, "Takes in a ccache, or packs it up."),
                 Arg(CARRIED_AT),
-                Run((command,), (CCACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
+                Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
             ),
             "What compilers made lies in a mount, which no layer holds. Another CARRIED_AT runs this step once more;\n"
             "--no-cache would empty the mount.",

@@ -57,6 +57,7 @@ DEFAULTS: Mapping[str, Default] = {
     "cache.ref": "",
     "cache.directory": ".bakery/cache",
     "cache.branch": "",
+    "cache.read-only": False,
     "cache.mode": "max",
     "cache.ignore-error": True,
     "cache.compression": None,

@@ -20,7 +20,7 @@ from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.overrides import Sets
 from bakery.resolve.settings import settable
 
-NO_ARGUMENT = frozenset({"DEST", "CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH"})
+NO_ARGUMENT = frozenset({"DEST", "CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY"})
 """Variables of the bake file that steps do not see."""
 
 _PLATFORMS = cast(tuple[str, ...], DEFAULTS["platforms"])

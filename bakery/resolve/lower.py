@@ -282,9 +282,9 @@ def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     return tuple(sorted((item for item in chosen if item.majors), key=lambda item: item.majors))
 
 
-def _rules(loaded: Loaded) -> tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]:
+def _rules(loaded: Loaded) -> tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]], int]:
     matrix = loaded.recipe.matrix
-    return ((matrix.exclude or ()), (matrix.include or ())) if matrix else ((), ())
+    return (matrix.exclude or (), matrix.include or (), len(matrix.overrides or ())) if matrix else ((), (), 0)
 
 
 def _cell_values(

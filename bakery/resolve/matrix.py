@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -14,16 +15,28 @@ LONGEST = 120
 """Characters of an id: with its kind before it, it must fit into an image's tag (128)."""
 
 
+MOST_CELLS = 200_000
+"""Combinations that a matrix may have, before any is left out."""
+
+MOST_CHECKS = 3_000_000
+"""Combinations times what is looked at for each: its axes, and the entries of ``exclude`` and ``overrides``."""
+
+
 def combinations(
     axes: Mapping[str, tuple[str, ...]],
     exclude: Sequence[Mapping[str, str]],
     include: Sequence[Mapping[str, str]],
+    overrides: int = 0,
 ) -> list[dict[str, str]]:
     """Return each cell's axes: the product, less ``exclude``, plus ``include``; no cell twice.
 
+    Args:
+        overrides: how many entries ``overrides`` has.
+
     Raises:
-        PlanError: nothing is left, or a value is none that its axis can have.
+        PlanError: nothing is left, there are too many, or a value is none that its axis can have.
     """
+    _check_size(axes, len(include), len(exclude) + overrides)
     names = tuple(axes)
     cells = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values())]
     if exclude:
@@ -36,6 +49,21 @@ def combinations(
         raise PlanError("the matrix has no cell left", hint="an entry of matrix.exclude matches every combination")
     _check(cells)
     return cells
+
+
+def _check_size(axes: Mapping[str, tuple[str, ...]], more: int, entries: int) -> None:
+    """Raise PlanError if a matrix is too large to be made."""
+    hint = "leave out values of its axes, or split the recipe"
+    number = math.prod(map(len, axes.values())) + more
+    if number > MOST_CELLS:
+        raise PlanError(f"the matrix has {number:,} combinations, and the limit is {MOST_CELLS:,}", hint=hint)
+    checks = number * (len(axes) + entries)
+    if checks > MOST_CHECKS:
+        raise PlanError(
+            f"the matrix has {number:,} combinations, {len(axes):,} axes and {entries:,} entries of exclude and "
+            f"overrides: {checks:,} comparisons, and the limit is {MOST_CHECKS:,}",
+            hint=hint,
+        )
 
 
 def _check(cells: Sequence[Mapping[str, str]]) -> None:

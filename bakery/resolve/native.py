@@ -6,7 +6,7 @@ from bakery.names import Phase
 from bakery.plan import Arg, Command, Env, Mount, Ref, Run, Script, Stage, Step, literal
 from bakery.providers import packages
 from bakery.resolve.parts import (
-    CCACHE,
+    COMPILER_CACHE,
     VENV,
     Parts,
     compilers,
@@ -81,7 +81,7 @@ def _native(parts: Parts) -> Stage:
             *counting(settings),
             check,
         ),
-        (source_mount(parts, writable=True), *((CCACHE,) if ccache else ())),
+        (source_mount(parts, writable=True), *(COMPILER_CACHE if ccache else ())),
         network=settings.flag("native.network"),
     )
     run = telling(parts, Phase.NATIVE, run)

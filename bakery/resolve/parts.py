@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from bakery.errors import PlanError
-from bakery.names import WHEEL_PYTHON, Phase, size_mb
-from bakery.plan import Command, File, Mount, Ref, Run, Script, Secret, Stage, Step, Value, literal
+from bakery.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
+from bakery.plan import Arg, Command, File, Mount, Ref, Run, Script, Secret, Stage, Step, Value, Workdir, literal
 from bakery.providers import scripts
 from bakery.providers.bases.base import Base, Request
 from bakery.providers.network import SECRETS
@@ -17,8 +17,13 @@ from bakery.resolve.values import declarations
 VENV = "/opt/venv"
 SCRIPTS = "/usr/local/bin"
 
+_SCOPE = "cache-scope"
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
-"""Compiled objects of all builds; needs the build argument TARGETARCH."""
+"""Compiled objects; needs the build argument TARGETARCH."""
+
+COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
+"""The mounts of a step that uses compiled objects. The second one makes the scope a part of the step's cache key: what
+a step made with the objects of one project is no cache hit in another."""
 
 COUNTER = f"{SCRIPTS}/count-ccache"
 _COUNT = "/tmp/ccache.log"
@@ -72,6 +77,18 @@ def install_packages(*packages: str) -> Run:
 def script(name: str, path: str, comment: str, mode: str = "0755") -> File:
     """Return the step that writes bakery's own program ``name`` to ``path``."""
     return File(path, scripts.text(name), mode, comment)
+
+
+def scope_stage(settings: Settings) -> tuple[Stage, ...]:
+    """Return the stage that names whose cache mounts a build uses; none where nothing is kept."""
+    if not settings.flag("builder.compiler-cache"):
+        return ()
+    comment = (
+        "Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;\n"
+        f"plain docker buildx bake has one for all, unless you set it: --set '*.args.{CACHE_SCOPE}=NAME'."
+    )
+    steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
+    return (Stage(_SCOPE, literal("scratch"), steps, comment),)
 
 
 def source_mount(parts: Parts, *, writable: bool) -> Mount:

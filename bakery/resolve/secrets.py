@@ -56,9 +56,26 @@ def wants(settings: Settings, secrets: Sequence[Secret]) -> tuple[str, ...]:
 
     What a person said with ``--set`` or in the environment is no wish of the recipe.
     """
-    found = [want for secret in secrets for want in secret.wants]
-    if settings.text("cache.backend") == CacheBackend.LOCAL and not settings.is_given("cache.directory"):
-        found.append(f"fs.write={settings.text('cache.directory')}")
+    found = [*(want for secret in secrets for want in secret.wants), *_cache_wants(settings)]
     if leaves(settings.text("output.directory")):
         found.append(f"fs.write={settings.text('output.directory')}")
     return tuple(dict.fromkeys(found))
+
+
+def _cache_wants(settings: Settings) -> tuple[str, ...]:
+    """Return what a recipe asks for its layer cache.
+
+    BuildKit takes over what a cache says, for all builds of the engine: whoever writes the cache decides what a step made.
+    So a person names its place. GitHub's has none: the environment leads to it.
+    """
+    text = settings.text
+    match text("cache.backend"):
+        case CacheBackend.LOCAL if not settings.is_given("cache.directory"):
+            folder = text("cache.directory")
+            # Whoever allows a folder elsewhere has named it.
+            return (f"fs.write={folder}", *(() if leaves(folder) else (f"cache={folder}",)))
+        case CacheBackend.REGISTRY | CacheBackend.INLINE if text("cache.ref") and not settings.is_given("cache.ref"):
+            return (f"cache={text('cache.ref')}",)
+        case CacheBackend.S3:
+            return (f"cache={text('cache.s3.endpoint') or 's3:/'}/{text('cache.s3.bucket')}",)
+    return ()

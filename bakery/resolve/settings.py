@@ -40,6 +40,7 @@ _CACHE_PATHS = {
     "CACHE_REF": "cache.ref",
     "CACHE_DIR": "cache.directory",
     "CACHE_BRANCH": "cache.branch",
+    "CACHE_READ_ONLY": "cache.read-only",
 }
 
 
@@ -141,9 +142,14 @@ def decide(
 
 def settable(loaded: Loaded) -> set[str]:
     """Return the names that ``--set`` may give a value for a recipe."""
+    return {*build_variables(loaded), *_CACHE_PATHS}
+
+
+def build_variables(loaded: Loaded) -> set[str]:
+    """Return the names of a recipe's variables that steps see; where caches are is none of them."""
     matrix = loaded.recipe.matrix
     axes = ["python", *((matrix.axes or {}) if matrix else {})]
-    return {*_declared(loaded), *map(axis_variable, axes), *_CACHE_PATHS, "SOURCE_DATE_EPOCH"}
+    return {*_declared(loaded), *map(axis_variable, axes), "SOURCE_DATE_EPOCH"}
 
 
 def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
@@ -325,6 +331,14 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             "CACHE_BRANCH",
             str(values["cache.branch"]),
             "Branch that is built, with caches of its own; empty for the default branch",
+        ),
+        plan.Variable(
+            "CACHE_READ_ONLY",
+            str(values["cache.read-only"]).lower(),
+            "Whether the layer cache is read and never written, as for a pull request: true or false",
+            (),
+            ("false", "true"),
+            "true or false",
         ),
     )
 

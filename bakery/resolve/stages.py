@@ -39,7 +39,7 @@ from bakery.resolve.materials import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_stages, taken_in
 from bakery.resolve.parts import (
-    CCACHE,
+    COMPILER_CACHE,
     VENV,
     Parts,
     added,
@@ -52,6 +52,7 @@ from bakery.resolve.parts import (
     install_packages,
     literals,
     network_words,
+    scope_stage,
     script,
     source_mount,
     telling,
@@ -101,7 +102,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         _dev(parts),
     )
     told = material_stages(parts, made, found)
-    return (packages.lock_stage((*found, *told)), *found, *told, *carry_stages(parts))
+    return (packages.lock_stage((*found, *told)), *scope_stage(parts.settings), *found, *told, *carry_stages(parts))
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
@@ -206,7 +207,7 @@ def _compile(parts: Parts) -> Stage:
     mounts = (
         source_mount(parts, writable=True),
         *native,
-        *((CCACHE,) if ccache else ()),
+        *(COMPILER_CACHE if ccache else ()),
     )
     commands = (Command(literals("umask", "022")), *taking, command, *counting(settings))
     run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
+from typing import IO
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.utils import InvalidWheelFilename, canonicalize_name
+from packaging.version import Version
 
-LARGEST_METADATA = 16 << 20
-"""Bytes that a wheel's METADATA may have."""
+from bakery.audit.archive import TEXT_LIMIT
+from bakery.audit.limits import Budget, OverLimit, expansion_limit
+from bakery.audit.metadata import check_work
+from bakery.audit.zips import ERRORS, opened
+from bakery.plainfile import open_plain
+from bakery.wheelname import parse_wheel_name
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
 
@@ -59,12 +62,18 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
         OSError: it cannot be read.
     """
     try:
-        project, version, _, _ = parse_wheel_filename(path.name)
+        project, version, _, _ = parse_wheel_name(path.name)
     except InvalidWheelFilename as error:
         raise NotAWheel(str(error)) from None
     if path.is_symlink() or not path.is_file():
         raise NotAWheel("not a plain file")
-    metadata = _metadata(path)
+    with open_plain(path) as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        size = stream.tell()
+        try:
+            metadata = _metadata(stream, size)
+        except OverLimit as error:
+            raise NotAWheel(f"it takes more work to read than a wheel of its size may: {error}") from None
     try:
         text = metadata.decode()
     except UnicodeDecodeError:
@@ -72,15 +81,12 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
     header = HeaderParser().parsestr(text)
     said = str(header.get("Name", "")), str(header.get("Version", ""))
     if canonicalize_name(said[0]) != project or _version(said[1]) != version:
-        raise NotAWheel(f"METADATA says {said[0]} {said[1]}, its name {project} {version}")
+        raise NotAWheel(f"METADATA says {said[0][:80]} {said[1][:80]}, its name {project} {version}")
     requires = str(header.get("Requires-Python", ""))
     try:
         SpecifierSet(requires)
-    except InvalidSpecifier:
+    except ValueError:
         raise NotAWheel(f"METADATA has an invalid Requires-Python: {requires[:80]!r}") from None
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        size = stream.tell()
     own = hashlib.sha256(metadata).hexdigest()
     return File(path.name, project, str(version), digest, size, requires, own, uploaded), text
 
@@ -88,21 +94,28 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
 def _version(text: str) -> Version | None:
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # no version, or one with more digits than Python reads
         return None
 
 
-def _metadata(path: Path) -> bytes:
+def _metadata(stream: IO[bytes], size: int) -> bytes:
     try:
-        with zipfile.ZipFile(path) as archive:
-            found = [info for info in archive.infolist() if _METADATA.match(info.filename)]
+        with opened(stream) as archive:
+            infos = archive.infolist()
+            found = [info for info in infos if _METADATA.match(info.filename)]
             if len(found) != 1:
                 raise NotAWheel("it has no METADATA" if not found else "it has more than one METADATA")
-            if found[0].file_size > LARGEST_METADATA:
-                raise NotAWheel(f"METADATA has more than {LARGEST_METADATA} bytes")
+            if found[0].file_size > TEXT_LIMIT:
+                raise NotAWheel(f"METADATA has more than {TEXT_LIMIT:,} bytes")
+            if sum(info.file_size for info in infos) > expansion_limit(size):
+                raise NotAWheel(f"it unpacks to more than {expansion_limit(size):,} bytes")
             damaged = archive.testzip()
             if damaged:
                 raise NotAWheel(f"{damaged} in it is damaged")
-            return archive.read(found[0])
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as error:
+            metadata = archive.read(found[0])
+            check_work(metadata, Budget.of(size))
+            return metadata
+    except NotAWheel:
+        raise
+    except ERRORS as error:
         raise NotAWheel(f"it is no readable archive: {error}") from None

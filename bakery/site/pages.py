@@ -7,16 +7,19 @@ import json
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from bakery.site.files import File
+from bakery.wheelname import parse_wheel_name
 
 API = "1.1"
 """The version of the interface: with sizes, times and versions (PEP 700)."""
 
 HTML = "index.html"
 """The page that every server gives for a folder."""
+
+LARGEST = 16 << 20
+"""Bytes that a page may have: one of a project with 20,000 wheels. To read it takes twenty times as much memory."""
 
 JSON = "index.v1_json"
 """The page of media type application/vnd.pypi.simple.v1+json; servers that negotiate give it for a folder, too."""
@@ -58,7 +61,7 @@ def parse(text: str | bytes, project: str) -> tuple[File, ...]:
     try:
         document = json.loads(text)
         return tuple(_file(item, project) for item in document["files"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a page of a project: {error!r}") from None
 
 
@@ -70,7 +73,7 @@ def parse_root(text: str | bytes) -> tuple[str, ...]:
     """
     try:
         return tuple(str(item["name"]) for item in json.loads(text)["projects"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not the page of an index: {error!r}") from None
 
 
@@ -109,7 +112,7 @@ def _file(item: dict[str, object], project: str) -> File:
 
 
 def _version_of(name: str) -> str:
-    return str(parse_wheel_filename(name)[1])
+    return str(parse_wheel_name(name)[1])
 
 
 def _anchor(file: File) -> str:

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bakery.audit.apart import LimitExceeded, call
+from bakery.audit.archive import TEXT_LIMIT
 from bakery.drive.collect import publish
 from bakery.drive.locks import locked_folder
 from bakery.errors import OutputError
 from bakery.files import write
+from bakery.plainfile import read_plain
 from bakery.site import pages
 from bakery.site.files import File, NotAWheel, read
 
@@ -74,7 +77,7 @@ def _extend(site: Path, simple: Path, wheels: Sequence[Incoming], now: str) -> E
     sources: dict[str, list[Path]] = {}
     for incoming in wheels:
         try:
-            file, metadata = read(incoming.path, incoming.uploaded)
+            file, metadata = _read(incoming.path, incoming.uploaded)
         except NotAWheel as error:
             problems.append(f"{incoming.path}: {error}")
             continue
@@ -122,7 +125,7 @@ def _found(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File]
                 found[name] = known
                 continue
             try:
-                file, text = read(path, known.uploaded if known else now)
+                file, text = _read(path, known.uploaded if known else now)
             except NotAWheel as error:
                 problems.append(f"{path}: {error}")
                 continue
@@ -135,19 +138,33 @@ def _found(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File]
     return found, texts, dropped
 
 
+def _read(path: Path, uploaded: str) -> tuple[File, str]:
+    """Read a wheel in a process with limits.
+
+    Raises:
+        NotAWheel: it is none, or it cannot be opened.
+    """
+    try:
+        return call(read, path.absolute(), uploaded, size=path.lstat().st_size)
+    except LimitExceeded as error:
+        raise NotAWheel(f"reading it was ended: {error.message}") from None
+    except OSError as error:
+        raise NotAWheel(f"it cannot be read: {error.strerror or error}") from None
+
+
 def _listed(folder: Path, problems: list[str]) -> tuple[File, ...]:
     page = folder / pages.JSON
     try:
-        return pages.parse(page.read_bytes(), folder.name)
+        return pages.parse(read_plain(page, pages.LARGEST), folder.name)
     except FileNotFoundError:
         return ()
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         problems.append(f"{page}: {error}; remove it, and its wheels are read anew")
         return ()
 
 
 def _is(path: Path, digest: str) -> bool:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        return hashlib.sha256(read_plain(path, TEXT_LIMIT)).hexdigest() == digest
     except OSError:
         return False

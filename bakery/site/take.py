@@ -19,7 +19,6 @@ from bakery.site.files import File
 from bakery.site.store import SIMPLE, Incoming
 
 TIMEOUT_S = 60
-LARGEST_PAGE = 256 << 20
 
 
 def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[Incoming]:
@@ -72,7 +71,9 @@ class _Fetch:
         """Return a page; None where the server says that there is none."""
         try:
             with self._open(path) as reply:
-                text: bytes = reply.read(LARGEST_PAGE)
+                text: bytes = reply.read(pages.LARGEST + 1)
+                if len(text) > pages.LARGEST:
+                    raise self._failed(path, f"it has more than {pages.LARGEST:,} bytes")
                 return text
         except urllib.error.HTTPError as error:
             if error.code == 404:
@@ -83,10 +84,13 @@ class _Fetch:
 
     def wheel(self, path: str, file: File, target: Path) -> None:
         """Write a wheel to ``target`` and compare it with what its page says."""
-        digest = hashlib.sha256()
+        digest, size = hashlib.sha256(), 0
         try:
             with self._open(path) as reply, target.open("wb") as stream:
                 while chunk := reply.read(1 << 20):
+                    size += len(chunk)
+                    if size > file.size:
+                        raise self._failed(path, f"it has more bytes than its page says, {file.size:,}")
                     digest.update(chunk)
                     stream.write(chunk)
         except (OSError, HTTPException) as error:

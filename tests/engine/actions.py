@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """How GitHub runs a step without a shell of its own (`bash` named or not)."""
 
-_NAME = re.compile(r"\b(?:github|matrix|needs|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
+_NAME = re.compile(r"\b(?:github|matrix|needs|runner|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
 _EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
 
 
@@ -55,7 +55,6 @@ class Runner:
     used: list[str] = field(default_factory=list)
     needs: dict[str, Any] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
-    missed: dict[str, str] = field(default_factory=dict)
 
     @property
     def artifacts(self) -> Path:
@@ -79,14 +78,20 @@ class Runner:
         """Return the folder that a job works in, in this attempt."""
         return self.folder / f"{job}-{entry}-{self.github['run_attempt']}"
 
+    def temp(self, place: Path) -> Path:
+        """Return the folder beside a job's checkout that is gone with the job's machine."""
+        return place.with_name(f"{place.name}-temp")
+
     def _job(self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str]) -> None:
         place = self.place(name, entry.get("name", entry.get("job", "")))
         place.mkdir(parents=True)
+        self.temp(place).mkdir()
         context: dict[str, Any] = {
             "github": self.github,
             "matrix": entry,
             "steps": {},
             "needs": self.needs,
+            "runner": {"temp": str(self.temp(place))},
             "secrets": self.secrets,
         }
         failed = False
@@ -105,9 +110,6 @@ class Runner:
                 context["steps"][step.get("id", "")] = {"outputs": self._use(step["uses"], fields, place)}
         if failed:
             self.failed.add(name)
-        else:
-            self._cache(place)
-        self.missed.clear()
         outputs = {key: _filled(value, context) for key, value in job.get("outputs", {}).items()}
         self.needs[name] = {"outputs": outputs}
 
@@ -125,6 +127,7 @@ class Runner:
                 "GITHUB_ACTIONS": "true",
                 "GITHUB_OUTPUT": str(output),
                 "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
+                "RUNNER_TEMP": str(self.temp(place)),
                 "GITHUB_RUN_ATTEMPT": str(self.github["run_attempt"]),
                 **environment,
             },
@@ -146,6 +149,8 @@ class Runner:
             folder.mkdir()
             (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
             (folder / "python").chmod(0o755)
+            (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m bakery "$@"\n')
+            (folder / "wheel-bakery").chmod(0o755)
         return folder
 
     def _use(self, uses: str, fields: dict[str, Any], place: Path) -> dict[str, str]:
@@ -171,57 +176,39 @@ class Runner:
                 assert list(place.glob(fields["subject-path"]))
             case "pypa/gh-action-pypi-publish":
                 shutil.copytree(place / fields["packages-dir"], self.folder / "published")
-            case "actions/cache" | "actions/cache/save" | "actions/cache/restore":
-                return self._cached(name, fields, place)
+            case "actions/cache/save" | "actions/cache/restore":
+                return {"cache-hit": self._restore(fields) if name.endswith("restore") else self._save(fields)}
             case "actions/setup-python" | "docker/setup-buildx-action" | "crazy-max/ghaction-github-runtime":
                 pass
             case _:
                 raise AssertionError(f"unknown action {name}")
         return {}
 
-    def _take(self, fields: dict[str, Any], place: Path) -> str:
-        """Take a file out of the cache; return what the action says of it."""
-        kept = self._kept(fields["key"])
-        if not kept.exists():
-            self.missed[fields["key"]] = fields["path"]
-            return ""
-        (place / fields["path"]).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(kept, place / fields["path"])
-        return "true"
+    def _save(self, fields: dict[str, Any]) -> str:
+        """Keep a file or a folder under a key."""
+        path, kept = Path(fields["path"]), self.folder / "cache" / fields["key"]
+        assert "," not in fields["key"]
+        assert len(fields["key"]) <= 512
+        assert not kept.exists(), "a key is written once"
+        if path.exists():
+            kept.mkdir(parents=True)
+            _copy(path, kept / path.name)
+        return ""
 
-    def _cache(self, place: Path) -> None:
-        """Keep what a job that passed did not find in the cache."""
-        for key, path in self.missed.items():
-            self._kept(key).parent.mkdir(exist_ok=True)
-            shutil.move(place / path, self._kept(key))
-
-    def _kept(self, key: str) -> Path:
-        assert "," not in key
-        assert len(key) <= 512
-        return self.folder / "cache" / key
-
-    def _cached(self, name: str, fields: dict[str, Any], place: Path) -> dict[str, str]:
-        if name == "actions/cache":
-            return {"cache-hit": self._take(fields, place)}
-        self._carry(name, fields, place)
-        return {}
-
-    def _carry(self, name: str, fields: dict[str, Any], place: Path) -> None:
-        """Keep a folder under a key, or fetch it from the newest whose key begins as asked."""
-        known = self.folder / "cache"
-        if name.endswith("/save"):
-            assert not (known / fields["key"]).exists(), "a key is written once"
-            if (place / fields["path"]).is_dir():
-                shutil.copytree(place / fields["path"], known / fields["key"])
-            return
-        newest = sorted(known.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
-        keys = [fields["key"], *str(fields["restore-keys"]).split()]
-        hits = [path for key in keys for path in newest if path.name.startswith(key)]
+    def _restore(self, fields: dict[str, Any]) -> str:
+        """Fetch what has the key, or the newest whose key begins as asked; return what the action says of it."""
+        path = Path(fields["path"])
+        newest = sorted((self.folder / "cache").glob("*"), key=lambda kept: kept.stat().st_mtime, reverse=True)
+        keys = [fields["key"], *str(fields.get("restore-keys", "")).split()]
+        hits = [kept for key in keys for kept in newest if kept.name.startswith(key)]
         if hits:
-            shutil.copytree(hits[0], place / fields["path"])
+            _copy(hits[0] / path.name, path)
+        return "true" if hits and hits[0].name == fields["key"] else ""
 
     def _upload(self, fields: dict[str, Any], place: Path) -> None:
-        patterns = str(fields["path"]).split()
+        path = Path(fields["path"])
+        # No glob of Python's takes a pattern that begins at the root.
+        place, patterns = (path.parent, [path.name]) if path.is_absolute() else (place, str(path).split())
         # The folder that all of them have in common; of one with wildcards, what is before the first.
         root = place if len(patterns) > 1 else place.joinpath(*takewhile(_is_plain, Path(patterns[0]).parts))
         root = root.parent if root.is_file() else root
@@ -257,6 +244,13 @@ class Runner:
         for artifact in sorted(self.artifacts.iterdir()) if self.artifacts.exists() else []:
             if fnmatchcase(artifact.name, pattern):
                 shutil.copytree(artifact, place / fields["path"], dirs_exist_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)
 
 
 def _is_plain(part: str) -> bool:

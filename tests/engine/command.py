@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.drive.state import state_folder
 from bakery.record.facts import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,6 +109,11 @@ def bakery(
     done = finish(start(folder, *words, environment=environment), folder, began, timeout_s)
     assert done.code == code, f"exit code {done.code}, not {code}\n{done.err[-6000:]}"
     return done
+
+
+def journals(folder: Path, recipe: str = "demo") -> list[Path]:
+    """Return the journals of a recipe of a project, oldest first."""
+    return sorted((state_folder(folder, os.environ) / "journal" / recipe).glob("*.jsonl"))
 
 
 def shell(environment: Mapping[str, str], *words: str, cwd: Path | None = None, timeout_s: float = TIMEOUT_S) -> str:

@@ -77,6 +77,7 @@ def make(tmp_path: Path, tiny_rootfs: Path, engine_environment: Mapping[str, str
             environment=engine_environment,
             variables={"DEST": str(state / "stage")},
             state=state,
+            scope="test",
         )
 
     return request

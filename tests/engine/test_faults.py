@@ -213,6 +213,7 @@ def test_a_full_disk_of_the_engine_is_one_error_and_no_end(
                 environment=environ | bootstrap.environment(engine, environ),
                 variables={"DEST": str(state / "stage")},
                 state=state,
+                scope="test",
             )
 
         with pytest.raises(BakeFailure) as caught:

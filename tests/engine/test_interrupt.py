@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command import Done, bakery, finish, start, states
+from command import Done, bakery, finish, journals, start, states
 from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
@@ -132,7 +132,7 @@ def waits_for_a_lock(_folder: Path, pid: int) -> bool:
 
 def is_finished(folder: Path, _pid: int) -> bool:
     """Whether the journal says that a cell is done: it is published next."""
-    return any('"result": "done"' in path.read_text() for path in folder.glob(".bakery/journal/*/*.jsonl"))
+    return any('"result": "done"' in path.read_text() for path in journals(folder, "tiny"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

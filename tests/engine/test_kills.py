@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from command import Done, bakery, start
+from command import Done, bakery, journals, start
 from farm import engine_nodes
 from projects import flavours
 from test_interrupt import command_lines, wait_for
 
 from bakery.drive.journal import last_run
 from bakery.drive.outcome import Result
+from bakery.drive.state import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 
@@ -53,7 +54,7 @@ def check_output(folder: Path) -> None:
 
 def finished(folder: Path) -> set[str]:
     """Return the cells that are finished: written down, and their wheels published."""
-    known = last_run(folder, "demo")
+    known = last_run(state_folder(folder, os.environ), "demo")
     return {
         name
         for name, record in known.items()
@@ -144,13 +145,13 @@ def test_journal_of_every_moment_is_read(tmp_path: Path) -> None:
     """A run that is killed right after each line of its journal goes on from there."""
     folder = project(tmp_path / "project")
     bakery(folder, "wheel")
-    path = max(folder.glob(".bakery/journal/demo/*.jsonl"))
+    path = journals(folder)[-1]
     data = path.read_bytes()
     for cut in sorted({0, 1, *random.Random(7).sample(range(len(data)), 4), len(data) - 1}):
         path.write_bytes(data[:cut])
         before = finished(folder)
         done = bakery(folder, "wheel", "--resume")
         assert kept(done) == before
-        for newer in folder.glob(".bakery/journal/demo/*.jsonl"):
+        for newer in journals(folder):
             if newer != path:
                 newer.unlink()

@@ -76,18 +76,21 @@ def backend(
     kind: str, node: EngineNode, gha: GhaCache, registry: str
 ) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     """Give the environment of a cache here, and on the other engine."""
+    # Layers with compiled objects are those of one project, or of all who have the key.
+    key = {"BAKERY_CACHE_KEY": uuid.uuid4().hex}
     if kind == "gha":
-        own = {"BAKERY_CACHE": "gha"}
+        own = {"BAKERY_CACHE": "gha", **key}
         yield {**own, **gha.environment("127.0.0.1")}, {**own, **gha.environment(node.gateway)}
         return
-    own = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"{registry}/cache/{uuid.uuid4().hex}"}
+    own = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"{registry}/cache/{uuid.uuid4().hex}", **key}
+    own["BAKERY_CACHE_DIR"] = ".bakery/cache"
     with node.forwarded(int(registry.rpartition(":")[2])) if kind == "registry" else contextlib.nullcontext():
         yield own, own
 
 
 def moved(folder: Path, to: Path) -> Path:
     """Copy a project as it would be on another machine: with its local cache, and no run."""
-    ignored = shutil.ignore_patterns("dist", "runs", "journal")
+    ignored = shutil.ignore_patterns("dist", "runs")
     shutil.copytree(folder, to, ignore=ignored)
     return to
 
@@ -110,6 +113,16 @@ def test_another_engine_builds_nothing_again(
     if kind == "local":
         # They hold what was to be written.
         assert written(tmp_path / "moved") == written(folder)
+
+
+def test_what_only_reads_writes_nothing(tmp_path: Path) -> None:
+    folder = one(tmp_path / "project")
+    own = {"BAKERY_CACHE": "local", "BAKERY_CACHE_DIR": ".bakery/cache"}
+    done = bakery(folder, "wheel", environment={**own, "BAKERY_CACHE_READ_ONLY": "true"})
+    assert not troubles(done)
+    assert not (folder / ".bakery" / "cache").exists()
+    bakery(folder, "wheel", environment={**own, "BAKERY_CACHE_READ_ONLY": "false"})
+    assert written(folder)
 
 
 def written(folder: Path) -> dict[str, int]:

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -95,7 +96,8 @@ def test_what_is_written_down(project: Path, engine_environment: Mapping[str, st
     assert "gitCommit" not in source["digest"]
     assert source["annotations"]["changed"] == ["backend.py"]
     # Two wheels are compared without an engine.
-    assert bakery(project, "reproduce", str(wheel), "--against", str(wheel)).out.endswith("the same bytes\n")
+    same = bakery(project, "reproduce", str(wheel), "--against", str(wheel)).out
+    assert same.splitlines() == [f"{wheel.name}: the same bytes", "  not compared: how the two were built"]
 
 
 @pytest.mark.proof
@@ -104,14 +106,17 @@ def test_a_wheel_is_built_again(project: Path) -> None:
     backend = project / "backend.py"
     backend.write_text(backend.read_text().replace('"settings": config_settings', '"settings": "other"'))
     git(project, "commit", "--quiet", "--all", "--message", "x", at=1_800_000_000)
-    same = bakery(project, "reproduce", str(wheel), "--json")
-    assert json.loads(same.out) == {
+    same = json.loads(bakery(project, "reproduce", str(wheel), "--json").out)
+    assert {key: same[key] for key in ("version", "wheel", "same", "differences", "materials")} == {
         "version": 1,
         "wheel": wheel.name,
         "same": True,
         "differences": [],
         "materials": [],
     }
+    assert same["taken"][0] == "a setting, from the provenance: SOURCE_DATE_EPOCH=1700000000"
+    assert same["taken"][1].startswith("a base image, from the provenance: debian:")
+    assert "the test of the wheel (it was not run)" in same["not-compared"]
     # The packages are those of then, and without them it is said what is gone.
     record = project / "dist" / ".provenance" / f"{wheel.name}.provenance.json"
     kept = record.read_text()
@@ -121,7 +126,7 @@ def test_a_wheel_is_built_again(project: Path) -> None:
     item["name"], item["annotations"]["version"] = "setuptools 77.0.999", "77.0.999"
     record.write_text(json.dumps(told))
     gone = bakery(project, "reproduce", str(wheel), code=9)
-    assert "setuptools==77.0.999 is locked, and the package index does not have it" in gone.err
+    assert "the provenance names setuptools 77.0.999" in " ".join(gone.err.split())
     record.write_text(kept)
     other = bakery(project, "reproduce", str(wheel), "--here", code=13)
     assert "demo.py" in other.out
@@ -131,6 +136,35 @@ def test_a_wheel_is_built_again(project: Path) -> None:
     backend.write_text(backend.read_text() + "# and again\n")
     refused = bakery(project, "reproduce", str(wheel), code=9)
     assert "these files were changed: backend.py" in refused.err
+
+
+def test_a_provenance_of_somebody_else(project: Path) -> None:
+    """A wheel with a backdoor and a provenance that fits it; what makes the backdoor stands in the settings."""
+    (wheel,) = bakery(project, "wheel").wheels
+    record = project / "dist" / ".provenance" / f"{wheel.name}.provenance.json"
+    honest = record.read_text()
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("backdoor.py", "")
+    told = json.loads(honest)
+    told["subject"][0]["digest"]["sha256"] = digests(project / "dist")[wheel.name]
+    evil = "wheel-cp311.contexts.demo-wheel=git://host/evil.git#main"
+    told["predicate"]["buildDefinition"]["externalParameters"]["settings"].append(evil)
+    record.write_text(json.dumps(told))
+    refused = bakery(project, "reproduce", str(wheel), code=9)
+    assert evil in "".join(refused.err.split())
+    # Without it, the two differ; neither run leaves anything in the project.
+    told["predicate"]["buildDefinition"]["externalParameters"]["settings"].pop()
+    record.write_text(json.dumps(told))
+    before = all_files(project)
+    different = bakery(project, "reproduce", str(wheel), code=13)
+    assert "backdoor.py" in different.out
+    assert different.out.splitlines()[-1].startswith("  not compared: the test of the wheel")
+    assert all_files(project) == before
+
+
+def all_files(folder: Path) -> dict[str, int]:
+    """Return path → time of the last change of all that is in a folder."""
+    return {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*")}
 
 
 @pytest.fixture

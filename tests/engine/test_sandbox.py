@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from command import ROOT, shell
 from test_interrupt import wait_for
 
-from bakery.drive.sandbox import LABEL, Limits, Ran, Sandbox, sandbox
+from bakery.drive.sandbox import LABEL, USER, WATCHER, Limits, Ran, Sandbox, _owner, sandbox
 from bakery.errors import EngineError, OutputError
 
 pytestmark = pytest.mark.engine
@@ -107,6 +108,34 @@ def test_time_is_bounded(line: str, tried: Try) -> None:
     assert ran.timed_out
 
 
+STOPS_ALL = """
+trap '' TERM INT HUP
+(setsid sh -c "trap '' TERM INT HUP; while :; do kill -STOP -1; sleep 0.1; done" &)
+while :; do kill -STOP 1 -1 $PPID; kill -KILL 1; sleep 0.1; done
+"""
+"""A program that stops the shell and the clock above it, and leaves another one that does the same."""
+
+
+def test_a_program_that_stops_its_own_clock_is_ended(
+    tried: Try, box: Sandbox, engine_environment: Mapping[str, str]
+) -> None:
+    began = time.monotonic()
+    ran = tried(STOPS_ALL, Limits(seconds=2))
+    assert ran.timed_out
+    assert time.monotonic() - began < 60
+    assert containers(engine_environment, box.run_id) == []
+
+
+def test_the_first_process_belongs_to_another_user(tried: Try) -> None:
+    line = (
+        "stat -c %u /proc/1; for n in STOP KILL TERM; do kill -$n 1; done; head -c1 /proc/1/mem; ls /proc/1/fd; id -u"
+    )
+    said = tried(line).log.splitlines()
+    assert (said[0], said[-1]) == (str(WATCHER), str(USER))
+    assert sum("Operation not permitted" in text for text in said) == 3
+    assert sum("Permission denied" in text for text in said) == 2
+
+
 def test_program_is_held_to_its_cores(tried: Try) -> None:
     ran = tried("grep Cpus_allowed_list /proc/self/status", Limits(cores="0"))
     assert ran.log.split() == ["Cpus_allowed_list:", "0"]
@@ -169,7 +198,7 @@ signal.signal(signal.SIGTERM, _interrupt)
 signal.signal(signal.SIGINT, _interrupt)
 with sandbox({**os.environ, **find().environment}, Path(sys.argv[1])) as box:
     print(box.run_id, flush=True)
-    box.run(sys.argv[2], ["sleep", "250"], {})
+    box.run(sys.argv[2], ["sh", "-c", sys.argv[3]], {})
 """
 
 
@@ -178,7 +207,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
     number: signal.Signals, engine_environment: Mapping[str, str], debian: str, tmp_path: Path
 ) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(tmp_path), debian],
+        [sys.executable, "-c", PROGRAM, str(tmp_path), debian, STOPS_ALL],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -194,13 +223,24 @@ def test_nothing_is_left_of_a_run_that_is_ended(
         child.kill()
         child.wait()
     if number is signal.SIGKILL:
-        assert containers(engine_environment, run_id)
-        # The next run cleans up; one that lives is left alone.
-        other = tmp_path / "other"
-        other.mkdir()
-        with sandbox(engine_environment, other) as mine, sandbox(engine_environment, other):
-            assert wait_for(lambda: not containers(engine_environment, run_id), 60)
-            assert mine.run(debian, ["true"], {}).code == 0
+        # Nobody is left to end it: it ends by itself.
+        assert wait_for(lambda: not containers(engine_environment, run_id), 60)
     else:
         assert containers(engine_environment, run_id) == []
         assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_run_removes_what_a_dead_one_left(
+    engine_environment: Mapping[str, str], debian: str, tmp_path: Path
+) -> None:
+    with sandbox(engine_environment, tmp_path) as mine:
+        own = ("docker", "run", "--detach", "--network=none", f"--label={LABEL}.run={mine.run_id}")
+        dead = _owner().rpartition(":")[0] + ":0"
+        shell(engine_environment, *own, f"--label={LABEL}={dead}", debian, "sleep", "250")
+        shell(engine_environment, *own, f"--label={LABEL}={_owner()}", debian, "sleep", "250")
+        assert len(containers(engine_environment, mine.run_id)) == 2
+        other = tmp_path / "other"
+        other.mkdir()
+        with sandbox(engine_environment, other):
+            assert wait_for(lambda: len(containers(engine_environment, mine.run_id)) == 1, 60)
+    assert containers(engine_environment, mine.run_id) == []

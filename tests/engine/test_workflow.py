@@ -46,6 +46,9 @@ def release(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mappin
     """Give a run of the workflow for a tag."""
     project = extension(tmp_path_factory.mktemp("tiny") / "project", RECIPE, SOURCE)
     bakery(project, "generate")
+    # What the repository has in the place of results is none.
+    (project / "dist" / ".provenance").mkdir(parents=True)
+    (project / "dist" / ".provenance" / "planted-1.0-py3-none-any.provenance.json").write_text("{}")
     folder = tmp_path_factory.mktemp("actions")
     (folder / "nothing").mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder / "nothing")))
@@ -131,7 +134,7 @@ def test_modules_of_jobs_are_compiled_validated_and_measured(
     (project / "models" / "job.json").write_text(json.dumps(job))
     bakery(project, "generate")
     workflow = (project / ".github/workflows/iree-modules.yml").read_text()
-    github = {"run_attempt": 1, "event_name": "pull_request", "ref": "refs/pull/1/merge", "workflow": "modules"}
+    github = {"run_attempt": 1, "event_name": "push", "ref": "refs/heads/main", "workflow": "modules"}
     runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
     runner.folder.mkdir()
     runner.run(workflow)

@@ -82,9 +82,9 @@ def job_files(folder: Path) -> list[JobFile]:
     first = {"version": 1, "targets": ["cpu:x86-64-v3", "cpu:aarch64"], "modules": [measured, more]}
     second = {"version": 1, "targets": ["vulkan"], "modules": [{"input": "m.mlir"}]}
     found = []
-    for name, output, job in (("models/job.json", "models/out", first), ("a b.json", "out", second)):
+    for name, job in (("models/job.json", first), ("a b.json", second)):
         (folder / name).write_text(json.dumps(job))
-        found.append(JobFile(name, output, resolve_job(load_job(folder / name, name))))
+        found.append(JobFile(name, resolve_job(load_job(folder / name, name))))
     return found
 
 
@@ -171,8 +171,8 @@ def test_all_are_valid_by_the_published_schema() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_zizmor_finds_nothing_at_its_default_persona() -> None:
-    done = tool("zizmor", "--offline", "--no-progress", *map(str, GOLDEN))
+def test_zizmor_finds_nothing_at_its_strictest_persona() -> None:
+    done = tool("zizmor", "--offline", "--no-progress", "--persona", "auditor", *map(str, GOLDEN))
     assert (done.returncode, "No findings to report" in done.stdout + done.stderr) == (0, True), done.stdout
 
 
@@ -201,6 +201,28 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
     for name in ("attest", "publish", "pages"):
         steps = document["jobs"].get(name, {"steps": []})["steps"]
         assert not any(step.get("uses", "").startswith("actions/checkout@") for step in steps)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) -> None:
+    steps = [step for job in YAML(typ="safe").load(path.read_text())["jobs"].values() for step in job["steps"]]
+    cached = [step for step in steps if step.get("uses", "").startswith("actions/cache")]
+    assert all(step["with"]["path"].startswith("${{ runner.temp }}/") for step in cached)
+    # The action without /save or /restore writes whatever asked for it.
+    assert {step["uses"].partition("@")[0] for step in cached} <= {"actions/cache/save", "actions/cache/restore"}
+    writes = [step["if"].split(" && ") for step in cached if step["uses"].startswith("actions/cache/save@")]
+    assert all("github.event_name != 'pull_request'" in conditions for conditions in writes)
+    for step in steps:
+        environment = step.get("env", {})
+        # A release takes nothing that another run made.
+        assert environment.get("BAKERY_CACHE", "none") in ("none", "${{ github.ref_type != 'tag' && 'gha' || 'none' }}")
+        if environment.get("BAKERY_CACHE", "none") != "none":
+            assert environment["BAKERY_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
+        if place := environment.get("BAKERY_COMPILER_CACHE"):
+            assert place == "${{ runner.temp }}/compiler-cache"
+            taken = [step["if"] for step in cached if step["with"]["path"] == place]
+            assert len(taken) == 2
+            assert all("github.ref_type != 'tag'" in condition for condition in taken)
 
 
 def test_300_cells_are_a_workflow_of_at_most_256_jobs() -> None:
@@ -264,6 +286,7 @@ def test_what_a_recipe_asks_for_stands_in_the_workflow(tmp_path: Path) -> None:
         step for step in YAML(typ="safe").load(text)["jobs"]["bake"]["steps"] if step["name"] == "Bake, audit and test"
     )
     assert step["env"]["HF_TOKEN"] == "${{ secrets.HF_TOKEN }}"
-    assert step["run"].endswith(" --allow secret.command=license")
+    assert step["run"].endswith(' --allow "$ALLOWED_1"')
+    assert step["env"]["ALLOWED_1"] == "secret.command=license"
     (tmp_path / "told.yml").write_text(text)
     assert tool("zizmor", "--offline", "--no-progress", str(tmp_path / "told.yml")).returncode == 0

@@ -207,6 +207,7 @@ def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkey
     path, folder = pure(tmp_path, {}), tmp_path / "memories"
     with monkeypatch.context() as patch:
         answered(path, OWN, patch, contents=Answer(failure="check-wheel-contents failed: no"))
+        patch.setattr("bakery.audit.auditor.audit_apart", audit_wheel)
         verdict = memory.audit(path, OWN, folder)
     assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
     assert not folder.exists()
@@ -222,7 +223,7 @@ def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert first.warnings[0].endswith("(tests/)")
     (kept,) = folder.iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr("bakery.audit.auditor.audit_wheel", lambda *given: pytest.fail("looked into again"))
+        patch.setattr("bakery.audit.auditor.audit_apart", lambda *given: pytest.fail("looked into again"))
         assert memory.audit(path, OWN, folder) == first
     for cut in (b"", b"[", b"{}", b"[1]", b"\xff"):
         kept.write_bytes(cut)

@@ -28,7 +28,8 @@ def test_arguments() -> None:
         bakefile=Path("bake/x.hcl"),
         targets=["wheel-cp311"],
         metadata=Path("/state/metadata.json"),
-        overrides=("*.args.X=a b", "*.args.X=c"),
+        scope="0123",
+        overrides=("*.args.X=a b", "*.args.BUILDKIT_CACHE_MOUNT_NS=mine"),
         builder="two",
         no_cache=True,
         pull=True,
@@ -39,7 +40,9 @@ def test_arguments() -> None:
         *("/usr/bin/docker", "--host", "unix:///x", "buildx", "bake", "--file=bake/x.hcl", "--progress=rawjson"),
         *("--metadata-file=/state/metadata.json", "--builder=two", "--no-cache", "--pull"),
         *("--execution=defer-error", "--allow=fs.write=/out"),
-        *("--set=*.args.X=a b", "--set=*.args.X=c", "wheel-cp311"),
+        # The last one wins.
+        *("--set=*.args.X=a b", "--set=*.args.BUILDKIT_CACHE_MOUNT_NS=mine"),
+        *("--set=*.args.BUILDKIT_CACHE_MOUNT_NS=0123", "wheel-cp311"),
     ]
 
 

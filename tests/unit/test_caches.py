@@ -43,6 +43,20 @@ def test_each_target_platform_and_branch_writes_a_place_of_its_own(tmp_path: Pat
     assert len(places) == len(set(map(str, places))) == 3 * len(targets)
 
 
+@pytest.mark.parametrize(("value", "written"), [("true", False), ("false", True), ("", True)])
+def test_what_only_reads_writes_nothing(tmp_path: Path, value: str, written: bool) -> None:
+    plan = planned(tmp_path, '[cache]\nbackend = "gha"\n', {"BAKERY_CACHE_READ_ONLY": value})
+    assert caches(plan, "cache-from")
+    assert bool(caches(plan, "cache-to")) is written
+    assert "CACHE_READ_ONLY" not in plan.args
+
+
+def test_whether_a_cache_is_written_is_said_by_two_words(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        planned(tmp_path, "", {"BAKERY_CACHE_READ_ONLY": "1"})
+    assert caught.value.details == ("CACHE_READ_ONLY: expected true or false, got '1'",)
+
+
 def test_own_branch_is_asked_first_then_the_default_branch(tmp_path: Path) -> None:
     table = '[cache]\nbackend = "registry"\nref = "r.example/c"\n'
     default, own = planned(tmp_path, table), planned(tmp_path, table, {"BAKERY_CACHE_BRANCH": "feature/x"})

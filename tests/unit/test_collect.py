@@ -326,8 +326,36 @@ def test_run_folder_may_not_lead_out(tmp_path: Path) -> None:
     project.mkdir()
     elsewhere.mkdir()
     (project / ".bakery").symlink_to(elsewhere)
-    with pytest.raises(OutputError, match="leads out"), run_folder(project):
+    with pytest.raises(OutputError, match=r"/\.bakery is a link"), run_folder(project):
         pass
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("leads", ["out", "inside"])
+def test_runs_behind_a_link_are_not_pruned(tmp_path: Path, leads: str) -> None:
+    project = tmp_path / "project"
+    place = tmp_path / "elsewhere" if leads == "out" else project / "work"
+    for number in range(8):
+        (place / str(number)).mkdir(parents=True)
+    (project / ".bakery").mkdir(parents=True)
+    (project / ".bakery" / "runs").symlink_to(place)
+    with pytest.raises(OutputError, match=r"/\.bakery/runs is a link"), run_folder(project):
+        pass
+    assert len(list(place.iterdir())) == 8
+
+
+def test_ignore_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".bakery").mkdir(parents=True)
+    (project / ".bakery" / ".gitignore").symlink_to(tmp_path / "outside")
+    with run_folder(project):
+        pass
+    assert not (tmp_path / "outside").exists()
+
+
+def test_pipe_in_place_of_a_wheel_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    assert not collect.holds(tmp_path, NAME, "")
 
 
 def test_nothing_has_a_name_before_it_is_complete(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,20 @@ from pathlib import Path
 import pytest
 
 from bakery.drive.display import QuietDisplay
+from bakery.drive.journal import KeptWheel, Record, last_run, open_journal
+from bakery.drive.outcome import Result
 from bakery.errors import CompilerError, ModuleError
-from bakery.iree.compiler import CompileOptions, _plain, compile_job, failure, in_words_of, kept
+from bakery.iree.compiler import (
+    JOURNAL,
+    CompileOptions,
+    _key,
+    _place,
+    _plain,
+    compile_job,
+    failure,
+    in_words_of,
+    kept,
+)
 from bakery.job import JobPlan
 from bakery.jobs.load import from_inputs
 from bakery.jobs.resolve import resolve
@@ -83,17 +95,27 @@ def made(plan: JobPlan) -> Path:
     return module
 
 
-def test_a_result_is_kept_only_if_it_is_made_of_the_same(plan: JobPlan) -> None:
+def remembered(plan: JobPlan, state: Path) -> None:
+    """Write down that this machine compiled what `made` wrote."""
     (cell,) = plan.cells
-    assert kept(plan, cell) is None
+    wheel = KeptWheel(f"{cell.id}.vmfb", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1)
+    open_journal(state, JOURNAL, [Record(_place(plan, cell), _key(plan, cell), Result.DONE, wheels=(wheel,))])
+
+
+def test_a_result_is_kept_only_if_it_was_compiled_here_of_the_same(plan: JobPlan, tmp_path: Path) -> None:
+    (cell,) = plan.cells
     module = made(plan)
-    assert kept(plan, cell) is not None
-    assert kept(replace(plan, compiler="3.12.0"), cell) is None
-    assert kept(plan, replace(cell, flags=(*cell.flags, "--x"))) is None
-    assert kept(plan, replace(cell, source=replace(cell.source, sha256="0" * 64))) is None
-    assert kept(plan, replace(cell, target=replace(cell.target, is_local=True))) is None
+    # What a checkout brings: a module, and a record that says all the right things.
+    assert kept(plan, cell, None) is None
+    remembered(plan, tmp_path / "state")
+    known = last_run(tmp_path / "state", JOURNAL)[_place(plan, cell)]
+    assert kept(plan, cell, known) is not None
+    assert kept(replace(plan, compiler="3.12.0"), cell, known) is None
+    assert kept(plan, replace(cell, flags=(*cell.flags, "--x")), known) is None
+    assert kept(plan, replace(cell, source=replace(cell.source, sha256="0" * 64)), known) is None
+    assert kept(plan, replace(cell, target=replace(cell.target, is_local=True)), known) is None
     module.write_bytes(b"y")
-    assert kept(plan, cell) is None
+    assert kept(plan, cell, known) is None
 
 
 def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> None:
@@ -104,26 +126,31 @@ def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> Non
         raise EngineAsked
 
     module = made(plan)
-    run = compile_job(tmp_path, plan, CompileOptions(), engine, QuietDisplay())
+    state = tmp_path / "state"
+    with pytest.raises(EngineAsked):
+        compile_job(tmp_path, plan, CompileOptions(state), engine, QuietDisplay())
+    remembered(plan, state)
+    run = compile_job(tmp_path, plan, CompileOptions(state), engine, QuietDisplay())
     assert [(item.result, item.path) for item in run.modules] == [("kept", module)]
     assert conclusion(run) is None
-    for asked in (CompileOptions(again=True), CompileOptions(no_cache=True)):
+    for asked in (CompileOptions(state, again=True), CompileOptions(state, no_cache=True)):
         with pytest.raises(EngineAsked):
             compile_job(tmp_path, plan, asked, engine, QuietDisplay())
     module.write_bytes(b"y")
     with pytest.raises(EngineAsked):
-        compile_job(tmp_path, plan, CompileOptions(), engine, QuietDisplay())
+        compile_job(tmp_path, plan, CompileOptions(state), engine, QuietDisplay())
 
 
 def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobPlan, tmp_path: Path) -> None:
     made(plan)
+    remembered(plan, tmp_path / "state")
     bad = replace(plan.cells[0], name="bad", source=replace(plan.cells[0].source, problem="bad.mlir:1:1: no"))
 
     def engine() -> Oven:
         raise AssertionError
 
     both = replace(plan, cells=(bad, *plan.cells))
-    run = compile_job(tmp_path, both, CompileOptions(), engine, QuietDisplay())
+    run = compile_job(tmp_path, both, CompileOptions(tmp_path / "state"), engine, QuietDisplay())
     assert [item.result for item in run.modules] == ["failed", "kept"]
     error = conclusion(run)
     assert error is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bakery.plan import Plan
 from bakery.providers import scripts
 from bakery.resolve.lower import resolve
 
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\npython = ["3.11", "3.13"]\n'
 
 
@@ -40,6 +42,15 @@ def test_nothing_is_carried_where_nothing_is_kept(tmp_path: Path) -> None:
     text = dockerfile(plan)
     assert "count-ccache" not in text
     assert "AS carry" not in text
+
+
+def test_every_step_with_compiled_objects_has_the_scope_in_its_key() -> None:
+    """Without it, a step that used one project's objects would be a cache hit in another project."""
+    files = [*ROOT.glob("dockerfiles/*"), *ROOT.glob("tests/golden/recipes/*/*.Dockerfile")]
+    steps = [step for path in files for step in re.findall(r"(?m)^RUN (?:.*\\\n)*.*$", path.read_text())]
+    cached = [step for step in steps if "id=bakery-ccache" in step]
+    assert len(cached) > 20
+    assert [step for step in cached if "--mount=type=bind,from=cache-scope,target=/run/cache-scope" not in step] == []
 
 
 def program(name: str, folder: Path) -> Path:

@@ -81,7 +81,7 @@ def test_base_images(tmp_path: Path, builders: list[str], amd: list[str], arm: l
 def bench(made: Plan) -> Bench:
     """Return a bench whose engine has the base for arm64 under a name of its own."""
     names = {(BASE, "linux/amd64"): BASE, (BASE, "linux/arm64"): "own/base:arm64"}
-    return Bench(Path(), made, {}, names, {}, QuietDisplay())
+    return Bench(Path(), made, {}, names, {}, QuietDisplay(), Path())
 
 
 def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_a_link_that_leads_out_is_neither_written_nor_read(tmp_path: Path, link:
             call(root, {NAME: "mine\n"})
     assert (outside / "one.hcl").read_text() == "of somebody else\n"
     assert [path.name for path in outside.iterdir()] == ["one.hcl"]
+
+
+def test_a_link_of_the_name_that_a_new_file_has_first_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "root" / "bake").mkdir(parents=True)
+    link = tmp_path / "root" / "bake" / f".one.hcl.{os.getpid()}.tmp"
+    link.symlink_to(tmp_path / "outside")
+    write(tmp_path / "root", {NAME: "mine\n"})
+    assert not (tmp_path / "outside").exists()
+    assert (tmp_path / "root" / NAME).read_text() == "mine\n"
 
 
 def test_a_link_inside_the_project_is_fine(tmp_path: Path) -> None:

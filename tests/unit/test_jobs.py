@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from bakery.cli.app import app
 from bakery.cli.compile import job_plan
 from bakery.errors import ModuleError, UsageError
 from bakery.job import BATCH, JobPlan
@@ -241,3 +244,79 @@ def test_the_schema_and_the_models_agree(tmp_path: Path) -> None:
     ):
         assert not validator.is_valid(wrong)
         assert refused(tmp_path, wrong)
+
+
+# --- what a job may reach
+
+
+CALL = {"inputs": ["4xf32=1"], "expected": ["4xf32=1"]}
+OUTSIDE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "output": ("fs.write=../out", {"output": "../out"}, {}),
+    "output-absolute": ("fs.write=/srv/out", {"output": "/srv/out"}, {}),
+    "output-link": ("fs.write=../../elsewhere/out", {"output": "link/out"}, {}),
+    "input": ("fs.read=../m.mlir", {}, {"input": "../m.mlir"}),
+    "input-absolute": ("fs.read=/etc/passwd", {}, {"input": "/etc/passwd"}),
+    "input-link": ("fs.read=../../elsewhere/m.mlir", {}, {"input": "link/m.mlir"}),
+    "check-input": ("fs.read=../a.npy", {}, {"checks": [{**CALL, "inputs": ["@../a.npy"]}]}),
+    "check-expected": ("fs.read=../a.npz", {}, {"checks": [{**CALL, "expected": ["../a.npz"]}]}),
+    "reference": ("fs.read=../r.py", {}, {"checks": [{"inputs": ["4xf32=1"], "reference": "../r.py:f"}]}),
+    "benchmark-input": ("fs.read=../a.npy", {}, {"benchmark": {"inputs": ["../a.npy"]}}),
+    "baseline": ("fs.read=/dev/zero", {}, {"benchmark": {"baseline": "/dev/zero"}}),
+}
+COMMANDS = (("compile", "--plan"), ("compile",), ("validate",), ("benchmark",))
+
+
+@pytest.fixture(params=OUTSIDE)
+def reaching(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
+    """Give a project whose job reaches out of its folder; return what it reaches."""
+    want, of_job, of_module = OUTSIDE[request.param]
+    root = tmp_path / "root"
+    (root / "models").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (root / "models" / "link").symlink_to(tmp_path / "elsewhere")
+    job = {"version": 1, "targets": ["metal"], "modules": [{"input": "m.mlir", **of_module}], **of_job}
+    write(root / "models", job)
+    monkeypatch.chdir(root)
+    key, _, path = want.partition("=")
+    return key, Path(os.path.normpath(root / "models" / path))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_job_reaches_nothing_outside_of_its_folder_unasked(
+    reaching: tuple[str, Path], words: tuple[str, ...]
+) -> None:
+    key, path = reaching
+    done = CliRunner().invoke(app, [*words, "models/job.json"])
+    assert isinstance(done.exception, UsageError), done.exception
+    assert done.exception.message == "the job asks for what nobody allowed it"
+    assert done.exception.details == (f"--allow {key}={path}",)
+    # Nobody has to allow what they said themselves.
+    for more in (["--output", "mine"] if key == "fs.write" else [], ["--allow", f"{key}={path}"]):
+        if more:
+            done = CliRunner().invoke(app, ["compile", "--plan", "models/job.json", *more])
+            assert not isinstance(done.exception, UsageError), done.exception
+
+
+def test_a_job_of_a_workspace_may_use_all_of_it(reaching: tuple[str, Path], tmp_path: Path) -> None:
+    key, path = reaching
+    Path("bakery.toml").write_text('[workspace]\njobs = ["models/job.json"]\n[workspace.ci]\n')
+    inside = path.is_relative_to(tmp_path / "root")
+    for words in (("compile", "--plan", "models/job.json"), ("generate",)):
+        done = CliRunner().invoke(app, words)
+        # In a workflow results lie beside the checkout, whatever the job says.
+        refused = not inside and not (words == ("generate",) and key == "fs.write")
+        assert isinstance(done.exception, UsageError) is refused, done.exception
+        if isinstance(done.exception, UsageError):
+            assert done.exception.details == (f"--allow {key}={path}",)
+
+
+@pytest.mark.parametrize("name", ["CON", "con", "NUL", "com1", "LPT9", "aux", "prn"])
+def test_names_are_files_on_windows_too(tmp_path: Path, name: str) -> None:
+    job = {"version": 1, "targets": ["metal"], "modules": [{"input": "m.mlir", "name": name}]}
+    assert any("no device on Windows" in line for line in refused(tmp_path, job))
+    (tmp_path / f"{name}.mlir").write_text(MATMUL)
+    with pytest.raises(ModuleError) as caught:
+        resolve(from_inputs([f"{name}.mlir"], tmp_path), ["metal"])
+    assert any("no name for results can be made of" in line for line in caught.value.details)
+    job["modules"] = [{"input": "m.mlir", "name": f"{name}-x"}]
+    assert [cell.name for cell in plan(tmp_path, job).cells] == [f"{name}-x"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakery.drive.journal import KEPT, KeptWheel, Record, last_run, open_journal, read
+from bakery.drive.journal import KEPT, LARGEST, Journal, KeptWheel, Record, last_run, open_journal, read
 from bakery.drive.outcome import Result
 from bakery.errors import OutputError
 
@@ -62,7 +63,7 @@ def test_last_run_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
     for number in range(KEPT + 3):
         open_journal(tmp_path, "demo").write(Record("cp311", str(number), Result.DONE))
     assert last_run(tmp_path, "demo")["cp311"].key == str(KEPT + 2)
-    assert len(list((tmp_path / ".bakery" / "journal" / "demo").iterdir())) == KEPT
+    assert len(list((tmp_path / "journal" / "demo").iterdir())) == KEPT
     assert last_run(tmp_path, "other") == {}
 
 
@@ -75,8 +76,7 @@ def test_what_is_carried_is_there_at_once(tmp_path: Path) -> None:
 
 
 def test_journal_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / ".bakery").mkdir()
-    (tmp_path / ".bakery" / "journal").write_text("")
+    (tmp_path / "journal").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
         open_journal(tmp_path, "demo")
     journal = open_journal(tmp_path / "else", "demo")
@@ -84,3 +84,25 @@ def test_journal_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     journal.path.mkdir()
     with pytest.raises(OutputError, match="cannot write the journal"):
         journal.write(Record("cp311", "", Result.DONE))
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "link"])
+def test_journal_that_is_no_plain_file_is_an_error_at_once(tmp_path: Path, kind: str) -> None:
+    path = open_journal(tmp_path, "demo").path
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="cannot read"):
+        last_run(tmp_path, "demo")
+    with pytest.raises(OutputError, match="cannot write the journal"):
+        Journal(path).write(Record("cp311", "", Result.DONE))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_journal_without_an_end_is_not_read(tmp_path: Path) -> None:
+    path = open_journal(tmp_path, "demo").path
+    os.truncate(path, LARGEST + 1)
+    with pytest.raises(OutputError, match="no plain file of at most"):
+        last_run(tmp_path, "demo")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from bakery.drive.bake import BakeRequest
 from bakery.drive.outcome import BakeOutcome
+from bakery.errors import OutputError
 from bakery.ingredients import beside
 from bakery.layercache import MARK, LocalCaches
 from bakery.load import load
@@ -19,15 +22,20 @@ RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]
 NAMES = ["wheel-cp311", "test-cp311", "materials-cp311"]
 
 
-def planned(folder: Path, backend: str = "local", overrides: tuple[str, ...] = ()) -> Plan:
+def planned(
+    folder: Path,
+    backend: str = "local",
+    overrides: tuple[str, ...] = (),
+    environ: Mapping[str, str] = MappingProxyType({}),
+) -> Plan:
     (folder / "bakery.toml").write_text(RECIPE.format(backend))
-    return resolve(load(None, folder)[0], environ={}, sets=overrides)
+    return resolve(load(None, folder)[0], environ=environ, sets=overrides)
 
 
 def request(folder: Path, plan: Plan) -> BakeRequest:
     targets = tuple(plan.select(("full",)))
     also = beside(plan, targets)
-    return BakeRequest(folder, Path("bake.hcl"), targets, {}, {}, folder, beside=also)
+    return BakeRequest(folder, Path("bake.hcl"), targets, {}, {}, folder, "scope", beside=also)
 
 
 def written(folder: Path, text: str = "{}") -> list[Path]:
@@ -61,6 +69,26 @@ def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
     again = caches.spared(asked)
     caches.note(again, outcome())
     assert spares(caches, asked) == NAMES
+
+
+@pytest.mark.parametrize("name", ["", "demo-wheel-cp311-linux_amd64", "x/index.json", "x/blobs/sha256"])
+def test_a_link_in_the_place_of_a_cache_is_refused(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "root"
+    link = root / ".bakery" / "cache" / name
+    link.parent.mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    link.symlink_to(tmp_path / "outside")
+    with pytest.raises(OutputError, match="is a link"):
+        LocalCaches(root, planned(root), {}).check()
+    LocalCaches(root, planned(root, "none"), {}).check()
+
+
+def test_a_cache_outside_of_the_project_is_its_users(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "real")
+    LocalCaches(root, planned(root, environ={"BAKERY_CACHE_DIR": str(tmp_path / "cache")}), {}).check()
 
 
 def test_a_cache_that_changed_is_written(tmp_path: Path) -> None:

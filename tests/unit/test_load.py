@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tomllib
@@ -16,7 +17,7 @@ from bakery.errors import RecipeError
 from bakery.load import Loaded, from_python
 from bakery.models import Builder, Matrix, Override, Recipe, Variable
 from bakery.positions import Path as KeyPath
-from bakery.positions import line_of, positions
+from bakery.positions import TooMuch, line_of, positions
 from bakery.problems import Problem, dotted, found, is_private, nearest, recipe_error, shorten
 from bakery.wording import findings
 
@@ -122,7 +123,7 @@ class TestFinding:
         def refuse(*_: object, **__: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "open", refuse)
+        monkeypatch.setattr(os, "open", refuse)
         with pytest.raises(RecipeError) as caught:
             load.load(None, tmp_path)
         assert "the file may not be read" in details(caught)
@@ -290,11 +291,13 @@ class TestPositions:
     @example("a = [[[{{{")
     @example("a." * 200)
     def test_ends_on_any_text(self, text: str) -> None:
-        positions(text)
+        with contextlib.suppress(TooMuch):
+            positions(text)
 
     @given(st.text(alphabet="ab.=[]{}\"'#,\n\\ 1"))
     def test_ends_on_almost_toml(self, text: str) -> None:
-        positions(text)
+        with contextlib.suppress(TooMuch):
+            positions(text)
 
 
 # TOML, written by hand: the writer knows the line of everything it writes.

@@ -337,7 +337,7 @@ def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
 
 
 def bench(root: Path, plan: Plan, name: str = "") -> Bench:
-    return Bench(root, plan, {}, {DEBIAN: name} if name else {}, {}, QuietDisplay())
+    return Bench(root, plan, {}, {DEBIAN: name} if name else {}, {}, QuietDisplay(), root / "state")
 
 
 def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:

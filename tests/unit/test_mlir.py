@@ -121,7 +121,11 @@ def test_what_is_no_module(tmp_path: Path, text: str, said: str) -> None:
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "binary.mlir").write_bytes(b"\x7fELF\xff\xfe")
-    for name, said in (("gone.mlir", "cannot be read"), (".", "no plain file"), ("binary.mlir", "byte 4 is not UTF-8")):
+    for name, said in (
+        ("gone.mlir", "cannot be read"),
+        (".", "not a plain file"),
+        ("binary.mlir", "byte 4 is not UTF-8"),
+    ):
         with pytest.raises(ModuleError) as caught:
             read_module(tmp_path / name)
         assert said in caught.value.message

@@ -26,6 +26,7 @@ from bakery.iree.bundle import bundle
 from bakery.iree.kitchen import asked_by_job, read_baseline
 from bakery.iree.modules import find_modules, inspect, open_module, record_text, write_record
 from bakery.iree.validate import read_subjects
+from bakery.jobs.load import load
 from bakery.models import Benchmark, Check, ModuleRecord
 from bakery.models.module import BenchmarkRecord
 
@@ -215,17 +216,17 @@ def job(folder: Path, **changes: Any) -> Path:
 def test_job_finds_its_modules(tmp_path: Path) -> None:
     recorded(tmp_path / "out")
     recorded(tmp_path / "out", name="other")
-    (asked,) = asked_by_job(job(tmp_path), None, ())
+    (asked,) = asked_by_job(load(job(tmp_path), "job.json"), None, ())
     assert (asked.module.title, asked.folder) == ("matmul.cpu-x86-64-v3", tmp_path)
     assert asked.benchmark is not None
     with pytest.raises(UsageError, match="no module is selected"):
-        asked_by_job(job(tmp_path), None, ("cuda*",))
+        asked_by_job(load(job(tmp_path), "job.json"), None, ("cuda*",))
     with pytest.raises(ModuleError, match="not compiled: third"):
-        asked_by_job(job(tmp_path, modules=[{"input": "third.mlir"}]), None, ())
+        asked_by_job(load(job(tmp_path, modules=[{"input": "third.mlir"}]), "job.json"), None, ())
     with pytest.raises(ModuleError, match="does not exist"):
-        asked_by_job(job(tmp_path), tmp_path / "elsewhere", ())
+        asked_by_job(load(job(tmp_path), "job.json"), tmp_path / "elsewhere", ())
     with pytest.raises(ModuleError) as caught:
-        asked_by_job(job(tmp_path, modules=[{"inptu": "x"}], extra=1), None, ())
+        load(job(tmp_path, modules=[{"inptu": "x"}], extra=1), "job.json")
     told = " ".join(caught.value.details)
     assert all(f"{place}: " in told for place in ("modules[0].inptu", "extra"))
 

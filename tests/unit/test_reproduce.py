@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_checkout import commit, git
@@ -13,15 +15,17 @@ from test_record import MOMENT
 from wheels import write_wheel
 
 from bakery.checkout import committed
+from bakery.drive.context import tree_hash
 from bakery.emit.files import generate
-from bakery.errors import UnavailableError
+from bakery.errors import BakeryError, UnavailableError
 from bakery.load import load
 from bakery.plan import Command, Run
+from bakery.record import made
 from bakery.record.facts import FOLDER, Machine
 from bakery.record.provenance import definition, statement
-from bakery.record.read import Recorded, read
+from bakery.record.read import LARGEST, Recorded, read
 from bakery.recorder import source_materials
-from bakery.reproduce import Again, _project
+from bakery.reproduce import Again, _project, _taken
 from bakery.resolve.lower import resolve
 
 RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
@@ -122,3 +126,167 @@ def test_work_in_progress(project: Path) -> None:
     with pytest.raises(UnavailableError) as caught, _project(then, project, Again()):
         pass
     assert "these files were changed: pkg/b.py" in "\n".join(caught.value.details)
+
+
+# --- a provenance of anybody
+
+
+def rewritten(project: Path, change: Callable[[dict[str, Any]], object]) -> Recorded:
+    """Return the provenance of a wheel after somebody changed its buildDefinition."""
+    path = recorded(project).path
+    told = json.loads(path.read_text())
+    change(told["predicate"]["buildDefinition"])
+    path.write_text(json.dumps(told))
+    return read(path.parent.parent / path.name.removesuffix(".provenance.json"))
+
+
+def refusal(project: Path, then: Recorded, again: Again | None = None) -> str:
+    with pytest.raises(UnavailableError) as caught, _project(then, project, again or Again()):
+        pass
+    assert caught.value.exit_code == 9
+    return "\n".join([caught.value.message, *caught.value.details])
+
+
+@pytest.mark.parametrize("here", [False, True])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "wheel-cp311.contexts.demo-wheel=git://host/evil.git#main",
+        "wheel-cp311.cache-to=type=registry,ref=host/stolen",
+        "*.cache-from=type=registry,ref=host/evil",
+        "CACHE=registry",
+        "CACHE_REF=host/stolen",
+        "wheel-cp311.args.BUILDKIT_SYNTAX=host/evil",
+        "*.args.SOURCE_DATE_EPOCH=1",
+        "test-cp311.args.SOURCE_DATE_EPOCH=1",
+        "*.platform=linux/arm64",
+        "wheel-cp311.labels.a=b",
+        "wheel-cp311.tags=host/evil",
+        "wheel-cp311.extra-hosts.index=10.0.0.1",
+        "wheel-cp311.no-cache=false",
+        "UNDECLARED=1",
+        "SOURCE_DATE_EPOCH",
+        "",
+    ],
+)
+def test_settings_that_are_no_variable_of_the_recipe(project: Path, setting: str, here: bool) -> None:
+    then = rewritten(project, lambda told: told["externalParameters"]["settings"].append(setting))
+    if setting == "SOURCE_DATE_EPOCH":
+        assert "cannot understand --set" in refuse_any(project, then, here)
+        return
+    said = refusal(project, then, Again(here=here))
+    assert said.startswith("the provenance sets what is no variable of the recipe")
+    assert f"--set {shlex.quote(setting)}" in said
+    assert said.count("--set") == 1, "the others are variables"
+
+
+def refuse_any(project: Path, then: Recorded, here: bool) -> str:
+    with pytest.raises(BakeryError) as caught, _project(then, project, Again(here=here)):
+        pass
+    return "\n".join([caught.value.message, *caught.value.details])
+
+
+def test_a_person_may_repeat_what_is_refused(project: Path) -> None:
+    setting = "wheel-cp311.labels.a=b"
+    then = rewritten(project, lambda told: told["externalParameters"]["settings"].append(setting))
+    with _project(then, project, Again(sets=(setting,))) as (_, plan):
+        assert [str(item) for item in plan.overrides] == [setting]
+
+
+def test_variables_of_the_recipe_are_taken_and_shown(project: Path) -> None:
+    (project / "bakery.toml").write_text(RECIPE + '[variables]\nSPEED = "1"\n')
+    commit(project.parent, 1_600_000_001)
+
+    def change(told: dict[str, Any]) -> None:
+        told["externalParameters"]["settings"] += ["wheel-cp311.args.SPEED=3"]
+
+    then = rewritten(project, change)
+    with _project(then, project, Again()) as (_, plan):
+        assert plan.args_of(plan.cells[0])["SPEED"] == "3"
+    assert "a setting, from the provenance: wheel-cp311.args.SPEED=3" in list(_taken(then, Again(), None))
+
+
+def test_a_cache_of_the_recipe_is_neither_read_nor_written(project: Path) -> None:
+    (project / "bakery.toml").write_text(RECIPE + '[cache]\nbackend = "registry"\nref = "host/cache"\n')
+    commit(project.parent, 1_600_000_001)
+    with _project(recorded(project), project, Again()) as (_, plan):
+        assert plan.cache.backend == "none"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["../../elsewhere/bakery.toml", "/etc/passwd", "link/bakery.toml", "shipped recipe ../x", "shipped recipe gone"],
+)
+def test_a_recipe_that_is_not_the_project_s(project: Path, file: str) -> None:
+    outside = project.parents[1] / "elsewhere"
+    outside.mkdir()
+    (outside / "bakery.toml").write_text(RECIPE)
+    (project / "link").symlink_to(outside)
+    then = rewritten(project, lambda told: told["externalParameters"]["recipe"].update(file=file))
+    assert "a recipe that is not the project's" in refusal(project, then)
+
+
+@pytest.mark.parametrize("cell", ["*", "cp31?", "cp312", "cp311.args.X=1"])
+def test_a_cell_that_the_recipe_does_not_have(project: Path, cell: str) -> None:
+    then = rewritten(project, lambda told: told["externalParameters"].update(cell=cell, settings=[]))
+    assert f"no cell {cell!r}" in refusal(project, then)
+    assert f"no cell {cell!r}" in refusal(project, then, Again(here=True))
+
+
+def test_files_without_a_hash(project: Path) -> None:
+    def change(told: dict[str, Any]) -> None:
+        for item in told["resolvedDependencies"]:
+            item["digest"].pop("dirHash", None)
+
+    then = rewritten(project, change)
+    (project / "pkg" / "a.py").write_text("a backdoor\n")
+    assert "the provenance has no hash of its files (dirHash)" in refusal(project, then)
+
+
+def test_the_provenance_does_not_say_which_files_are_compared(project: Path) -> None:
+    def change(told: dict[str, Any]) -> None:
+        (item,) = told["resolvedDependencies"]
+        item["annotations"]["paths"] = ["nothing"]
+        item["digest"] = {"dirHash": tree_hash({})}
+
+    then = rewritten(project, change)
+    (project / "pkg" / "a.py").write_text("a backdoor\n")
+    assert "its files are not those" in refusal(project, then)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": {"dirHash": "x y"}},
+        {"digest": {"sha256": "--help"}},
+        {"annotations": {"changed": 7, "basedOn": ["x"], "paths": {}}},
+        {"annotations": {"version": "1", "places": ["build"]}, "name": "a\nb 1"},
+    ],
+)
+def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, Any]) -> None:
+    def apply(told: dict[str, Any]) -> None:
+        (item,) = told["resolvedDependencies"]
+        item["digest"].pop("gitCommit", None)
+        item.update(change)
+
+    def reproduced() -> None:
+        then = rewritten(project, apply)
+        made.again(then)
+        (project / "pkg" / "a.py").write_text("2\n")
+        with _project(then, project, Again()):
+            pass
+
+    with pytest.raises(UnavailableError):
+        reproduced()
+
+
+@pytest.mark.parametrize("size", [LARGEST + 1, 0])
+def test_a_provenance_is_read_within_bounds(project: Path, size: int) -> None:
+    path = recorded(project).path
+    path.unlink()
+    if size:
+        path.write_bytes(b" " * size)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UnavailableError, match="larger than" if size else "no provenance"):
+        read(path.parent.parent / path.name.removesuffix(".provenance.json"))

@@ -20,6 +20,7 @@ from types import TracebackType
 
 import pytest
 
+from bakery.lock.refusals import refusals
 from bakery.providers.scripts import finish, materials, packages, requires, sdist, smoke
 
 PROGRAMS = sorted(Path(requires.__file__).parent.glob("*.py"))
@@ -561,6 +562,44 @@ def test_source_archives_are_no_part_of_a_strict_lock(folders: Folders) -> None:
     (folders.lock / "locked.json").write_text(json.dumps(locked))
     with pytest.raises(SystemExit, match=r"--locked takes no source archives.*demo-7\.tar\.gz"):
         folders.resolve("demo")
+
+
+def record(folders: Folders, *listed: dict[str, str]) -> None:
+    """Write what a provenance lists."""
+    (folders.lock / "recorded.json").write_text(json.dumps({"requirements": ["anything"], "packages": listed}))
+
+
+def listed(name: str, version: str, sha256: str, **more: str) -> dict[str, str]:
+    return {"name": name, "version": version, "sha256": sha256, "file": f"{name}-{version}-py3-none-any.whl", **more}
+
+
+def test_what_a_provenance_lists_is_taken_where_pip_comes_to_the_same(folders: Folders) -> None:
+    demo, other = folders.wheel("demo", "1.0", "other"), folders.wheel("other", "1.0")
+    for name in ("demo", "other"):
+        folders.wheel(name, "2.0")
+    record(folders, listed("demo", "1.0", demo), listed("other", "1.0", other))
+    assert folders.resolve("demo") == [f"demo==1.0 --hash=sha256:{demo}", f"other==1.0 --hash=sha256:{other}"]
+
+
+def test_what_a_provenance_adds_or_replaces_is_refused(folders: Folders) -> None:
+    demo, evil = folders.wheel("demo", "1.0", "other"), folders.wheel("evil", "1.0")
+    other = folders.wheel("other", "2.0")
+    away = listed("other", "9", "0" * 64, origin="https://host/other-9-py3-none-any.whl")
+    record(folders, listed("demo", "1.0", "1" * 64), listed("evil", "1.0", evil), away)
+    with pytest.raises(SystemExit) as caught:
+        folders.resolve("demo")
+    assert str(caught.value.code).splitlines() == [
+        f"bakery: build: the provenance names demo 1.0 (111111111111), and the package index gives demo 1.0 ({demo[:12]})",
+        f"bakery: build: the provenance names evil 1.0 ({evil[:12]}), and nothing requires it",
+        f"bakery: build: the provenance names other 9 (000000000000), and the package index gives other 2.0 ({other[:12]})",
+    ]
+    assert not folders.resolved.exists()
+    record(folders, listed("demo", "1.0", demo))
+    with pytest.raises(SystemExit, match=r"other 2\.0 .* is required, and the provenance does not name it"):
+        folders.resolve("demo")
+    assert refusals(str(caught.value.code).splitlines()) == [
+        line.removeprefix("bakery: ") for line in str(caught.value.code).splitlines()
+    ]
 
 
 def test_another_file_than_the_locked_one_is_not_installed(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import os
+import re
+import shlex
 import stat
 import subprocess
 import sys
+import time
 import urllib.parse
 import zipfile
 from pathlib import Path
@@ -172,6 +176,37 @@ def test_a_recipe_s_wishes_are_told_apart_from_a_person_s(tmp_path: Path) -> Non
     assert planned(tmp_path, text, {"BAKERY_CACHE_DIR": "/mine"}).asks == ("fs.write=/srv/wheels",)
 
 
+@pytest.mark.parametrize(
+    ("table", "environ", "asked"),
+    [
+        ('backend = "gha"', {}, ()),
+        ('backend = "registry"\nref = "r.example/c"', {}, ("cache=r.example/c",)),
+        ('backend = "registry"\nref = "r.example/c"', {"BAKERY_CACHE_REF": "mine.example/c"}, ()),
+        ('backend = "registry"\nref = "r.example/c"', {"BAKERY_CACHE": "none"}, ()),
+        ('ref = "r.example/c"', {"BAKERY_CACHE": "registry"}, ("cache=r.example/c",)),
+        ('backend = "local"', {}, ("cache=.bakery/cache",)),
+        ('backend = "local"', {"BAKERY_CACHE_DIR": ".bakery/cache"}, ()),
+        ('backend = "s3"\ns3 = { bucket = "b", region = "r" }', {}, ("cache=s3://b",)),
+        (
+            'backend = "s3"\ns3 = { bucket = "b", region = "r", endpoint = "https://s3.example" }',
+            {"BAKERY_CACHE_REF": "x"},
+            ("cache=https://s3.example/b",),
+        ),
+    ],
+)
+def test_a_person_allows_the_layer_cache_that_a_recipe_names(
+    tmp_path: Path, table: str, environ: dict[str, str], asked: tuple[str, ...]
+) -> None:
+    """Whoever writes a layer cache decides what steps made, for all builds of the engine."""
+    plan = planned(tmp_path, f"[cache]\n{table}\n", environ)
+    assert plan.asks == asked
+    Grants.parse(asked).require(plan.wants, tmp_path)
+    if asked:
+        with pytest.raises(UsageError) as caught:
+            Grants.parse(["cache=other"]).require(plan.wants, tmp_path)
+        assert caught.value.details == tuple(f"--allow {want}" for want in asked)
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 
@@ -305,6 +340,108 @@ def test_every_line_of_a_key_is_hidden_and_nothing_short_is() -> None:
     assert set(mask.hide(wrapped).split()) == {b"***"}
     assert not Mask({"a": b"123"})
     assert not Mask({})
+
+
+ODD = 's3cr\'et/+ <&> "x" \\ $HOME `id` ~é-canary'
+"""What each tool writes in its own way."""
+
+
+def bash(script: str) -> bytes:
+    """Return what bash prints; the value is its first argument."""
+    done = subprocess.run(["bash", "-c", script, "bash", ODD], capture_output=True, check=True, env={"LC_ALL": "C"})
+    return done.stdout + done.stderr
+
+
+QUOTED = urllib.parse.quote(ODD, safe="")
+WRITTEN = {
+    "percent, lower case": re.sub("%..", lambda match: match[0].lower(), QUOTED),
+    "a form": urllib.parse.quote_plus(ODD),
+    "a form, lower case": re.sub("%..", lambda match: match[0].lower(), urllib.parse.quote_plus(ODD)),
+    "encodeURIComponent": urllib.parse.quote(ODD, safe="!'()*"),
+    "Go's JSON": json.dumps(ODD, ensure_ascii=False)
+    .replace("<", r"\u003c")
+    .replace(">", r"\u003e")
+    .replace("&", r"\u0026"),
+    "JSON in JSON": json.dumps(json.dumps(ODD)),
+    "PHP's JSON": json.dumps(ODD).replace("/", r"\/"),
+    "upper-case JSON": json.dumps(ODD).replace("00e9", "00E9"),
+    "HTML": html.escape(ODD),
+    "HTML without quotes": html.escape(ODD, quote=False),
+    "Go's HTML": html.escape(ODD).replace("&quot;", "&#34;").replace("&#x27;", "&#39;").replace("+", "&#43;"),
+    "XML": html.escape(ODD).replace("&#x27;", "&apos;"),
+    "character references": html.escape(ODD).encode("ascii", "xmlcharrefreplace").decode(),
+    "repr": repr(ODD),
+    "repr of a list": repr([ODD, "'"]),
+    "ascii": ascii(ODD),
+    "repr of bytes": repr(ODD.encode()),
+    "shlex": shlex.quote(ODD),
+    "hex": ODD.encode().hex(),
+    "HEX": ODD.encode().hex().upper(),
+    "printf %q": bash('printf %q "$1"').decode(),
+    "declare -p": bash("secret=$1; declare -p secret").decode(),
+    "set -x": bash('set -x; : "$1"').decode(),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_what_tools_make_of_a_value_is_hidden(form: str) -> None:
+    hidden = Mask({"key": ODD.encode()}).hide(b"before " + WRITTEN[form].encode() + b" after\n")
+    assert hidden.startswith(b"before ")
+    assert b"***" in hidden
+    for piece in ("s3cr", "canary", "HOME", b"canary".hex()):
+        assert piece.encode() not in hidden.replace(b"canary".hex().upper().encode(), b"canary"), hidden
+
+
+@pytest.mark.parametrize("width", [20, 60, 64, 76, 1000])
+@pytest.mark.parametrize(
+    "value", [os.urandom(20), os.urandom(200), b"".join(os.urandom(30).hex().encode() + b"\n" for _ in range(9))]
+)
+def test_base64_and_hexadecimal_text_is_hidden_wherever_its_lines_end(value: bytes, width: int) -> None:
+    mask = Mask({"key": value})
+    for before in (b"", b"u:", b"user:", b"x" * 55, b"x" * 70):
+        for after in (b"", b"\n", b"@host and so on"):
+            whole = before + value + after
+            base = base64.b64encode(whole)
+            for text in (base, base.translate(bytes.maketrans(b"+/", b"-_")), whole.hex().encode()):
+                lines = [text[at : at + width] for at in range(0, len(text), width)]
+                shown = mask.hide(b"\n".join(lines) + b"\n").replace(b"\n", b"").replace(b"***", b"")
+                # Of the value itself at most what shares a character with a neighbour.
+                assert len(shown) <= len(text) - len(value) * len(text) // len(whole) + 8, (before, after, lines)
+    assert mask.hide(base64.b64encode(os.urandom(300))).count(b"***") == 0
+
+
+def test_each_line_in_base64_is_hidden() -> None:
+    lines = [os.urandom(size).hex().encode() for size in (2, 3, 6, 9, 30)]
+    mask = Mask({"key": b"\n".join(lines)})
+    for line in lines[2:]:
+        for before in range(3):
+            shown = mask.hide(base64.b64encode(b"u" * before + line + b"zz"))
+            assert b"***" in shown
+            assert len(shown) < 14
+
+
+def test_what_is_common_is_no_part_of_a_value() -> None:
+    mask = Mask({"key": b"first" + b" " * 40 + b"0" * 40 + b"last"})
+    for data in (b" " * 30, b"0" * 30, b"\0" * 30):
+        for text in (base64.b64encode(data), data.hex().encode()):
+            assert mask.hide(text) == text
+
+
+def test_two_secrets_that_overlap_leave_nothing() -> None:
+    mask = Mask({"one": b"abcdefgh", "two": b"efghijkl"})
+    assert mask.hide(b"<abcdefghijkl>") == b"<***>"
+    assert mask.told_by(b"<abcdefghijkl>") == {"one", "two"}
+
+
+@pytest.mark.parametrize("value", [os.urandom(40).hex().encode(), base64.encodebytes(os.urandom(2300)), b"ab" * 2000])
+def test_the_time_grows_with_the_log_alone(value: bytes) -> None:
+    mask = Mask({"key": value})
+    line = b"[build] g++ -O3 -c /src/csrc/kernel.cu -o build/kernel.o " + os.urandom(24).hex().encode() + b"\n"
+    worst = (b"ab" * 500 + b"\n") * 200 + base64.b64encode(b"x" + value) * 20
+    began = time.process_time()
+    assert mask.hide(line * 100_000) == line * 100_000
+    mask.hide(worst)
+    assert time.process_time() - began < 5
 
 
 def log(vertex: str, data: bytes, stream: int = 1) -> bytes:

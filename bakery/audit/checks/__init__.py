@@ -7,17 +7,20 @@ A check is a module with two names: ``IDS``, its finding ids with what each mean
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import islice
 from pkgutil import iter_modules
 from typing import Protocol, cast
 
-from bakery.audit.finding import Finding
+from bakery.audit.finding import Finding, error
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 _MOST_FINDINGS = 50
+_LONGEST = 2000
+"""Characters of a message or a path that a finding shows."""
 
 
 class Check(Protocol):
@@ -43,11 +46,32 @@ def check_ids() -> dict[str, str]:
 
 
 def run_checks(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    """Yield the findings of all checks, each bounded: ten thousand bad files make one point."""
+    """Yield the findings of all checks, each bounded: ten thousand bad files make one point.
+
+    A check that stumbles fails the wheel, and the others still judge it.
+    """
     for check in load_checks():
-        found = check.check(wheel, promise)
-        last = None
-        for last in islice(found, _MOST_FINDINGS):
-            yield last
-        if last and (more := sum(1 for _ in found)):
-            yield Finding(last.check, last.severity, f"and {more} more findings of this kind")
+        try:
+            found = check.check(wheel, promise)
+            last = None
+            for last in islice(found, _MOST_FINDINGS):
+                yield _cut(last)
+            if last and (more := sum(1 for _ in found)):
+                yield Finding(last.check, last.severity, f"and {more} more findings of this kind")
+        except MemoryError:
+            raise
+        except Exception as reason:
+            text = f"{type(reason).__name__}: {reason}"[:_LONGEST]
+            hint = "this is a defect of bakery, and the wheel may be made to meet it"
+            yield error("audit-failed", f"a check stumbled over it: {text}", hint=hint)
+
+
+def _cut(finding: Finding) -> Finding:
+    """Return a finding whose texts are no longer than a person reads."""
+    if max(len(finding.message), len(finding.file or "")) <= _LONGEST:
+        return finding
+    texts = (
+        text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…" for text in (finding.message, finding.file or "")
+    )
+    message, file = texts
+    return replace(finding, message=message, file=file or None)

@@ -6,14 +6,18 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 
-from bakery.audit.archive import METHODS, Entry, expansion_limit, path_defect
+from bakery.audit.archive import Entry, path_defect
 from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.limits import expansion_limit
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel, parse_name
+from bakery.audit.zips import METHODS
 
 IDS = {
     "archive-unreadable": "the file is not a zip archive, or is cut off",
     "archive-bomb": "it would unpack to an absurd size",
+    "audit-limit": "reading the wheel takes more work, memory or time than one of its size may take",
+    "audit-failed": "the audit did not come to an end",
     "archive-duplicate": "two members have the same path",
     "archive-case": "two members' paths differ in case alone, which most Windows and macOS folders cannot hold",
     "archive-nested": "the wheel holds a wheel of its own project",
@@ -32,6 +36,8 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if archive.defect:
         yield error("archive-unreadable", f"not a readable zip archive: {archive.defect}")
         return
+    if archive.excess:
+        yield error("audit-limit", f"{archive.excess}; the rest of it was not read")
     if archive.is_bomb:
         yield error(
             "archive-bomb",

@@ -41,7 +41,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         yield warning(
             "device-unreadable", f"its device code cannot be read: {found.device_code.defect}", file=found.path
         )
-    if not wheel.archive.defect and not images:
+    if wheel.archive.is_read and not images:
         yield from _check_absent(wheel, promise)
     elif promise.device_archs:
         yield from _check_archs(images, promise.device_archs)

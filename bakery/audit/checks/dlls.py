@@ -28,6 +28,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     outside = tuple(glob.lower() for glob in (*promise.excludes, *KNOWN_EXTERNAL))
     severity = Severity.WARNING if promise.is_empty else Severity.ERROR
     for found in filter(is_extension_or_dll, wheel.images):
+        loaded = set(found.imports)
         for name in dict.fromkeys((*found.imports, *found.delayed)):
             if match := PYTHON_DLL.fullmatch(name):
                 yield from _check_python(wheel, found, name, match)
@@ -39,7 +40,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
                     hint="build in release mode: /MD, not /MDd",
                 )
             elif not _is_there(name, inside, outside):
-                yield _missing(found, name, severity)
+                yield _missing(found, name, severity if name in loaded else Severity.WARNING, severity)
 
 
 def _is_there(name: str, inside: set[str], outside: tuple[str, ...]) -> bool:
@@ -47,7 +48,8 @@ def _is_there(name: str, inside: set[str], outside: tuple[str, ...]) -> bool:
     return lower in inside or is_system_library(name) or any(fnmatchcase(lower, glob) for glob in outside)
 
 
-def _missing(found: PeImage, name: str, severity: Severity) -> Finding:
+def _missing(found: PeImage, name: str, weight: Severity, severity: Severity) -> Finding:
+    """Return the finding; what is looked up when it is first called may be meant to be missing."""
     if REDISTRIBUTABLE.fullmatch(name):
         return Finding(
             "runtime-missing",
@@ -56,8 +58,6 @@ def _missing(found: PeImage, name: str, severity: Severity) -> Finding:
             found.path,
             "let the repair (delvewheel) bundle it, or link it statically",
         )
-    # What is looked up when it is first called may be meant to be missing.
-    weight = severity if name in found.imports else Severity.WARNING
     text = "let the repair (delvewheel) bundle it, or name it in the excludes"
     return Finding("dll-missing", weight, f"needs {name}, which is not in the wheel", found.path, text)
 

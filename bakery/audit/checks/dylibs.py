@@ -28,6 +28,7 @@ _LOADER = "@loader_path"
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every library that a Mac without the build machine's folders does not find."""
     paths = {_INSTALLED.sub("", entry.path) for entry in wheel.archive.entries}
+    names = {posixpath.basename(path) for path in paths}
     # Without a promise nobody said what may stay outside: another wheel may bring it.
     severity = Severity.WARNING if promise.is_empty else Severity.ERROR
     outside = (*promise.excludes, *KNOWN_EXTERNAL)
@@ -37,7 +38,8 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             for name in part.needed:
                 if name not in said and name not in part.weak:
                     said.add(name)
-                    yield from _check_library(found, part, name, paths, outside, severity)
+                    is_inside = _is_inside(found, name, paths, names)
+                    yield from _check_library(found, part, name, outside, severity, is_inside=is_inside)
             for path in part.rpaths:
                 if path not in said and not path.startswith(("@", "/usr/lib/", "/System/")):
                     said.add(path)
@@ -51,7 +53,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
 
 
 def _check_library(
-    found: MachObject, part: Slice, name: str, paths: set[str], outside: tuple[str, ...], severity: Severity
+    found: MachObject, part: Slice, name: str, outside: tuple[str, ...], severity: Severity, *, is_inside: bool
 ) -> Iterator[Finding]:
     base = PurePosixPath(name).name
     if MACOS_PYTHON.search(name):
@@ -70,7 +72,7 @@ def _check_library(
             file=found.path,
             hint="let the repair (delocate) bundle it",
         )
-    elif not (name.startswith("/") or _is_inside(found, part, name, paths) or _matches(base, outside)):
+    elif not (name.startswith("/") or is_inside or _matches(base, outside)):
         yield Finding(
             "dylib-missing",
             severity,
@@ -84,15 +86,10 @@ def _matches(name: str, globs: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _is_inside(found: MachObject, part: Slice, name: str, paths: set[str]) -> bool:
+def _is_inside(found: MachObject, name: str, paths: set[str], names: set[str]) -> bool:
     """Whether the loader finds a library in the wheel."""
-    folder = posixpath.dirname(_INSTALLED.sub("", found.path))
     if name.startswith(f"{_LOADER}/"):
+        folder = posixpath.dirname(_INSTALLED.sub("", found.path))
         return posixpath.normpath(name.replace(_LOADER, folder or ".", 1)) in paths
-    if name.startswith("@rpath/"):
-        rest = name.removeprefix("@rpath/")
-        places = (f"{path}/{rest}".replace(_LOADER, folder or ".", 1) for path in part.rpaths)
-        if any(posixpath.normpath(place) in paths for place in places):
-            return True
     # One that is loaded already is found by its name alone, wherever it lies.
-    return any(posixpath.basename(path) == posixpath.basename(name) for path in paths)
+    return posixpath.basename(name) in names

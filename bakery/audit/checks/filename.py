@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name, canonicalize_version
+from packaging.utils import canonicalize_name
 
 from bakery.audit.finding import Finding, error
+from bakery.audit.metadata import same_version
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
@@ -26,7 +27,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         return
     if promise.name is not None and canonicalize_name(promise.name) != filename.name:
         yield error("promised-name", f"is named {filename.name}, promised was {promise.name}")
-    if promise.version is not None and canonicalize_version(promise.version) != canonicalize_version(filename.version):
+    if promise.version is not None and not same_version(promise.version, filename.version):
         yield error("promised-version", f"has version {filename.version}, promised was {promise.version}")
     _, _, local = filename.version.partition("+")
     if promise.public_index and local:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from bakery.audit.elf import SharedObject
 from bakery.audit.finding import Finding, error
 from bakery.audit.promise import Promise
-from bakery.audit.tags import GLIBCXX_CAPS, PlatformTag, Release, parse_release, policy_of, release_text
+from bakery.audit.tags import GLIBCXX_CAPS, Release, parse_release, policy_of, release_text
 from bakery.audit.wheel import Wheel
 
 IDS = {
@@ -22,11 +22,12 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     limits = [(tag.libc, tag.text) for tag in wheel.platforms if tag.system == "manylinux" and tag.libc]
     if promise.max_glibc is not None:
         limits.append((parse_release(promise.max_glibc), "the promise"))
+    own_cxx, systems = _brings_cxx(wheel), {tag.system for tag in wheel.platforms}
     for found in wheel.objects:
-        yield from _check_family(found, wheel.platforms)
+        yield from _check_family(found, systems)
         if limits:
             limit, source = min(limits)
-            yield from _check_floors(found, limit, source, own_cxx=_brings_cxx(wheel))
+            yield from _check_floors(found, limit, source, own_cxx=own_cxx)
 
 
 def _check_floors(found: SharedObject, limit: Release, source: str, *, own_cxx: bool) -> Iterator[Finding]:
@@ -49,8 +50,7 @@ def _check_floors(found: SharedObject, limit: Release, source: str, *, own_cxx: 
         )
 
 
-def _check_family(found: SharedObject, tags: tuple[PlatformTag, ...]) -> Iterator[Finding]:
-    systems = {tag.system for tag in tags}
+def _check_family(found: SharedObject, systems: Set[str]) -> Iterator[Finding]:
     if "musllinux" in systems and (found.glibc or "libc.so.6" in found.needed):
         yield error("libc-family", "needs glibc under a musllinux tag", file=found.path)
     if "manylinux" in systems and any(name.startswith("libc.musl-") for name in found.needed):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from packaging.tags import InvalidTag, Tag, parse_tag
-from packaging.utils import canonicalize_name, canonicalize_version
+from packaging.utils import canonicalize_name
 
 from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.metadata import same_version
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
+from bakery.wheelname import MOST_TAGS, tag_count
 
 IDS = {
     "dist-info": "there is not exactly one dist-info folder, or it lacks a file",
@@ -23,7 +25,7 @@ IDS = {
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every disagreement."""
-    if wheel.archive.defect or wheel.archive.is_bomb:
+    if not wheel.archive.is_read:
         return
     metadata = wheel.metadata
     if not metadata.folder:
@@ -49,7 +51,7 @@ def _check_identity(wheel: Wheel) -> Iterator[Finding]:
     for file, name, version in sources:
         if canonicalize_name(name) != filename.name:
             yield error("metadata-name", f"says {name!r}, the file name {filename.name!r}", file=file)
-        if canonicalize_version(version) != canonicalize_version(filename.version):
+        if not same_version(version, filename.version):
             yield error("metadata-version", f"says {version!r}, the file name {filename.version!r}", file=file)
 
 
@@ -76,6 +78,8 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
     metadata, filename = wheel.metadata, wheel.filename
     file = f"{metadata.folder}/WHEEL"
     try:
+        if sum(map(tag_count, metadata.tags)) > MOST_TAGS:
+            raise InvalidTag(f"together they stand for more than {MOST_TAGS} tags")
         tags = {tag for line in metadata.tags for tag in parse_tag(line)}
     except (InvalidTag, ValueError) as reason:
         yield error("metadata-tags", f"has a Tag line that is none: {reason}", file=file)

@@ -17,7 +17,7 @@ IDS = {
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield where the claim and the contents differ."""
-    if wheel.archive.defect or wheel.filename.defect:
+    if not wheel.archive.is_read or wheel.filename.defect:
         return
     native = next((found.path for found in wheel.native), None)
     portable = any(tag.system == "any" for tag in wheel.platforms)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from bakery.audit.finding import Finding, error
 from bakery.audit.promise import Promise
@@ -26,7 +27,7 @@ _FLOOR = (
     "wheel.abi3 of the recipe is the lowest Python that the wheel serves: raise it, or let the project build for the "
     "limited API of that one and admit it in requires-python"
 )
-_EXTENSION = re.compile(r"\.(?:cpython-(?=[^/]*\.so$)|cp(?=[^/]*\.pyd$))(\d+t?)-[^/]*$")
+_EXTENSION = {".so": re.compile(r"\.cpython-(\d+t?)-"), ".pyd": re.compile(r"\.cp(\d+t?)-")}
 
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
@@ -57,14 +58,15 @@ def _check_promised(wheel: Wheel, python: str, hint: str) -> Iterator[Finding]:
             hint=hint,
         )
     requires = wheel.metadata.requires_python
+    release = python.removesuffix("t")
     try:
         specifier = SpecifierSet(requires)
-    except InvalidSpecifier as reason:
+        # A bound may name a patch release, so the first and a late one are both tried.
+        admits = any(specifier.contains(f"{release}.{patch}", prereleases=True) for patch in (0, 99))
+    except ValueError as reason:
         yield error("promised-python", f"Requires-Python cannot be read: {reason}")
         return
-    release = python.removesuffix("t")
-    # A bound may name a patch release, so the first and a late one are both tried.
-    if not any(specifier.contains(f"{release}.{patch}", prereleases=True) for patch in (0, 99)):
+    if not admits:
         yield error(
             "promised-python",
             f"Requires-Python is {requires!r}, which refuses Python {python}",
@@ -74,7 +76,8 @@ def _check_promised(wheel: Wheel, python: str, hint: str) -> Iterator[Finding]:
 
 def _check_extensions(wheel: Wheel) -> Iterator[Finding]:
     """Compare the version in ``.cpython-312-….so`` or ``.cp312-….pyd`` with the ABI tags; others load anywhere."""
-    found = {match[1]: entry.path for entry in wheel.archive.entries if (match := _EXTENSION.search(entry.path))}
+    paths = (PurePosixPath(entry.path) for entry in wheel.archive.entries if entry.path.endswith(tuple(_EXTENSION)))
+    found = {match[1]: str(path) for path in paths if (match := _EXTENSION[path.suffix].search(path.name))}
     wanted = {tag.abi.removeprefix("cp") for tag in wheel.filename.tags if tag.abi.startswith("cp")}
     if found and wanted and wanted.isdisjoint(found):
         yield error(

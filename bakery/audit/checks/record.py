@@ -28,7 +28,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every difference between RECORD and the archive."""
     metadata = wheel.metadata
     record = f"{metadata.folder}/RECORD"
-    if not metadata.folder or record in metadata.missing or wheel.archive.is_bomb:
+    if not metadata.folder or record in metadata.missing or not wheel.archive.is_read:
         return  # said by other checks
     if metadata.record_defect:
         yield error("record-malformed", metadata.record_defect, file=record)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.audit.finding import Finding, error
+from bakery.audit.metadata import parse_requirement
 from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 IDS = {
     "promised-requirement": "METADATA lacks a promised requirement, or its own refuses the promised releases",
 }
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every promised requirement that METADATA does not hold."""
-    if not wheel.metadata.folder:
+    if not wheel.metadata.folder or not wheel.archive.is_read:
         return
     for text in promise.requires:
         wanted = Requirement(text)
@@ -37,15 +40,14 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
 
 
 def named(requires: Iterable[str], name: str) -> list[Requirement]:
-    """Return the requirements for a project; what cannot be parsed is passed over, as are extras' own."""
+    """Return the requirements for a project; what cannot be read is passed over, as are extras' own."""
     found: list[Requirement] = []
     for text in requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
+        said = _NAME.match(text)
+        if said is None or canonicalize_name(said[0]) != canonicalize_name(name):
             continue
-        is_extra = requirement.marker is not None and "extra" in str(requirement.marker)
-        if canonicalize_name(requirement.name) == canonicalize_name(name) and not is_extra:
+        requirement = parse_requirement(text)
+        if requirement and not (requirement.marker is not None and "extra" in str(requirement.marker)):
             found.append(requirement)
     return found
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from bakery.audit.elf import SharedObject
 from bakery.audit.finding import Finding, Severity, error
@@ -94,19 +96,28 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     """Yield every object that calls what nothing in its reach brings."""
     # Somebody else's wheel may rely on what its user has loaded before.
     severity = Severity.WARNING if promise.is_empty else Severity.ERROR
-    names = by_soname(wheel.objects)
-    around = scopes(wheel.objects)
-    wanted = {name for found in wheel.objects for name in found.symbols.wanted}
-    offers = {found.path: found.symbols.provides(wanted) for found in wheel.objects}
+    objects = wheel.objects
+    names = {name: objects[place] for name, place in by_soname(objects).items()}
+    offers = _offers(objects)
     # A plugin finds what the program that loads it has.
-    programs = [found for found in wheel.objects if ".so" not in found.file_name]
-    for found in wheel.objects:
-        scope = around[found.path]
-        brought = frozenset().union(*(offers[other.path] for other in (*scope.inside, *programs)))
-        left = {name: soname for name, soname in found.symbols.wanted.items() if name not in brought}
+    programs = sum(1 << place for place, found in enumerate(objects) if ".so" not in found.file_name)
+    for found, scope in zip(objects, scopes(objects), strict=True):
+        around = scope.inside | programs
+        wanted = found.symbols.wanted.items()
+        left = {name: soname for name, soname in wanted if not offers.get(name, 0) & around}
         yield from _check_versions(found, left, names)
         yield from _check_families(found, left, scope, severity)
-        yield from _check_rest(found, left, scope, offers, severity)
+        yield from _check_rest(found, left, scope, offers, objects, severity)
+
+
+def _offers(objects: tuple[SharedObject, ...]) -> dict[str, int]:
+    """Return name → who defines it, a number with a bit for the place of each; only names that somebody wants."""
+    asked = {hash(name): name for found in objects for name in found.symbols.wanted}
+    offers: dict[str, int] = {}
+    for place, found in enumerate(objects):
+        for name in found.symbols.provides(asked):
+            offers[name] = offers.get(name, 0) | 1 << place
+    return offers
 
 
 def _check_families(
@@ -137,7 +148,8 @@ def _check_rest(
     found: SharedObject,
     left: Mapping[str, str],
     scope: Reach,
-    offers: Mapping[str, frozenset[str]],
+    offers: Mapping[str, int],
+    objects: tuple[SharedObject, ...],
     severity: Severity,
 ) -> Iterator[Finding]:
     """Judge the names that are no known library's, where no library from elsewhere could have them."""
@@ -155,7 +167,8 @@ def _check_rest(
     ]
     if not missing:
         return
-    other = next((path for path, offered in offers.items() if not offered.isdisjoint(missing)), "")
+    others = reduce(or_, (offers.get(name, 0) for name in missing))
+    other = objects[(others & -others).bit_length() - 1].path if others else ""
     yield Finding(
         "undefined-symbol",
         severity,

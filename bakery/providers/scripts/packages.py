@@ -8,7 +8,8 @@ Usage: packages.py resolve PLACE PYTHON [WORD...]    the words are those of ``pi
 PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file.
 
 /lock says where the packages come from. With ``locked.json`` in it they are the ones listed there, and nothing else
-is asked; with ``preferred.json`` those listed there are kept as far as they fit; without both, pip decides.
+is asked; with ``preferred.json`` those listed there are kept as far as they fit; with ``recorded.json``, which anybody
+may have written, pip must come to those listed there by itself; without all three, pip decides.
 """
 
 from __future__ import annotations
@@ -128,6 +129,41 @@ def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list
         sys.exit(done.returncode)
 
 
+def recorded(place: str, python: str, words: list[str], told: dict[str, Any]) -> list[Package]:
+    """Return what pip would install, which must be what a record lists: nothing is installed because a record has it.
+
+    Raises:
+        SystemExit: pip comes to other packages; all of them are named.
+    """
+    listed = {canonical(item["name"]): item for item in told["packages"]}
+    asked = {"requirements": words, "packages": list(listed.values())}
+    found = {item["name"]: item for item in (ask(python, words, asked) if any(map(name_of, words)) else [])}
+    lines = []
+    for name in sorted(set(listed) | set(found)):
+        before, now = listed.get(name), found.get(name)
+        if before is None and now:
+            lines.append(shown(now) + " is required, and the provenance does not name it")
+        elif before and now is None:
+            lines.append("the provenance names " + shown(before) + ", and nothing requires it")
+        elif before and now and held_by(before) != held_by(now):
+            lines.append("the provenance names " + shown(before) + ", and the package index gives " + shown(now))
+    if lines:
+        sys.exit("\n".join("bakery: " + place + ": " + item for item in lines))
+    return list(found.values())
+
+
+def held_by(package: Package) -> tuple[str, str]:
+    """Return what tells a package from others of its name: its version, and its hash or commit."""
+    commit = (package.get("origin") or "").split("#")[0].rpartition("@")[2]
+    return package["version"], package["sha256"] or commit
+
+
+def shown(package: Package) -> str:
+    """Return a package as messages name it."""
+    version, digest = held_by(package)
+    return str(package["name"]) + " " + version + " (" + digest[:12] + ")"
+
+
 def packages(report: dict[str, Any]) -> list[Package]:
     """Return the packages of pip's report (version 1), sorted by name.
 
@@ -189,9 +225,11 @@ def line(package: Package) -> str:
 def resolve(place: str, python: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
     words = words_of(arguments)
-    told = read("locked.json")
+    told, record = read("locked.json"), read("recorded.json")
     if told is not None:
         found = locked(place, words, told)
+    elif record is not None:
+        found = recorded(place, python, words, record)
     else:
         found = ask(python, words, read("preferred.json")) if any(map(name_of, words)) else []
     os.makedirs(RESOLVED, exist_ok=True)

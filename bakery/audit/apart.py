@@ -1,0 +1,216 @@
+"""Reads files of anybody in another process, which has limits of time and memory.
+
+A worker is a Python of its own that takes one call after the other, so that its start is paid for once. One that
+exceeded a limit is killed, together with the tools that it asked, and the next call gets a new one. Several threads may
+call at once: each has a worker for itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TypeVar, cast
+
+from bakery.audit.limits import Limits
+from bakery.errors import AuditError
+
+if sys.platform != "win32":
+    import resource
+
+_T = TypeVar("_T")
+
+_PROGRAM = """
+import sys
+sys.path.append(sys.argv[1])
+from bakery.audit.apart import serve
+serve()
+"""
+_ROOT = Path(__file__).resolve().parents[2]
+_LENGTH = 8
+"""Bytes of a message's length, which come before it."""
+
+_KEPT = 64 << 20
+"""Bytes of files after which a worker is not used again: what they left behind would count for the next one."""
+
+
+class LimitExceeded(AuditError):
+    """Reading a file took more time or memory than it may; the message names the limit."""
+
+
+def call(function: Callable[..., _T], *arguments: object, size: int) -> _T:
+    """Return what ``function(*arguments)`` returns in a worker, or raise what it raises.
+
+    Args:
+        function: one of a module's own; it, its arguments and its result can be pickled.
+        size: bytes of the files that it reads: the limits grow with them.
+
+    Raises:
+        LimitExceeded: it took too much time or memory, or ended the process.
+    """
+    worker = _take()
+    try:
+        returned, value = worker.call(function, arguments, Limits.of(size))
+    except BaseException:
+        worker.kill()
+        raise
+    if worker.late.is_set() or size > _KEPT:
+        worker.kill()
+    else:
+        with _lock:
+            _idle.append(worker)
+    if not returned:
+        raise cast(Exception, value)
+    return cast(_T, value)
+
+
+class _Worker:
+    def __init__(self) -> None:
+        # -P: nothing in the working folder is imported.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM, str(_ROOT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._calls = cast(IO[bytes], self._process.stdin)
+        self._answers = cast(IO[bytes], self._process.stdout)
+        self.late = threading.Event()
+
+    def call(
+        self, function: Callable[..., object], arguments: tuple[object, ...], limits: Limits
+    ) -> tuple[bool, object]:
+        """Return whether the function returned, and what it returned or raised."""
+        timer = threading.Timer(limits.seconds, self._end_late)
+        timer.daemon = True
+        timer.start()
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                _send(self._calls, pickle.dumps((function, arguments, limits)))
+            reply = _receive(self._answers)
+        finally:
+            timer.cancel()
+            timer.join()
+        if reply is None:
+            raise LimitExceeded(self._why(limits))
+        kind, value = pickle.loads(reply)
+        if kind == "memory":
+            raise LimitExceeded(_out_of_memory(limits))
+        return kind == "returned", value
+
+    def _end_late(self) -> None:
+        self.late.set()
+        self._signal()
+
+    def _why(self, limits: Limits) -> str:
+        """Return why the worker ended without an answer."""
+        code = self._process.wait()
+        if self.late.is_set():
+            return f"it took more than {limits.seconds} seconds"
+        if sys.platform != "win32" and code == -signal.SIGXCPU:
+            return f"it took more than {limits.cpu} seconds of CPU time"
+        return f"the process that read it ended with {code}; {_out_of_memory(limits)}, or it was killed"
+
+    def kill(self) -> None:
+        """End the worker and what it started."""
+        self._signal()
+        self._process.wait()
+        for pipe in (self._calls, self._answers):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _signal(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._process.kill()
+            else:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+
+_lock = threading.Lock()
+_idle: list[_Worker] = []
+
+
+def _take() -> _Worker:
+    with _lock:
+        return _idle.pop() if _idle else _Worker()
+
+
+@atexit.register
+def _end() -> None:
+    while _idle:
+        _idle.pop().kill()
+
+
+def _out_of_memory(limits: Limits) -> str:
+    return f"it took more than {limits.memory >> 20} MiB of memory"
+
+
+def serve() -> None:
+    """Be a worker: answer calls until there are no more."""
+    # What a library prints must not get among the answers, and no tool may read the calls.
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    while (message := _receive(calls)) is not None:
+        _send(answers, _answer(message))
+
+
+def _answer(message: bytes) -> bytes:
+    try:
+        function, arguments, limits = pickle.loads(message)
+        with _limited(limits):
+            value = function(*arguments)
+        return pickle.dumps(("returned", value))
+    except MemoryError:
+        return pickle.dumps(("memory", None))
+    except Exception as error:
+        return pickle.dumps(("raised", error))
+
+
+@contextlib.contextmanager
+def _limited(limits: Limits) -> Iterator[None]:
+    """Hold this process, and the tools that it starts, to limits."""
+    if sys.platform == "win32":
+        yield
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    wanted = {
+        resource.RLIMIT_AS: limits.memory,
+        resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + limits.cpu + 1,
+        resource.RLIMIT_CORE: 0,
+    }
+    before = {kind: resource.getrlimit(kind) for kind in wanted}
+    try:
+        for kind, value in wanted.items():
+            with contextlib.suppress(OSError, ValueError):
+                hard = before[kind][1]
+                resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+        yield
+    finally:
+        for kind, values in before.items():
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(kind, values)
+
+
+def _send(pipe: IO[bytes], message: bytes) -> None:
+    pipe.write(len(message).to_bytes(_LENGTH, "little"))
+    pipe.write(message)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> bytes | None:
+    """Return the next message, None where there is no more."""
+    length = pipe.read(_LENGTH)
+    size = int.from_bytes(length, "little")
+    message = pipe.read(size) if len(length) == _LENGTH else b""
+    return message if len(message) == size and length else None

@@ -1,0 +1,48 @@
+"""Opens zip archives of anybody: the table of members is bounded before it is read."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from bakery.audit.limits import LARGEST_DIRECTORY, LONGEST_NAME, OverLimit
+
+METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""The compressions that every installer reads; the others can also ask for gigabytes of memory."""
+
+ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError),
+    *(ValueError, RuntimeError, OverflowError, LookupError),
+)
+"""What ``zipfile`` raises over a damaged archive."""
+
+
+class _Bounded:
+    """A file that refuses to be read in pieces that no sound archive needs."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > LARGEST_DIRECTORY:
+            raise OverLimit(f"its table of members has more than {LARGEST_DIRECTORY >> 20} MiB")
+        return self._file.read(size)
+
+
+@contextmanager
+def opened(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    """Give the archive in a file that is open for reading.
+
+    Raises:
+        OverLimit: it has more members, or longer names, than any wheel.
+        Exception: one of `ERRORS`: it is no archive.
+    """
+    with zipfile.ZipFile(_Bounded(file)) as archive:
+        if any(len(info.orig_filename) > LONGEST_NAME for info in archive.infolist()):
+            raise OverLimit(f"a member's path has more than {LONGEST_NAME} characters")
+        yield archive

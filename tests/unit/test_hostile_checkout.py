@@ -1,0 +1,357 @@
+"""A folder of somebody else's, with its .git: nothing that it names is run on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bakery.checkout import clone, committed, look, origin
+from bakery.cli.app import app
+from bakery.drive import cibuildwheel
+from bakery.errors import BakeError, UsageError
+from bakery.plan import Cibuildwheel
+from bakery.since import change, recipes_then
+
+RECIPE = """\
+name = "demo"
+[ci]
+install = "wheel-bakery==1.0"
+"""
+
+ATTRIBUTES = "* filter=evil diff=evil merge=evil\n"
+
+
+def git(folder: Path, *words: str) -> str:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    command = ["git", "-c", "init.defaultBranch=main", "-C", str(folder), *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+class Trap:
+    """A program that leaves a mark for each time that it is run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.marks = folder / "marks"
+        self.program = folder / "evil"
+        self.program.write_text(f'#!/bin/sh\necho "$0 $*" >> {self.marks}\nexit 1\n')
+        self.program.chmod(0o755)
+
+    def sprung(self) -> str:
+        return self.marks.read_text() if self.marks.exists() else ""
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Trap:
+    (tmp_path / "trap").mkdir()
+    return Trap(tmp_path / "trap")
+
+
+def project(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    git(folder, "init", "--quiet")
+    for name, text in {
+        "bakery.toml": RECIPE,
+        "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
+        "demo.py": "",
+        ".gitattributes": ATTRIBUTES,
+    }.items():
+        (folder / name).write_text(text)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "x")
+    return folder
+
+
+def arm(folder: Path, trap: Trap) -> None:
+    """Name the program wherever a repository's own configuration can name one."""
+    program = str(trap.program)
+    for key, value in {
+        "core.fsmonitor": program,
+        "core.pager": program,
+        "core.editor": program,
+        "core.sshCommand": program,
+        "core.gitProxy": program,
+        "core.askPass": program,
+        "core.alternateRefsCommand": program,
+        "core.hooksPath": str(folder / ".git" / "hooks"),
+        "credential.helper": program,
+        "diff.external": program,
+        "diff.evil.command": program,
+        "diff.evil.textconv": program,
+        "filter.evil.clean": f"{program} clean",
+        "filter.evil.smudge": f"{program} smudge",
+        "filter.evil.required": "true",
+        "gpg.program": program,
+        "log.showSignature": "true",
+        "merge.evil.driver": program,
+        "uploadpack.packObjectsHook": program,
+        "remote.origin.url": f"{folder}",
+        "remote.origin.uploadpack": program,
+        **{f"alias.{name}": f"!{program}" for name in ("diff", "ls-files", "rev-parse", "rev-list", "clone", "plan")},
+        **{f"pager.{name}": program for name in ("diff", "ls-files", "rev-parse", "rev-list", "cat-file")},
+    }.items():
+        git(folder, "config", key, value)
+    (folder / ".git" / "included").write_text(f'[filter "more"]\n\tprocess = {program}\n')
+    git(folder, "config", "include.path", "included")
+    hooks = folder / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-checkout", "post-index-change", "fsmonitor-watchman", "reference-transaction", "pre-commit"):
+        shutil.copy2(trap.program, hooks / name)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, trap: Trap) -> Path:
+    folder = project(tmp_path / "theirs")
+    arm(folder, trap)
+    # Git asks the filters about files that are not as the index says.
+    (folder / "demo.py").write_text("x = 1\n")
+    os.utime(folder / "pyproject.toml", (1, 1))
+    return folder
+
+
+def commands(folder: Path, place: Path) -> None:
+    """Do all that bakery does in a checkout."""
+    head = (folder / ".git" / "refs" / "heads" / "main").read_text().strip()
+    assert committed(folder) is not None
+    found = look(folder, ["demo.py", "pyproject.toml", "new.py"])
+    assert found is not None
+    assert found.commit == head
+    assert set(found.changed) >= {"demo.py", "new.py"}
+    assert origin(folder) == ""
+    there = clone(folder, head, place)
+    assert there is not None
+    assert (there / "bakery.toml").read_text() == RECIPE
+    changed = change(folder, "HEAD")
+    assert "demo.py" in changed.files
+    recipes_then(changed, place / "then")
+    assert (place / "then" / "bakery.toml").read_text() == RECIPE
+
+
+def test_git_runs_nothing_that_a_checkout_names(hostile: Path, trap: Trap, tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    commands(hostile, tmp_path / "place")
+    assert trap.sprung() == ""
+
+
+def test_the_trap_is_one(hostile: Path, trap: Trap) -> None:
+    subprocess.run(["git", "-C", hostile, "diff", "--name-only", "HEAD"], capture_output=True, check=False)
+    assert trap.sprung()
+
+
+@pytest.mark.parametrize("words", [("plan",), ("plan", "--since", "HEAD"), ("generate",), ("generate", "--check")])
+def test_commands_in_a_hostile_checkout(
+    hostile: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(hostile)
+    CliRunner().invoke(app, list(words), catch_exceptions=True)
+    assert trap.sprung() == ""
+
+
+def test_a_missing_object_is_not_fetched(hostile: Path, trap: Trap, tmp_path: Path) -> None:
+    """A partial clone fetches what it lacks from the remote that its configuration names, by the program it names."""
+    git(hostile, "config", "core.repositoryformatversion", "1")
+    git(hostile, "config", "extensions.partialClone", "origin")
+    git(hostile, "config", "remote.origin.promisor", "true")
+    head = git(hostile, "rev-parse", "HEAD")
+    shutil.rmtree(hostile / ".git" / "objects" / head[:2])
+    assert committed(hostile) is None
+    assert look(hostile, ["demo.py"]) is None
+    assert clone(hostile, head, tmp_path) is None
+    with pytest.raises(UsageError):
+        change(hostile, "HEAD")
+    assert trap.sprung() == ""
+
+
+def test_a_hostile_submodule_runs_nothing(tmp_path: Path, trap: Trap) -> None:
+    folder = project(tmp_path / "theirs")
+    inner = project(folder / "inner")
+    git(folder, "add", "inner")
+    git(folder, "commit", "--quiet", "--message", "a submodule")
+    assert change(folder, "HEAD").files == ()
+    arm(inner, trap)
+    (inner / "demo.py").write_text("x = 1\n")
+    found = look(folder, ["demo.py", "inner/demo.py"])
+    assert found is not None
+    assert "inner/demo.py" in found.changed
+    # What is not as committed in a submodule counts.
+    assert change(folder, "HEAD").files == ("inner",)
+    assert trap.sprung() == ""
+    shutil.rmtree(inner)
+    inner.symlink_to(".")
+    assert "inner" in change(folder, "HEAD").files
+
+
+def test_a_work_tree_elsewhere_is_no_checkout_of_the_folder(tmp_path: Path) -> None:
+    victim = project(tmp_path / "private")
+    hostile = project(tmp_path / "theirs")
+    git(hostile, "config", "core.worktree", str(victim))
+    head = (hostile / ".git" / "refs" / "heads" / "main").read_text().strip()
+    assert look(hostile, ["demo.py"]) is None
+    assert clone(hostile, head, tmp_path) is None
+    with pytest.raises(UsageError):
+        change(hostile, "HEAD")
+
+
+def linked(folder: Path) -> Path:
+    """Give a second work tree of a repository, whose .git is a file."""
+    git(folder, "worktree", "add", "--quiet", str(folder.parent / "linked"))
+    return folder.parent / "linked"
+
+
+def shallow(folder: Path) -> Path:
+    for number in range(2):
+        (folder / "other.txt").write_text(str(number))
+        git(folder, "add", "other.txt")
+        git(folder, "commit", "--quiet", "--message", str(number))
+    git(folder.parent, "clone", "--quiet", "--depth", "1", f"file://{folder}", "shallow")
+    return folder.parent / "shallow"
+
+
+def below(folder: Path) -> Path:
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "demo.py").write_text("")
+    git(folder, "add", "pkg")
+    git(folder, "commit", "--quiet", "--message", "a folder")
+    return folder / "pkg"
+
+
+@pytest.mark.parametrize("kind", [linked, shallow, below])
+def test_checkouts_of_other_kinds_are_understood(tmp_path: Path, kind: Callable[[Path], Path]) -> None:
+    folder = kind(project(tmp_path / "mine"))
+    assert committed(folder) is not None
+    found = look(folder, ["demo.py"])
+    assert found is not None
+    assert found.changed == ()
+    assert change(folder, "HEAD").files == ()
+    (tmp_path / "place").mkdir()
+    there = clone(folder, found.commit, tmp_path / "place")
+    assert there is not None
+    assert look(there, ["demo.py"]) == found
+    assert committed(there) == committed(folder)
+    (folder / "demo.py").write_text("x = 1\n")
+    changed = look(folder, ["demo.py"])
+    assert changed is not None
+    assert changed.changed == ("demo.py",)
+
+
+def test_what_the_checkout_says_of_line_ends_and_modes_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    project(folder)
+    (folder / ".gitattributes").write_text("* text\n")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "text")
+    git(folder, "config", "core.autocrlf", "true")
+    git(folder, "config", "core.filemode", "false")
+    (folder / "demo.py").write_bytes(b"x\r\n")
+    (folder / "demo.py").chmod(0o755)
+    git(folder, "commit", "--quiet", "--all", "--message", "crlf")
+    os.utime(folder / "demo.py", (1, 1))
+    found = look(folder, ["demo.py"])
+    assert found is not None
+    assert found.changed == ()
+
+
+def test_a_filter_of_the_person_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As LFS has them: configured by who works here, chosen by the checkout's attributes."""
+    config = tmp_path / "gitconfig"
+    config.write_text('[filter "evil"]\n\tclean = sed s/here/there/\n\tsmudge = sed s/there/here/\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    folder = project(tmp_path / "mine")
+    (folder / "demo.py").write_text("x = 'here'\n")
+    environment = {
+        **os.environ,
+        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    subprocess.run(["git", "-C", folder, "commit", "-qam", "x"], env=environment, check=True)
+    assert "there" in git(folder, "show", "HEAD:demo.py")
+    os.utime(folder / "demo.py", (1, 1))
+    found = look(folder, ["demo.py"])
+    assert found is not None
+    assert found.changed == ()
+    (tmp_path / "place").mkdir()
+    there = clone(folder, found.commit, tmp_path / "place")
+    assert there is not None
+    assert (there / "demo.py").read_text() == "x = 'here'\n"
+
+
+# --- Python and PATH ------------------------------------------------------------------------------
+
+
+def modules(folder: Path, trap: Trap) -> None:
+    """Put modules into a folder that leave a mark when they are imported."""
+    text = f"open({str(trap.marks)!r}, 'a').write(__name__ + chr(10))\nraise ImportError(__name__)\n"
+    for name in (
+        "typer",
+        "rich",
+        "pydantic",
+        "typing",
+        "json",
+        "tomllib",
+        "sitecustomize",
+        "usercustomize",
+        "pip",
+        "re2",
+    ):
+        (folder / f"{name}.py").write_text(text)
+    for name in ("cibuildwheel", "auditwheel", "twine"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(text)
+
+
+SCRIPT = Path(sys.executable).parent / "wheel-bakery"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [(str(SCRIPT),), (sys.executable, "-m", "bakery"), (sys.executable, "-P", "-m", "bakery")],
+    ids=["script", "module", "module-P"],
+)
+@pytest.mark.parametrize("words", [("--version",), ("plan",), ("generate",), ("rules",)])
+def test_no_module_of_the_working_folder_is_imported(
+    tmp_path: Path, trap: Trap, command: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    folder = project(tmp_path / "theirs")
+    modules(folder, trap)
+    done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert trap.sprung() == ""
+    assert "Traceback" not in done.stderr
+    assert done.stdout
+
+
+def test_programs_of_python_import_no_module_of_the_working_folder(
+    tmp_path: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(tmp_path / "theirs")
+    modules(folder, trap)
+    monkeypatch.chdir(folder)
+    subprocess.run([*cibuildwheel.command(os.environ), "--help"], check=True, capture_output=True)
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9/\n")
+    environment = {**os.environ, "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
+    # Beside the program, too.
+    (tmp_path / "stage").mkdir()
+    modules(tmp_path / "stage", trap)
+    with pytest.raises(BakeError, match="the source cannot be fetched") as caught:
+        cibuildwheel.fetch(Cibuildwheel(sdist="demo==1.0"), tmp_path / "stage" / "source", environment)
+    # It came as far as the index that pip's configuration names.
+    assert "Connection refused" in str(caught.value.details)
+    assert trap.sprung() == ""
+
+
+def test_a_program_of_the_working_folder_is_not_run(tmp_path: Path, trap: Trap) -> None:
+    folder = project(tmp_path / "theirs")
+    for name in ("git", "docker"):
+        shutil.copy2(trap.program, folder / name)
+    environment = {**os.environ, "PATH": os.pathsep.join(["", ".", "bin", os.environ["PATH"]])}
+    for words in (("plan",), ("doctor",)):
+        subprocess.run([SCRIPT, *words], cwd=folder, env=environment, capture_output=True, check=False)
+    assert trap.sprung() == ""
