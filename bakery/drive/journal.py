@@ -157,5 +157,5 @@ def _record(line: bytes) -> Record | None:
             memory=int(document["memory"]),
             wheels=wheels,
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
