@@ -53,6 +53,18 @@ _HEADER = 64 * 1024
 
 _LITERAL = re.compile(r"(?P<shape>(?:[0-9]{1,10}x)*)(?P<type>[a-z]{1,2}[0-9]{1,2})(?:=(?P<values>.*))?\Z", re.DOTALL)
 _SCALAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)\Z")
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    OverflowError,
+    LookupError,
+)
+"""What ``zipfile`` raises over a damaged archive, beside `OSError`."""
+
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"} | {
     "uint8": "B",
     "uint16": "H",
@@ -205,7 +217,9 @@ def _archive(path: Path, source: str) -> list[Array]:
                 content = archive.read(member)
                 found.append(Array(name, dtype, shape, content))
             return found
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except DataError:
+        raise
+    except _DAMAGES as error:
         raise DataError(f"{source}: no .npz file: {error}") from error
 
 

@@ -165,7 +165,7 @@ def _times(ran: Ran) -> list[float]:
     try:
         found = json.loads(ran.out[_RESULT].read_bytes())["benchmarks"]
         times = [item["real_time"] * _UNITS[item["time_unit"]] for item in found if item["run_type"] == "iteration"]
-    except (KeyError, OSError, TypeError, ValueError):
+    except (KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):
         return []
     return times if all(isinstance(time, float) and math.isfinite(time) and time > 0 for time in times) else []
 

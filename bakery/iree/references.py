@@ -100,6 +100,6 @@ def _told(ran: Ran, count: int) -> list[str]:
         told = json.loads(ran.out["ended.json"].read_bytes())
         if isinstance(told, list) and len(told) == count:
             return [str(item).strip().replace("\n", " | ") for item in told]
-    except (KeyError, OSError, ValueError):
+    except (KeyError, OSError, ValueError, RecursionError):
         pass
     return [" | ".join(ran.log.strip().splitlines()[-4:]) or f"exit code {ran.code}"] * count

@@ -83,7 +83,7 @@ def _told(ran: Ran, count: int) -> tuple[list[_Ended], str]:
         told = json.loads(ran.out[_ENDED].read_bytes())
         found: list[_Ended] = [(item["code"], str(item["log"])) for item in told["calls"]]
         runtime = str(told["runtime"])[:40]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return nothing, ""
     sane = len(found) == count and all(code is None or type(code) is int for code, _ in found)
     return (found, runtime) if sane else (nothing, "")

@@ -35,8 +35,9 @@ def main() -> int:
         print(f"{name}: {tally}", flush=True)
         print(f"  {', '.join(f'{outcome} {number}' for outcome, number in tally.outcomes.most_common())}", flush=True)
         tally.crashes = {cause: data for cause, data in tally.crashes.items() if cause not in old.times}
-        for cause, path in keep(name, tally).items():
-            print(f"  {tally.times[cause]} times: {cause}\n    {path}", flush=True)
+        kept = keep(name, tally)
+        for cause in tally.crashes:
+            print(f"  {tally.times[cause]} times: {cause}\n    {kept.get(cause, 'not again')}", flush=True)
         failed = failed or bool(tally.times or old.times)
     return int(failed)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gzip
 import json
 import os
 import random
@@ -114,7 +115,8 @@ def main() -> None:
     reader = Reader(Path(folder))
     if how == "files":
         for name, _, file in (word.partition("=") for word in words):
-            reader.read(name, targets[name], Path(file).read_bytes())
+            data = Path(file).read_bytes()
+            reader.read(name, targets[name], gzip.decompress(data) if file.endswith(".gz") else data)
     elif how == "made":
         names, (seed, first, end) = words[0].split(","), map(int, words[1:])
         for number in range(first, end):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -24,8 +25,11 @@ CRASHERS = Path(__file__).with_name("crashers")
 _BATCH = 2000
 """Inputs that one process reads: what it keeps in memory is not taken for an input's."""
 
-_PARTS, _ROUNDS = 16, 12
+_PARTS, _ROUNDS = 16, 6
 """An input is made smaller by a half, a quarter, … of it, down to so small a part, and in so many rounds."""
+
+_SMALL, _LARGE = 2 << 10, 64 << 10
+"""Bytes that need not become fewer, and those beyond which a crasher is stored packed."""
 _FRAME = re.compile(r'File "(?P<file>[^"]*/bakery/[^"]*)", line (?P<line>\d+) in (?P<function>[^<\s]+)$', re.MULTILINE)
 
 
@@ -162,9 +166,10 @@ def keep(target: str, tally: Tally) -> dict[str, Path]:
     for cause, data in tally.crashes.items():
         small = _smaller(target, cause, data)
         if small is not None:
-            path = CRASHERS / target / hashlib.sha256(small).hexdigest()[:16]
+            packed = len(small) > _LARGE
+            path = CRASHERS / target / (hashlib.sha256(small).hexdigest()[:16] + (".gz" if packed else ""))
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(small)
+            path.write_bytes(gzip.compress(small, mtime=0) if packed else small)
             kept[cause] = path
     return kept
 
@@ -175,7 +180,7 @@ def _smaller(target: str, cause: str, data: bytes) -> bytes | None:
         return None
     parts = 2
     for _ in range(0 if _is_slow(cause) else _ROUNDS):
-        if parts > _PARTS:
+        if parts > _PARTS or len(data) <= _SMALL:
             break
         size = -(-len(data) // parts)
         shorter = [data[:at] + data[at + size :] for at in range(0, len(data), size)]

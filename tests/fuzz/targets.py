@@ -29,15 +29,18 @@ from bakery import reproduce
 from bakery.drive import journal
 from bakery.drive.index import Index, releases
 from bakery.drive.outcome import Result
+from bakery.drive.rawjson import decode
+from bakery.drive.sandbox import Ran
 from bakery.emit.files import generate
 from bakery.emit.job import generate_job
 from bakery.errors import BakeryError, UnavailableError
+from bakery.iree import benchmark, references, trial
 from bakery.iree.arrays import DataError, described, npy, read_data
 from bakery.iree.modules import inspect, open_module
 from bakery.jobs.load import load as load_job
 from bakery.jobs.resolve import resolve as resolve_job
 from bakery.load import load
-from bakery.lock import document, hand
+from bakery.lock import document, hand, materials
 from bakery.locker import fitting
 from bakery.mlir.read import read_module
 from bakery.plan import Plan
@@ -154,12 +157,12 @@ def _provenance_seeds() -> list[bytes]:
         plan = _planned(folder / "project")
         sha256 = hashlib.sha256(b"").hexdigest()
         own, locked = source_materials(plan, folder / "project"), locked_as_asked(folder, planned(folder))["cp311"]
-        materials = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *made.packages(locked)]
-        defined = definition(plan, plan.cells[0], generate(plan), materials, made.requirements(locked))
+        parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *made.packages(locked)]
+        defined = definition(plan, plan.cells[0], generate(plan), parts, made.requirements(locked))
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
         told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
     other = copy.deepcopy(told)
-    other["predicate"]["buildDefinition"]["externalParameters"]["settings"] = ["PYTHON_VERSION=3.11"]
+    other["predicate"]["buildDefinition"]["externalParameters"]["settings"] = ["PYTHON_VERSION=3.12"]
     return [json.dumps(told, indent=2).encode(), json.dumps(other).encode()]
 
 
@@ -169,8 +172,8 @@ def _provenance(folder: Path, data: bytes) -> str:
     recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
     made.again(recorded)
     made.images(recorded)
-    loaded, reasons = reproduce._fitting(recorded, project, reproduce.Again(), "the project")
-    return "refused" if reasons or not loaded else "fits"
+    _, reasons = reproduce._fitting(recorded, project, reproduce.Again(), "the project")
+    return "refused" if reasons else "fits"
 
 
 def _journal_seeds() -> list[bytes]:
@@ -312,6 +315,60 @@ def _array(folder: Path, data: bytes) -> str:
         return "DataError"
 
 
+# --- what containers leave and print
+
+
+def _materials_seeds() -> list[bytes]:
+    packages = {
+        "requirements": ["a>=1"],
+        "packages": [{"file": "a-1.whl", "name": "a", "version": "1", "sha256": "ab" * 32}],
+    }
+    system = {"packages": {"gcc-12": "12.2.0-14"}, "tools": {"cc": "cc 12.2.0"}, "purls": {"gcc-12": "pkg:deb/a@1"}}
+    return [json.dumps({"packages": packages, "system": system, "suites": {"bookworm": "Sat, 11 Jul 2026"}}).encode()]
+
+
+def _materials(folder: Path, data: bytes) -> str:
+    """Read one file for each part; those of text that is no JSON have all of it."""
+    try:
+        told = json.loads(data)
+        parts = {key: json.dumps(told.get(key)).encode() for key in ("packages", "system", "suites") if key in told}
+    except (ValueError, RecursionError, AttributeError):
+        parts = {"packages": data, "system": data}
+    for name in ("packages", "system"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+    for key, part in parts.items():
+        _written(folder, "packages/build.json" if key == "packages" else f"system/{key}.json", part)
+    return "right" if materials.read(folder).packages else "nothing"
+
+
+def _left_seeds() -> list[bytes]:
+    calls = {"runtime": "3.13.0", "calls": [{"code": 0, "log": ""}, {"code": -9, "log": "a: b"}]}
+    times = {"benchmarks": [{"real_time": 1.5, "time_unit": "ms", "run_type": "iteration"}]}
+    return [json.dumps(item).encode() for item in (calls, times, ["", "failed"])]
+
+
+def _left(folder: Path, data: bytes) -> str:
+    """Read what a container left where a module was run, measured, or held against a reference."""
+    path = _written(folder, "left.json", data)
+    ran = Ran(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
+    ended, _ = trial._told(ran, 2)
+    problems = [trial._problem(code, log, timed_out=False) for code, log in ended]
+    times, told = benchmark._times(ran), references._told(ran, 2)
+    benchmark._machine(ran)
+    return "right" if not all(problems) or times or told != ["log", "log"] else "nothing"
+
+
+def _printed_seeds() -> list[bytes]:
+    return [b"".join(path.read_bytes().splitlines(keepends=True)[:40]) for path in sorted((DATA / "rawjson").glob("*"))]
+
+
+def _printed(folder: Path, data: bytes) -> str:
+    _written(folder, "log", data)
+    lines = [decode(line) for line in data.split(b"\n")]
+    return "right" if any(line.vertices for line in lines) else "nothing"
+
+
 TARGETS = {
     "wheel": Target(wheelfiles.seeds, any_wheel, wheelfiles.audit),
     "zip": Target(wheelfiles.seeds, any_archive, wheelfiles.audit),
@@ -330,6 +387,9 @@ TARGETS = {
     "mlir": Target(_mlir_seeds, any_text, _mlir),
     "vmfb": Target(_vmfb_seeds, _any_vmfb, _vmfb),
     "record": Target(_record_seeds, any_json, _record),
+    "materials": Target(_materials_seeds, any_json, _materials),
+    "left": Target(_left_seeds, any_json, _left),
+    "printed": Target(_printed_seeds, any_text, _printed),
     "array": Target(_array_seeds, lambda rng, data: rng.choice((any_bytes, any_text))(rng, data), _array),
 }
 """Name → what is fuzzed."""

@@ -29,6 +29,6 @@ def test_hostile_inputs_end_soon_and_clean() -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_fuzzing_begins_with_is_right(name: str, tmp_path: Path) -> None:
     # Else nothing behind the first check of a reader would be reached.
-    outcomes = [TARGETS[name].read(tmp_path, data) for data in seeds_of(TARGETS[name])]
+    outcomes = [TARGETS[name].read(tmp_path, data) for data in seeds_of(TARGETS[name])[:4]]
     assert outcomes[0] in RIGHT
     assert set(outcomes) <= RIGHT | ALSO
