@@ -8,7 +8,16 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.models.base import Model
-from bakery.models.text import REFERENCE, ComponentText, EnvironmentName, Line, RequirementText, SizeText, SystemPackage
+from bakery.models.text import (
+    REFERENCE,
+    ComponentText,
+    EnvironmentName,
+    Line,
+    ProjectName,
+    RequirementText,
+    SizeText,
+    SystemPackage,
+)
 
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]*\Z")
 _ADDRESS = re.compile(r"(?:https?|file)://[^\s'\"\\]+\Z")
@@ -86,6 +95,10 @@ class Builder(Model):
     that one, so does the test, and the wheel's metadata requires what it can work with."""
     requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
     """Python packages beside those of the project's own ``[build-system] requires``."""
+    allow_direct: tuple[ProjectName, ...] | None = Field(default=None, examples=[["my-build-tool"]])
+    """Python packages that a requirement may name by an address (``name @ https://…``, ``name @ git+https://…``): in this
+    recipe, in the project's pyproject.toml, or in a package. Every other one is refused. A source is built
+    without network and without secrets."""
     system_packages: tuple[SystemPackage, ...] | None = None
     """Packages of the base's own package manager."""
     environment: dict[EnvironmentName, Line] | None = Field(

@@ -19,6 +19,7 @@ REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """``${NAME}`` inside a string of a recipe stands for the value of variable NAME."""
 
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
+_PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _COMPONENT = re.compile(r"[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?\Z")
 _SONAME_GLOB = re.compile(r"[A-Za-z0-9._+*?\[\]-]+\Z")
@@ -84,6 +85,7 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
+ProjectName = Annotated[str, Matching(_PROJECT, "the name of a Python package")]
 SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
 ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
 ComponentText = Annotated[

@@ -16,6 +16,7 @@ DEFAULTS: Mapping[str, Default] = {
     "builder.base.provider": "debian",
     "builder.toolkit": "none",
     "builder.components": (),
+    "builder.allow-direct": (),
     "builder.framework": "",
     "builder.requirements": (),
     "builder.system-packages": (),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from bakery.errors import PlanError
 from bakery.plan import Arg, Run, Script, Stage, Value, literal
-from bakery.providers.network import NETWORK
+from bakery.providers.network import CERTIFICATES
 from bakery.providers.toolkits import base
 from bakery.providers.toolkits.image import LAST, own_cuda, programs
 
@@ -77,7 +77,7 @@ class Repository(base.Toolkit):
             *programs(),
             *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
             Arg("CUDA_REPOSITORY", self.address),
-            Run((install, *own_cuda()), NETWORK),
+            Run((install, *own_cuda()), CERTIFICATES),
             base.host_compiler(),
             base.nvcc_environment(),
         )
