@@ -85,6 +85,10 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
+Fingerprint = Annotated[
+    str,
+    Matching(re.compile(r"[0-9A-F]{40}\Z"), "a key's fingerprint: 40 hexadecimal digits in capitals, without spaces"),
+]
 ProjectName = Annotated[str, Matching(_PROJECT, "the name of a Python package")]
 SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
 ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]

@@ -17,6 +17,7 @@ DEFAULTS: Mapping[str, Default] = {
     "builder.toolkit": "none",
     "builder.components": (),
     "builder.allow-direct": (),
+    "builder.cuda-repository-key": "",
     "builder.framework": "",
     "builder.requirements": (),
     "builder.system-packages": (),
