@@ -17,7 +17,7 @@ DEFAULTS: Mapping[str, Default] = {
     "builder.toolkit": "none",
     "builder.components": (),
     "builder.allow-direct": (),
-    "builder.cuda-repository-key": "",
+    "builder.cuda-repository-key": None,
     "builder.framework": "",
     "builder.requirements": (),
     "builder.system-packages": (),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,12 @@ from pathlib import Path
 import hostile
 import pytest
 
+from bakery.errors import RecipeError
+from bakery.load import load
+from bakery.plan import Command, Run, Script
 from bakery.providers import scripts
 from bakery.providers.scripts import packages
+from bakery.resolve.lower import resolve
 
 HERE = Path(scripts.__file__).parent
 
@@ -246,6 +251,67 @@ def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Pa
     bench.run("build", "build")
     bench.install()
     assert bench.python("import own") == ""
+
+
+# --- the steps of a plan
+
+MORE = {
+    "folder": 'variables.CUDA_VERSION = "13.0.3"\n[builder]\ntoolkit = "cuda"\ncomponents = ["cublas"]\n[test]\nrequirements = ["pytest"]\n',
+    "sdist": 'source = "sdist:ujson==5.10.0"\n',
+    "native": '[native]\ncommand = "make"\ninto = "x"\nrequirements = ["cmake"]\nsystem-packages = ["curl"]\n',
+    "image": '[image]\nrequirements = ["cmake"]\n',
+    "plain": '[builder]\nbase = { image = "quay.io/x/builder:1" }\n[test]\nimports = ["demo"]\n',
+}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_steps_with_credentials_start_no_python_with_packages(tmp_path: Path, more: str) -> None:
+    """Python reads no ``.pth`` file there; what builds sources has neither credentials nor network nor pip's cache."""
+    steps = '"requirements", "fetch"' if more == "sdist" else '"requirements"'
+    text = f'name = "demo"\nsecrets.token = {{ env = "TOKEN", steps = [{steps}] }}\n{MORE[more]}'
+    (tmp_path / "bakery.toml").write_text(text)
+    (loaded,) = load(None, tmp_path)
+    found = {"private": 0, "building": 0}
+    for step in (step for stage in resolve(loaded).stages for step in stage.steps if isinstance(step, Run)):
+        mounted = {mount.id for mount in step.mounts}
+        private = mounted & {"pip-conf", "token"}
+        words = " ".join(map(text_of, step.commands))
+        if private:
+            found["private"] += 1
+            assert re.search(r"net .*-I -S /usr/local/bin/(packages|sdist)\.py (?!build)", words), words
+            assert not re.search(r"python (?!-I -S)", words.replace("find-python", "")), words
+        if "packages.py build" in words:
+            found["building"] += 1
+            assert (private, step.network) == (set(), False)
+        if "bakery-pip" in mounted:
+            assert private, words
+    assert found["private"] >= 2
+    assert found["building"] >= 1
+
+
+def text_of(command: Command | Script) -> str:
+    if isinstance(command, Script):
+        return command.text
+    return " ".join("".join(part if isinstance(part, str) else part.name for part in word) for word in command.words)
+
+
+@pytest.mark.parametrize("table", ["builder", "native", "test", "image"])
+def test_a_recipe_s_own_requirement_by_address_is_told_with_its_line(tmp_path: Path, table: str) -> None:
+    more = 'command = "x"\ninto = "y"\n' if table == "native" else ""
+    text = f'name = "demo"\n[{table}]\n{more}requirements = [\n    "Own @ https://host/own-1-py3-none-any.whl",\n]\n'
+    (tmp_path / "bakery.toml").write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load(None, tmp_path)
+    said = "\n".join([caught.value.message, *caught.value.details, caught.value.hint])
+    assert "names an address: it is no package of the index" in said
+    assert 'builder.allow-direct = ["Own"]' in said
+    assert f"bakery.toml:{text.splitlines().index('requirements = [') + 2}" in said
+    allowed = "allow-direct = ['own']\n"
+    text = (
+        text.replace("requirements", f"{allowed}requirements") if table == "builder" else f"{text}[builder]\n{allowed}"
+    )
+    (tmp_path / "bakery.toml").write_text(text)
+    load(None, tmp_path)
 
 
 # --- whose code runs where pip runs

@@ -249,10 +249,12 @@ class Sources:
 
     Attributes:
         stubs: the folder with a stub wheel for each of them.
+        asks: the index may be asked for more of them.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, asks: bool = True) -> None:
         self.folder = folder
+        self.asks = asks
         self.stubs = os.path.join(folder, "stubs")
         os.makedirs(self.stubs, exist_ok=True)
         self.found: dict[tuple[str, str], sources.Source] = {}
@@ -261,15 +263,19 @@ class Sources:
         """Return a folder for one more."""
         return os.path.join(self.folder, str(len(self.found)))
 
-    def add(self, source: sources.Source | None) -> bool:
+    def add(self, source: sources.Source) -> bool:
         """Take one; say whether it is new."""
-        if source is None or (source.name, source.version) in self.found:
-            if source is not None:
-                shutil.rmtree(self.fresh(), ignore_errors=True)
+        if (source.name, source.version) in self.found:
+            shutil.rmtree(self.fresh(), ignore_errors=True)
             return False
         sources.stub(source, self.stubs)
         self.found[source.name, source.version] = source
         return True
+
+    def add_of_index(self, wanted: Any) -> bool:
+        """Take the newest one that satisfies a requirement; say whether there is one, and it is new."""
+        source = sources.of_index(wanted, self.fresh()) if self.asks else None
+        return source is not None and self.add(source)
 
     def of(self, package: Package) -> sources.Source | None:
         """Return the source that a package of pip's report is the stub of."""
@@ -302,14 +308,15 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
     tries = [kept] if kept else []
     tries += [others] if others and others != kept else []
     for item in filter(is_source, kept):
-        stand_ins.add(sources.of_index(requirement(item["name"] + "==" + item["version"]), stand_ins.fresh()))
+        stand_ins.add_of_index(requirement(item["name"] + "==" + item["version"]))
     asked = [stand_ins.in_place_of_address(word) for word in words]
     with tempfile.TemporaryDirectory() as scratch:
         constraints = os.path.join(scratch, "constraints.txt")
         for constrained in [*tries, []]:
             with open(constraints, "w", encoding="utf-8") as stream:
                 stream.writelines(item["name"] + "==" + item["version"] + "\n" for item in constrained)
-            answer = with_sources(asked, ["--constraint", constraints, *options], stand_ins)
+            held = {canonical(item["name"]) for item in constrained}
+            answer = with_sources(asked, ["--constraint", constraints, *options], stand_ins, held)
             lacking = unknown_extras(answer.err, words)
             if lacking:
                 # pip goes on without what was asked for: the build would fail later, or be built without it.
@@ -321,13 +328,17 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
     return []
 
 
-def with_sources(words: list[str], options: list[str], stand_ins: Sources) -> Answer:
-    """Return what pip would install, with a source in place of each package that has no wheel."""
+def with_sources(words: list[str], options: list[str], stand_ins: Sources, held: Collection[str]) -> Answer:
+    """Return what pip would install, with a source in place of each package that has no wheel.
+
+    Args:
+        held: packages that are held to a version: where that has no wheel, another version may have one.
+    """
     while True:
         answer = report(words, *options, "--find-links", stand_ins.stubs)
         missing = MISSING.search(answer.err) if answer.packages is None else None
         wanted = requirement(missing.group("requirement")) if missing else None
-        if wanted is None or wanted.url or not stand_ins.add(sources.of_index(wanted, stand_ins.fresh())):
+        if wanted is None or wanted.url or canonical(wanted.name) in held or not stand_ins.add_of_index(wanted):
             return answer
 
 
@@ -371,7 +382,7 @@ def resolve(place: str, arguments: list[str]) -> None:
     folder = os.path.join(SOURCES, place)
     os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        stand_ins = Sources(scratch)
+        stand_ins = Sources(scratch, asks="--no-index" not in options)
         if told is not None:
             found = locked(place, [*options, *words], told, allowed)
             chosen = [sources.locked(item, stand_ins.fresh()) for item in found if is_source(item)]

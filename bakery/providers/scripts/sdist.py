@@ -84,6 +84,8 @@ def default_index() -> str:
 
 def indexes() -> list[str]:
     """Return the indexes that pip asks."""
+    if pip_config("no-index").lower() in ("1", "true", "yes", "on"):
+        return []
     return [pip_config("index-url") or default_index(), *pip_config("extra-index-url").split()]
 
 
