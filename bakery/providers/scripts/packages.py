@@ -359,8 +359,12 @@ def end(answer: Answer, words: list[str]) -> None:
     sys.stderr.write(answer.err)
     if others:
         last = others[-1]
-        said = (last.group("by") or "a package") + " requires " + last.group("name") + " @ " + last.group("address")
-        sys.exit("bakery: " + said + "\nbakery: of what dependencies name by an address, only wheels can be allowed")
+        said = (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
+        sys.exit(
+            "bakery: "
+            + said
+            + "\nbakery: of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
+        )
     sys.exit(1)
 
 

@@ -67,9 +67,12 @@ def pip_config(key: str) -> str:
     given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
     if given:
         return given
-    command = [*pip_alone.command(), "config", "get", "global." + key]
+    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
+    command = [*pip_alone.command(), "config", "list"]
     found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return found.stdout.decode().strip()
+    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", found.stdout.decode()))
+    text = values.get("install." + key) or values.get("global." + key, "")
+    return " ".join(text.replace("\\n", " ").split())
 
 
 def default_index() -> str:

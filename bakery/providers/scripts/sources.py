@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import email
 import glob
+import http.client
 import importlib.metadata
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import zipfile
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
@@ -91,8 +93,11 @@ def offered(name: str) -> list[tuple[sdist.Entry, str]]:
     for index in sdist.indexes():
         try:
             found += [(entry, index) for entry in sdist.listing(index, name)]
-        except (OSError, ValueError, LookupError, TypeError):
-            continue  # pip has asked it, too, and said why
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                sys.stderr.write("sdist: the package index answered " + str(error.code) + " for " + name + "\n")
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+            sys.stderr.write("sdist: cannot read " + name + " in the package index: " + str(error) + "\n")
     return found
 
 
