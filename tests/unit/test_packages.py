@@ -253,6 +253,38 @@ def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Pa
     assert bench.python("import own") == ""
 
 
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("evil-1.0.tar.gz#subdirectory=../../../../../etc", "leads out of the source"),
+        ("..%2F..%2F..%2Ftmp%2Fevil-1.0.tar.gz", "is no name of an archive"),
+    ],
+)
+def test_an_allowed_address_leads_to_no_other_folder(bench: Bench, end: str, said: str) -> None:
+    """What is copied out of a step with secrets is the source, and no file of that step."""
+    word = f"{address(bench).rpartition('/')[0]}/{end}"
+    assert said in bench.resolve(word, options=("--direct=evil",), code=1)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "PKG-INFO", "sub"])
+def test_a_link_in_a_repository_leads_to_no_other_folder(bench: Bench, tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "PKG-INFO").write_text("Name: own\nVersion: 1\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / name).symlink_to(secret if name == "sub" else secret / "PKG-INFO")
+    git = ["git", "-C", str(work), "-c", "user.name=a", "-c", "user.email=a@example.invalid"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "1"]):
+        subprocess.run([*git, *words], check=True)
+    bare = bench.index / "own.git"
+    subprocess.run(["git", "clone", "-q", "--bare", work, bare], check=True)
+    subprocess.run(["git", "-C", bare, "update-server-info"], check=True)
+    more = "#subdirectory=sub" if name == "sub" else ""
+    said = bench.resolve(f"own @ git+{bench.url}/own.git{more}", options=("--direct=own",), code=1)
+    assert f"{name} leads out of the source" in said
+
+
 # --- the steps of a plan
 
 MORE = {

@@ -479,7 +479,7 @@ def built(name: str, version: str, folder: str) -> str:
     for file in sorted(os.listdir(folder)):
         if sources.is_of(file, source):
             return os.path.join(folder, file)
-    sys.exit("bakery: the source of " + name + " was not built")
+    sys.exit("bakery: " + name + " has no wheel here, and nothing builds its source for this step")
 
 
 def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
