@@ -485,8 +485,12 @@ def end(answer: Answer, words: list[str]) -> None:
     sys.stderr.write(answer.err)
     if others:
         last = others[-1]
-        said = (last.group("by") or "a package") + " requires " + last.group("name") + " @ " + last.group("address")
-        sys.exit("bakery: " + said + "\nbakery: of what dependencies name by an address, only wheels can be allowed")
+        said = (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
+        sys.exit(
+            "bakery: "
+            + said
+            + "\nbakery: of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
+        )
     sys.exit(1)
 
 
@@ -601,7 +605,7 @@ def built(name: str, version: str, folder: str) -> str:
     for file in sorted(os.listdir(folder)):
         if sources.is_of(file, source):
             return os.path.join(folder, file)
-    sys.exit("bakery: the source of " + name + " was not built")
+    sys.exit("bakery: " + name + " has no wheel here, and nothing builds its source for this step")
 
 
 def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
@@ -843,12 +847,14 @@ from __future__ import annotations
 
 import email
 import glob
+import http.client
 import importlib.metadata
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import zipfile
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
@@ -862,6 +868,9 @@ else:
 
 BUILT_WITH = ["setuptools", "wheel"]
 """What a source without a [build-system] table is built with."""
+
+FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!~-]*\Z")
+"""Names of archives: none leads to another folder."""
 
 UNKNOWN = "0"
 """The version of a source that only its build knows."""
@@ -926,8 +935,11 @@ def offered(name: str) -> list[tuple[sdist.Entry, str]]:
     for index in sdist.indexes():
         try:
             found += [(entry, index) for entry in sdist.listing(index, name)]
-        except (OSError, ValueError, LookupError, TypeError):
-            continue  # pip has asked it, too, and said why
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                sys.stderr.write("sdist: the package index answered " + str(error.code) + " for " + name + "\n")
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+            sys.stderr.write("sdist: cannot read " + name + " in the package index: " + str(error) + "\n")
     return found
 
 
@@ -952,13 +964,16 @@ def archive(entry: sdist.Entry, index: str, name: str, folder: str, sha256: str 
         SystemExit: it cannot be had, is damaged, or is not the file that was locked.
     """
     fragment = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(origin).fragment))
+    if not FILE.match(entry.filename):
+        sys.exit("bakery: " + repr(entry.filename) + " is no name of an archive of " + name)
     with tempfile.TemporaryDirectory() as scratch:
         file = os.path.join(scratch, entry.filename)
         digest = sdist.fetch(entry, index, file)
         if sha256 and sha256 != digest:
             sys.exit("sdist: " + entry.filename + " is locked as sha256 " + sha256 + ", and the index has " + digest)
         sdist.unpack(file, folder)
-    return described(name, entry.filename, digest, origin, os.path.join(root(folder), fragment.get("subdirectory", "")))
+    inner = within(root(folder), fragment.get("subdirectory", ""))
+    return described(name, entry.filename, digest, origin, inner)
 
 
 def of_address(name: str, address: str, folder: str, sha256: str = "") -> Source:
@@ -994,7 +1009,9 @@ def clone(name: str, address: str, folder: str) -> Source:
         sys.exit("bakery: cannot fetch " + name + " @ " + address + ": " + ref + " is no commit, branch or tag")
     subdirectory = dict(urllib.parse.parse_qsl(parts.fragment)).get("subdirectory", "")
     url = parts._replace(scheme=parts.scheme[4:], path=path, fragment="").geturl()
-    git = ["git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false", "-C", folder]
+    settings = ["core.hooksPath=/dev/null", "advice.detachedHead=false", "protocol.allow=never"]
+    settings += ["protocol." + kind + ".allow=always" for kind in ("https", "http", "ssh")]
+    git = ["git", *(word for item in settings for word in ("-c", item)), "-C", folder]
     os.makedirs(folder)
     for words in (
         ["clone", "--quiet", "--no-checkout", "--", url, "."],
@@ -1005,7 +1022,7 @@ def clone(name: str, address: str, folder: str) -> Source:
             sys.exit("bakery: cannot fetch " + name + " @ " + address + ": git says why above")
     commit = subprocess.run([*git, "rev-parse", "HEAD"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
     origin = "git+" + url + "@" + commit + ("#subdirectory=" + subdirectory if subdirectory else "")
-    return described(name, "", "", origin, os.path.join(folder, subdirectory))
+    return described(name, "", "", origin, within(folder, subdirectory))
 
 
 def root(folder: str) -> str:
@@ -1014,17 +1031,28 @@ def root(folder: str) -> str:
     return os.path.join(folder, entries[0]) if len(entries) == 1 else folder
 
 
+def within(folder: str, path: str) -> str:
+    """Return a path inside a folder.
+
+    Raises:
+        SystemExit: it leads out, also through a link.
+    """
+    if not sdist.inside(path, folder):
+        sys.exit("bakery: " + path + " leads out of the source")
+    return os.path.join(folder, path)
+
+
 def described(name: str, file: str, sha256: str, origin: str, folder: str) -> Source:
     """Return a source with what its files say of it: PKG-INFO, or else pyproject.toml.
 
     Raises:
         SystemExit: its pyproject.toml cannot be understood.
     """
-    table = toml(os.path.join(folder, "pyproject.toml"))
+    table = toml(within(folder, "pyproject.toml"))
     system = table.get("build-system")
     builds_with = system.get("requires") if isinstance(system, dict) else None
     version, requires, python, extras = UNKNOWN, [], "", []
-    info = os.path.join(folder, "PKG-INFO")
+    info = within(folder, "PKG-INFO")
     project = table.get("project", {})
     if os.path.isfile(info):
         with open(info, encoding="utf-8", errors="replace") as stream:
@@ -1069,7 +1097,7 @@ def of_egg(folder: str) -> tuple[list[str], list[str]]:
     """Return the requirements and extras in the form that old releases of setuptools wrote them."""
     for pattern in ("*.egg-info", os.path.join("*", "*.egg-info")):
         for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
-            if os.path.isdir(path):
+            if all(sdist.inside(os.path.join(path, file), folder) for file in ("PKG-INFO", "METADATA", "requires.txt")):
                 found = importlib.metadata.Distribution.at(path)
                 return list(found.requires or []), list(found.metadata.get_all("Provides-Extra") or [])
     return [], []
@@ -1232,9 +1260,12 @@ def pip_config(key: str) -> str:
     given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
     if given:
         return given
-    command = [*pip_alone.command(), "config", "get", "global." + key]
+    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
+    command = [*pip_alone.command(), "config", "list"]
     found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return found.stdout.decode().strip()
+    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", found.stdout.decode()))
+    text = values.get("install." + key) or values.get("global." + key, "")
+    return " ".join(text.replace("\\n", " ").split())
 
 
 def default_index() -> str:
