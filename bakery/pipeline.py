@@ -51,6 +51,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
     held = options.held
+    if held:
+        locker.check_origins(root, plan, cells, held.cells, lock=False)
     locked = held.cells if held else locker.fitting(root, plan, cells, oven.say, strict=options.locked)
     plan = locker.with_sources(plan, locked)
     named = locker.keyed(keys(plan, root, chosen.values()), locked)
