@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -430,8 +431,32 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
         "docker-image://*",
         f"docker-image://docker.io/library/debian:bookworm-slim@sha256:{ONE}",
     ]
-    # The same lock is the same context: nothing is sent anew.
+    # The same lock is the same context: nothing is sent anew, and nothing is written under a run that sends it.
+    (folder / "build" / "locked.json").chmod(0o400)
+    before = (folder / "build" / "locked.json").stat()
+    # As an artefact of a CI loses empty folders.
+    shutil.rmtree(folder / "tools")
     assert pins(bench(tmp_path, plan), targets, made, strict=True) == held
+    assert (folder / "build" / "locked.json").stat() == before
+    assert (folder / "tools").is_dir()
+
+
+def test_contexts_are_outside_of_the_project_and_few_are_kept(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    plan = planned(root)
+    made = locked_as_asked(root, plan)
+    targets = tuple(item for item in plan.targets() if item.kind is Kind.WHEEL)
+    before = sorted(root.rglob("*"))
+    own = replace(bench(root, plan), state=tmp_path / "state")
+    for number in range(6):
+        locked = {cell: replace(found, suites={"bookworm": f"{number}"}) for cell, found in made.items()}
+        held = pins(own, targets, locked, strict=False)
+        (folder,) = held.reads
+        assert folder.parent == tmp_path / "state" / "lock"
+        assert all(f"={folder}/" in override for override in held.overrides["wheel-cp311"][1:])
+    assert len(list((tmp_path / "state" / "lock").iterdir())) == 3
+    assert sorted(root.rglob("*")) == before
 
 
 def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
