@@ -22,7 +22,7 @@ from bakery.jobs.load import from_inputs, load
 from bakery.jobs.places import places
 from bakery.jobs.resolve import resolve
 from bakery.jobs.targets import UnknownTarget, known, target
-from bakery.models import Job
+from bakery.models.job import Job
 from bakery.models.module import TargetRecord
 from bakery.schema import job_schema
 

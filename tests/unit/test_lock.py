@@ -21,7 +21,10 @@ from bakery.lock import document, hand
 from bakery.lock.asked import Asked, asked
 from bakery.lock.differences import differences, stale
 from bakery.lock.materials import Materials, Packages, System, read
-from bakery.locker import Bench, check_origins, failure, fitting, pins, with_sources
+from bakery.locker.bench import Bench
+from bakery.locker.fit import check_origins, fitting
+from bakery.locker.hold import pins, with_sources
+from bakery.locker.refuse import failure
 from bakery.models import Builder, Matrix, Recipe, Source
 from bakery.models.lock import Lock, LockedFile
 from bakery.names import Kind
