@@ -15,7 +15,7 @@ from bakery.drive.progress import Progress
 from bakery.emit.dockerfile import dockerfile
 from bakery.errors import OutputError
 from bakery.load import load
-from bakery.locker import Bench, Pins
+from bakery.locker.bench import Bench, Pins
 from bakery.plan import Plan
 from bakery.providers import scripts
 from bakery.resolve.lower import resolve
