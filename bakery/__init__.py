@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bakery.api import bake, generate_files, plan_recipe
-    from bakery.models import (
+    from bakery.recipe.models import (
         Base,
         Builder,
         Cache,
@@ -51,5 +51,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'bakery' has no attribute {name!r}")
     from importlib import import_module
 
-    home = "bakery.api" if name in ("bake", "generate_files", "plan_recipe") else "bakery.models"
+    home = "bakery.api" if name in ("bake", "generate_files", "plan_recipe") else "bakery.recipe.models"
     return getattr(import_module(home), name)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bakery.checkout import committed
+from bakery.build.report import RunReport
+from bakery.core.git import committed
 from bakery.emit.files import generate
-from bakery.load import from_python
-from bakery.models import Recipe
-from bakery.plan import Plan
-from bakery.resolve.lower import resolve
-from bakery.runreport import RunReport
+from bakery.plan.model import Plan
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Recipe
+from bakery.resolve.plan import resolve
 
 
 def plan_recipe(
@@ -86,14 +86,14 @@ def bake(
     Raises:
         BakeryError: any of its kinds; also `SomeFailed`'s exit code where some cells are done.
     """
-    from bakery.conclusion import conclusion
-    from bakery.drive.display import QuietDisplay
-    from bakery.drive.find import find
-    from bakery.drive.nodes import gather
-    from bakery.farm import nodes_of
-    from bakery.options import Again, Options
-    from bakery.oven import Oven
-    from bakery.pipeline import bake_plan
+    from bakery.build.display.display import QuietDisplay
+    from bakery.build.exit_status import conclusion
+    from bakery.build.options import Again, Options
+    from bakery.build.pipeline import bake_plan
+    from bakery.engine.builder_config import nodes_of
+    from bakery.engine.discover import find
+    from bakery.engine.nodes import gather
+    from bakery.engine.session import Oven
 
     environment = {**environ, **find(environ).environment}
     named = nodes_of(builder, root) if builder else ()

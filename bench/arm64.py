@@ -17,8 +17,8 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, seconds, table
 
-from bakery.drive.emulate import emulated
-from bakery.names import platform_of
+from bakery.core.names import platform_of
+from bakery.engine.qemu import emulated
 
 PROJECT = ROOT / "examples" / "cpp"
 BAR = 0.3

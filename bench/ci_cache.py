@@ -25,8 +25,8 @@ from farm import EngineNode, engine_nodes, free_port
 from ghacache import gha_cache
 from projects import example
 
-from bakery.drive import rootfs
-from bakery.drive.find import find
+from bakery.engine import debian_rootfs
+from bakery.engine.discover import find
 
 BAR = 0.25
 BACKENDS = ("registry", "local", "gha")
@@ -59,7 +59,7 @@ class Registry:
 
     def __enter__(self) -> Registry:
         folder = ROOT / "tests" / "engine"
-        rootfs.ensure_debian(self.environment, "bookworm", "amd64", "debian:bookworm-slim", print)
+        debian_rootfs.ensure_debian(self.environment, "bookworm", "amd64", "debian:bookworm-slim", print)
         build = ("docker", "build", "--tag", self.name, "-f", str(folder / "registry.Dockerfile"), str(folder))
         shell(self.environment, *build)
         listening = f"127.0.0.1:{self.port}:5000"

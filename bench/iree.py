@@ -24,16 +24,16 @@ from pathlib import Path
 
 from timing import BAKERY, Row, table
 
-from bakery import facts
+from bakery.build.display.display import QuietDisplay
 from bakery.cli.trust import find_ca_bundle
-from bakery.drive.display import QuietDisplay
-from bakery.drive.engine import Engine
-from bakery.drive.find import find
-from bakery.iree.toolimage import tool_image
-from bakery.job import JobPlan
-from bakery.jobs.load import load
-from bakery.jobs.resolve import resolve
-from bakery.oven import Oven
+from bakery.engine.client import Engine
+from bakery.engine.discover import find
+from bakery.engine.session import Oven
+from bakery.iree.job.load import load
+from bakery.iree.job.resolve import resolve
+from bakery.iree.plan import JobPlan
+from bakery.iree.tool_image import tool_image
+from bakery.toolchains import facts
 
 BAR, AGAIN = 1.25, 0.05
 MODULES, BROKEN = 50, 5

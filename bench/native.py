@@ -18,7 +18,7 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, seconds, table
 
-from bakery.drive.find import find
+from bakery.engine.discover import find
 
 PROJECT = ROOT / "tests" / "engine" / "shaped" / "jaxmg"
 BAR = 1.3

@@ -13,11 +13,11 @@ import tempfile
 from timing import BAKERY, ROOT, Call, Row, medians, seconds, table
 
 from bakery.cli.trust import find_ca_bundle
-from bakery.drive.find import find
-from bakery.drive.scope import cache_scope
-from bakery.load import load
-from bakery.names import CACHE_SCOPE, Kind
-from bakery.resolve.lower import resolve
+from bakery.core.names import CACHE_SCOPE, Kind
+from bakery.engine.cache_scope import cache_scope
+from bakery.engine.discover import find
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 BAR = 2.0
 TIMES = 3

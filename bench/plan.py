@@ -13,7 +13,7 @@ from pathlib import Path
 
 from timing import BAKERY, Call, Row, medians, seconds, table
 
-from bakery.drive.find import find
+from bakery.engine.discover import find
 
 SECONDS = 2.0
 FASTER = 20.0

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TypeVar, cast
 
 from bakery.audit.limits import Limits
-from bakery.errors import AuditError
+from bakery.core.errors import AuditError
 
 if sys.platform != "win32":
     import resource

@@ -22,7 +22,7 @@ from bakery.audit.macho import MAGICS, MachObject, read_macho
 from bakery.audit.metadata import check_work
 from bakery.audit.pe import PeImage, read_pe
 from bakery.audit.zips import ERRORS, METHODS, opened
-from bakery.plainfile import open_plain
+from bakery.core.plain_files import open_plain
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20

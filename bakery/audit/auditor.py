@@ -7,17 +7,17 @@ from pathlib import Path
 
 from bakery.audit.apart import LimitExceeded, call
 from bakery.audit.archive import Archive
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import run_checks
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import Metadata
-from bakery.audit.promise import Promise
 from bakery.audit.report import WheelReport, make_report
 from bakery.audit.symbols import Symbols
 from bakery.audit.tools import Answers
-from bakery.audit.verdict import Verdict
 from bakery.audit.wheel import Wheel, parse_name, read_wheel
-from bakery.errors import OutputError
-from bakery.plainfile import open_plain
+from bakery.core.errors import OutputError
+from bakery.core.plain_files import open_plain
 
 
 def audit_wheel(path: Path, promise: Promise | None = None) -> WheelReport:

@@ -23,8 +23,8 @@ from bakery.audit.fatbin import SECTIONS as DEVICE_CODE
 from bakery.audit.fatbin import DeviceImage, read_sections
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.zips import ERRORS, METHODS, opened
-from bakery.errors import AuditError
-from bakery.plainfile import open_plain
+from bakery.core.errors import AuditError
+from bakery.core.plain_files import open_plain
 
 LINES = 8
 """Lines, strings or images that one difference shows of each side."""

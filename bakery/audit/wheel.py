@@ -12,6 +12,7 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.archive import Archive, path_defect, read_archive
+from bakery.audit.auditwheel_verdict import Verdict, ask_auditwheel
 from bakery.audit.binary import Binary
 from bakery.audit.elf import SharedObject
 from bakery.audit.macho import MachObject
@@ -20,9 +21,8 @@ from bakery.audit.pe import PeImage
 from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
 from bakery.audit.tools import Answers, ask_tools
-from bakery.audit.verdict import Verdict, ask_auditwheel
-from bakery.plainfile import open_plain
-from bakery.wheelname import parse_wheel_name
+from bakery.core.plain_files import open_plain
+from bakery.core.wheel_names import parse_wheel_name
 
 ABI3_SUFFIX = ".abi3."
 """What the file name of a module for the stable ABI has before its ``so``."""

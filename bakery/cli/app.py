@@ -32,7 +32,7 @@ from bakery.cli import (
     verify,
 )
 from bakery.cli.console import failures, out
-from bakery.errors import EXIT_CODES, InterruptedBake
+from bakery.core.errors import EXIT_CODES, InterruptedBake
 
 _EPILOG = "\n\n".join(
     ["Exit codes", "0  All is well.", *(f"{code}  {text}" for code, text in sorted(EXIT_CODES.items()))]

@@ -10,7 +10,7 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import leave, out
-from bakery.errors import AuditError, OutputError
+from bakery.core.errors import AuditError, OutputError
 
 if TYPE_CHECKING:
     from bakery.audit.report import WheelReport
@@ -31,7 +31,8 @@ def audit(
 
     from bakery.audit.auditor import audit_apart
     from bakery.audit.compare import compare
-    from bakery.report.audit import plain, render, render_changes
+    from bakery.cli.tables.audit import render, render_changes
+    from bakery.core.text import printable
 
     old = audit_apart(baseline) if baseline else None
     reports: list[WheelReport] = []
@@ -52,7 +53,7 @@ def audit(
         for report, since in zip(reports, changes, strict=True):
             out.print(render(report))
             if old:
-                out.print(f"  since {plain(old.path.name)}:", markup=False)
+                out.print(f"  since {printable(old.path.name)}:", markup=False)
                 out.print(render_changes(since))
     if unread:
         raise OutputError("; ".join(error.message for error in unread)) if unread[1:] else unread[0]

@@ -15,14 +15,14 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import err, out, say, show
-from bakery.durations import seconds_of
-from bakery.errors import BakeryError, EngineError, InterruptedBake, UsageError
-from bakery.names import GROUPS
+from bakery.core.durations import seconds_of
+from bakery.core.errors import BakeryError, EngineError, InterruptedBake, UsageError
+from bakery.core.names import GROUPS
 
 if TYPE_CHECKING:
-    from bakery.options import Options
-    from bakery.plan import Plan
-    from bakery.runreport import RunReport
+    from bakery.build.options import Options
+    from bakery.build.report import RunReport
+    from bakery.plan.model import Plan
 
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step, whatever is cached.")]
 Pull = Annotated[bool, typer.Option("--pull", help="Ask the registry for newer base images.")]
@@ -183,7 +183,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
         system = this_system() if elsewhere else "linux"
         found, left = narrow(every, recipe, set_, tuple(only or ()), shard, since, system)
         if shard or since:
-            from bakery.report.plan import print_left
+            from bakery.cli.tables.plan import print_left
 
             print_left(err, left)
             if not found:
@@ -193,7 +193,7 @@ def command(first: tuple[str, ...]) -> Callable[..., None]:
             show = print_configurations if elsewhere else partial(_print, groups=groups, only=tuple(only or ()))
             show([plan for _, plan in found])
             return
-        from bakery.options import Again, Options
+        from bakery.build.options import Again, Options
 
         chosen = Options(
             groups=groups,
@@ -230,16 +230,16 @@ def run(
     """
     from concurrent.futures import ThreadPoolExecutor
 
+    from bakery.build.display.display import choose
+    from bakery.build.exit_status import refused
+    from bakery.build.pipeline import bake_plan
     from bakery.cli.ending import judge, tell
     from bakery.cli.engine import find_or_start
     from bakery.cli.trust import find_ca_bundle
-    from bakery.conclusion import refused
-    from bakery.drive.display import choose
-    from bakery.drive.find import find
-    from bakery.drive.nodes import gather
-    from bakery.farm import nodes_of
-    from bakery.oven import Oven, warm_up
-    from bakery.pipeline import bake_plan
+    from bakery.engine.builder_config import nodes_of
+    from bakery.engine.discover import find
+    from bakery.engine.nodes import gather
+    from bakery.engine.session import Oven, warm_up
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(warm_up)

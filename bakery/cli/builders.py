@@ -12,7 +12,7 @@ from bakery.cli import options
 from bakery.cli.console import out, say
 
 if TYPE_CHECKING:
-    from bakery.drive.nodes import Client
+    from bakery.engine.nodes import Client
 
 app = typer.Typer(
     help="Builders of many nodes: \\[builders.NAME] in bakery.toml or \\[tool.bakery.builders.NAME] in pyproject.toml. "
@@ -29,8 +29,8 @@ def _client() -> Client:
     Raises:
         EngineError: there is none with buildx.
     """
-    from bakery.drive.find import find_client
-    from bakery.drive.nodes import Client
+    from bakery.engine.discover import find_client
+    from bakery.engine.nodes import Client
 
     return Client({**os.environ, **find_client(os.environ)})
 
@@ -41,9 +41,9 @@ def up(name: Name) -> None:
 
     `--builder NAME` does it, too.
     """
-    from bakery.drive.find import find_client
-    from bakery.drive.nodes import gather
-    from bakery.farm import require_nodes
+    from bakery.engine.builder_config import require_nodes
+    from bakery.engine.discover import find_client
+    from bakery.engine.nodes import gather
 
     nodes = require_nodes(name, Path.cwd())
     client = _client()
@@ -58,9 +58,9 @@ def ls(as_json: options.AsJson = False) -> None:
     """Say of each node of each builder how it is."""
     import json
 
-    from bakery.farm import require_nodes
-    from bakery.load import farms
-    from bakery.report.nodes import render, to_json
+    from bakery.cli.tables.nodes import render, to_json
+    from bakery.engine.builder_config import require_nodes
+    from bakery.recipe.load import farms
 
     client = _client()
     looks = {name: client.look_at_all(require_nodes(name, Path.cwd()), running=True) for name in farms(Path.cwd())[0]}

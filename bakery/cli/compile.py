@@ -13,11 +13,11 @@ from bakery.cli import options
 from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
 from bakery.cli.modules import Kitchen, after, allowed_job
-from bakery.errors import ModuleError, UsageError
+from bakery.core.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
-    from bakery.job import JobPlan
-    from bakery.oven import Oven
+    from bakery.engine.session import Oven
+    from bakery.iree.plan import JobPlan
 
 Inputs = Annotated[
     list[str],
@@ -86,16 +86,16 @@ def compile_(
         return
     for problem in found.problems:
         say(f"left out: {problem}")
+    from bakery.build.display.display import choose
+    from bakery.build.state_folder import state_folder
     from bakery.cli.engine import find_or_start
     from bakery.cli.trust import find_ca_bundle
-    from bakery.drive.display import choose
-    from bakery.drive.find import find
-    from bakery.drive.state import state_folder
+    from bakery.engine.discover import find
     from bakery.iree.compiler import CompileOptions, compile_job
-    from bakery.report.modules import conclusion, render
+    from bakery.iree.report import conclusion, render
 
     def oven() -> Oven:
-        from bakery.oven import Oven
+        from bakery.engine.session import Oven
 
         address = find_or_start() if engine_up else find(os.environ)
         return Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
@@ -143,8 +143,8 @@ def job_plan(
         UsageError: a job file stands beside other inputs, or names paths that nobody allowed it.
         ModuleError: a module or the job is not what it should be.
     """
-    from bakery.jobs.load import from_inputs
-    from bakery.jobs.resolve import resolve
+    from bakery.iree.job.load import from_inputs
+    from bakery.iree.job.resolve import resolve
 
     jobs = [item for item in inputs if item.endswith(".json")]
     if jobs and len(inputs) > 1:
@@ -157,7 +157,7 @@ def _show(plan: JobPlan, *, as_json: bool) -> None:
     if as_json:
         out.print(json.dumps(plan.to_json(), indent=2), markup=False, soft_wrap=True)
         return
-    from bakery.report.modules import cells
+    from bakery.iree.report import cells
 
     out.print(cells(plan))
 

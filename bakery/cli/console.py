@@ -13,7 +13,7 @@ from typing import NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from bakery.errors import BakeryError, InterruptedBake
+from bakery.core.errors import BakeryError, InterruptedBake
 
 
 def _width() -> int | None:

@@ -8,7 +8,7 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import leave, out
-from bakery.errors import EngineError
+from bakery.core.errors import EngineError
 
 
 def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
@@ -18,9 +18,9 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
 
     [dim]bakery doctor[/dim]
     """
+    from bakery.cli.tables import doctor as report
     from bakery.cli.trust import find_ca_bundle
-    from bakery.drive.diagnose import diagnose
-    from bakery.report import doctor as report
+    from bakery.engine.doctor import diagnose
 
     found = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
     if json:

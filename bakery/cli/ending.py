@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from bakery.cli.console import err, out, say
 
 if TYPE_CHECKING:
-    from bakery.runreport import RunReport
+    from bakery.build.report import RunReport
 
 
 def tell(report: RunReport, progress: str) -> None:
     """Print one run's table, and the wheels that it published."""
-    from bakery.report.run import render
+    from bakery.cli.tables.run import render
 
     if progress != "quiet":
         err.print(render(report))
@@ -30,7 +30,7 @@ def judge(reports: Sequence[RunReport]) -> None:
     Raises:
         BakeryError: not all of it is done.
     """
-    from bakery.conclusion import conclusion
+    from bakery.build.exit_status import conclusion
 
     _summarize(reports)
     if not any(report.targets for report in reports):
@@ -41,7 +41,7 @@ def judge(reports: Sequence[RunReport]) -> None:
 
 
 def _summarize(reports: Sequence[RunReport]) -> None:
-    from bakery.report.run import markdown
+    from bakery.cli.tables.run import markdown
 
     place = os.environ.get("GITHUB_STEP_SUMMARY")
     if not place:

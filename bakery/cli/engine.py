@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli.console import out, say
-from bakery.errors import EngineError, UsageError
+from bakery.core.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
-    from bakery.drive.find import EngineAddress
+    from bakery.engine.discover import EngineAddress
 
 app = typer.Typer(
     help="A private Docker engine, for a Debian machine that has none: unpacked from the machine's own package "
@@ -27,14 +27,14 @@ def find_or_start() -> EngineAddress:
     Raises:
         EngineError: there is none, and none can be installed or started.
     """
-    from bakery.drive import bootstrap
-    from bakery.drive.find import find
+    from bakery.engine import private_engine
+    from bakery.engine.discover import find
 
     try:
         return find(os.environ)
     except EngineError as none:
         try:
-            bootstrap.start(bootstrap.install(say, os.environ), say, os.environ)
+            private_engine.start(private_engine.install(say, os.environ), say, os.environ)
         except EngineError as error:
             details = [*none.details, *error.details]
             raise EngineError(error.message, hint=error.hint, details=details) from error
@@ -52,15 +52,15 @@ def up() -> None:
 @app.command()
 def down() -> None:
     """Stop the private engine; its images and caches stay."""
-    from bakery.drive import bootstrap
+    from bakery.engine import private_engine
 
-    out.print("stopped" if bootstrap.stop(os.environ) else "it was not running")
+    out.print("stopped" if private_engine.stop(os.environ) else "it was not running")
 
 
 @app.command()
 def status() -> None:
     """Say which engine would be used."""
-    from bakery.drive.find import find
+    from bakery.engine.discover import find
 
     found = find(os.environ)
     out.print(f"{found.source} engine {found.version}, buildx {found.buildx} {found.host}".rstrip(), markup=False)
@@ -72,7 +72,7 @@ def env() -> None:
 
     [dim]eval "$(wheel-bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
-    from bakery.drive.find import find
+    from bakery.engine.discover import find
 
     for name, value in find(os.environ).environment.items():
         out.print(f"export {name}={shlex.quote(value)}", markup=False, soft_wrap=True)
@@ -86,8 +86,8 @@ def emulate(
 
     Only Debian, as root. Builds for that platform then run under emulation, several times slower than natively.
     """
-    from bakery.drive.emulate import enable
-    from bakery.names import MACHINES
+    from bakery.core.names import MACHINES
+    from bakery.engine.qemu import enable
 
     if platform not in MACHINES:
         raise UsageError(f"{platform!r} is no platform", hint=f"expected {' or '.join(MACHINES)}")
@@ -98,7 +98,7 @@ def emulate(
 @app.command()
 def remove() -> None:
     """Stop the private engine and delete its images, build caches and state."""
-    from bakery.drive import bootstrap
+    from bakery.engine import private_engine
 
-    bootstrap.remove(os.environ)
+    private_engine.remove(os.environ)
     out.print("removed")

@@ -13,7 +13,7 @@ from bakery.cli.console import out
 from bakery.cli.recipes import plans
 
 if TYPE_CHECKING:
-    from bakery.models import Ci
+    from bakery.recipe.models import Ci
 
 
 def generate(
@@ -27,10 +27,10 @@ def generate(
 
     [dim]bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
+    from bakery.core.files import compare, write
     from bakery.emit.files import generate as emit
-    from bakery.files import compare, write
-    from bakery.load import JobFiles, job_files
-    from bakery.problems import count
+    from bakery.recipe.load import JobFiles, job_files
+    from bakery.recipe.problems import count
 
     jobs = job_files(Path.cwd()) if not recipe else JobFiles()
     found = [] if jobs.alone else [(root, item.recipe, emit(item)) for root, item in plans(recipe, None, dated=False)]
@@ -54,12 +54,12 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     Raises:
         BakeryError: a job is none, or they have too many targets.
     """
-    from bakery.drive.entitle import Grants
-    from bakery.emit.module_workflow import PATH, module_workflow
-    from bakery.iree.toolimage import image_name
-    from bakery.job import JobFile
-    from bakery.jobs.load import load
-    from bakery.jobs.resolve import resolve
+    from bakery.build.buildx.entitlements import Grants
+    from bakery.iree.emit_workflow import PATH, module_workflow
+    from bakery.iree.job.load import load
+    from bakery.iree.job.resolve import resolve
+    from bakery.iree.plan import JobFile
+    from bakery.iree.tool_image import image_name
     from bakery.resolve.ci import workflow_of_jobs
 
     jobs = []

@@ -28,11 +28,11 @@ def gpus(
 
     [dim]bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8[/dim]
     """
-    from bakery.errors import UsageError
-    from bakery.facts import cuda_release, cuda_releases
-    from bakery.facts.archs import known, parse
-    from bakery.facts.cover import cover, lack
-    from bakery.report import gpus as report
+    from bakery.cli.tables import gpus as report
+    from bakery.core.errors import UsageError
+    from bakery.toolchains.facts import cuda_release, cuda_releases
+    from bakery.toolchains.facts.archs import known, parse
+    from bakery.toolchains.facts.cover import cover, lack
 
     wanted = parse(" ".join(archs))
     release = cuda_release(cuda) if cuda else None

@@ -31,11 +31,11 @@ def index(
     from datetime import UTC, datetime
 
     from bakery.cli.trust import find_ca_bundle
-    from bakery.errors import OutputError, UsageError
-    from bakery.report.audit import plain
-    from bakery.site.store import Incoming
-    from bakery.site.store import extend as add
-    from bakery.site.take import take
+    from bakery.core.errors import OutputError, UsageError
+    from bakery.core.text import printable
+    from bakery.release.index.fetch import take
+    from bakery.release.index.store import Incoming
+    from bakery.release.index.store import extend as add
 
     missing = [str(path) for path in wheels if not path.exists()]
     if missing:
@@ -57,9 +57,9 @@ def index(
         taken = take(extend, output, Path(folder), say, str(bundle or "")) if extend else []
         made = add(output, [*taken, *(Incoming(file, now) for file in files)], now)
     for name in made.dropped:
-        err.print(f"{plain(name)}: its file is gone, so its page no longer names it", markup=False)
+        err.print(f"{printable(name)}: its file is gone, so its page no longer names it", markup=False)
     for name in made.added:
-        out.print(f"added {plain(name)}", markup=False)
+        out.print(f"added {printable(name)}", markup=False)
     out.print(
         f"{output / 'simple'}: {len(made.added)} added, {made.kept} kept, {len(made.projects)} projects", markup=False
     )

@@ -11,7 +11,7 @@ import typer
 from bakery.cli import options
 from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
-from bakery.errors import DriftError
+from bakery.core.errors import DriftError
 
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; print a diff and fail where the lock would change.")
@@ -45,15 +45,15 @@ def lock(
 
     [dim]bakery lock --upgrade setuptools && bakery wheel --locked[/dim]
     """
+    from bakery.build.display.display import choose
+    from bakery.build.options import Options
+    from bakery.build.pipeline import lock_plan
     from bakery.cli.engine import find_or_start
     from bakery.cli.recipes import plans
     from bakery.cli.trust import find_ca_bundle
-    from bakery.drive.display import choose
-    from bakery.drive.find import find
-    from bakery.files import compare, write
-    from bakery.options import Options
-    from bakery.oven import Oven
-    from bakery.pipeline import lock_plan
+    from bakery.core.files import compare, write
+    from bakery.engine.discover import find
+    from bakery.engine.session import Oven
 
     found = plans(recipe, set_, bake=True)
     address = find_or_start() if engine_up else find(os.environ)

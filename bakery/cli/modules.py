@@ -13,19 +13,19 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import err, out, say
-from bakery.errors import BakeryError, UnavailableError, UsageError
+from bakery.core.errors import BakeryError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from bakery.drive.sandbox import Sandbox
     from bakery.iree.benchmark import Measurement
-    from bakery.iree.kitchen import Asked
-    from bakery.iree.surface import Images, Surface
+    from bakery.iree.devices import Images, Surface
+    from bakery.iree.job.load import LoadedJob
+    from bakery.iree.models.job import Check
+    from bakery.iree.requests import Asked
+    from bakery.iree.sandbox import Sandbox
     from bakery.iree.validate import Verdict
-    from bakery.jobs.load import LoadedJob
-    from bakery.models.job import Check
-    from bakery.plan import Json
+    from bakery.plan.values import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def validate(
     [dim]bakery validate job.json[/dim]
     """
     from bakery.iree.bundle import bundle as write_bundle
+    from bakery.iree.report_runs import validation_json, validation_table
     from bakery.iree.validate import conclusion
-    from bakery.report.trials import validation_json, validation_table
 
     checks = _checks(function, inputs, expected, reference, tolerance)
     given = bool(inputs or expected or reference or function)
@@ -205,9 +205,9 @@ def benchmark(
 
     [dim]bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
     """
-    from bakery.files import write
+    from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion
-    from bakery.report.trials import benchmarks_json, benchmarks_table
+    from bakery.iree.report_runs import benchmarks_json, benchmarks_table
 
     changes: dict[str, object] = {
         name: value
@@ -241,8 +241,8 @@ def run_benchmark(
         BakeryError: nothing is to be measured, a call does not fit, or a container cannot be run.
     """
     from bakery.iree.benchmark import measure, read_subjects
-    from bakery.iree.kitchen import read_baseline
     from bakery.iree.modules import write_record
+    from bakery.iree.requests import read_baseline
 
     named = [item for item in asked if item.benchmark is not None]
     if not named:
@@ -278,11 +278,11 @@ def after(
         What was found, for machines; and the failures that it amounts to.
     """
     from bakery.iree import benchmark as benchmarks
+    from bakery.iree import report_runs
     from bakery.iree import validate as validation
-    from bakery.iree.kitchen import asked_by_hand, asked_of
+    from bakery.iree.job.load import load
     from bakery.iree.modules import find_modules
-    from bakery.jobs.load import load
-    from bakery.report import trials
+    from bakery.iree.requests import asked_by_hand, asked_of
 
     if not paths:
         return {}, []
@@ -297,17 +297,17 @@ def after(
     if validate:
         verdicts = run_validation(asked, Path(), kitchen)
         judged = [(item.module.title, item.record) for item in verdicts]
-        document["validation"] = trials.validated(judged)
+        document["validation"] = report_runs.validated(judged)
         failed.append(validation.conclusion(verdicts))
         if table:
-            err.print(trials.validation_table(judged))
+            err.print(report_runs.validation_table(judged))
     if benchmark:
         measured = run_benchmark(asked, Path(), kitchen)
         figures = [(item.module.title, item.record, item.reason) for item in measured]
-        document["benchmarks"] = trials.measured(figures)
+        document["benchmarks"] = report_runs.measured(figures)
         failed.append(benchmarks.conclusion(measured))
         if table:
-            err.print(trials.benchmarks_table(figures))
+            err.print(report_runs.benchmarks_table(figures))
     return document, failed
 
 
@@ -342,8 +342,8 @@ def _asked(
     """
     from dataclasses import replace
 
-    from bakery.iree.kitchen import asked_by_hand, asked_by_job
-    from bakery.models.job import Benchmark
+    from bakery.iree.models.job import Benchmark
+    from bakery.iree.requests import asked_by_hand, asked_by_job
 
     jobs = [path for path in paths if path.suffix == ".json"]
     if jobs and len(paths) > 1:
@@ -376,9 +376,9 @@ def allowed_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[L
         ModuleError: the job cannot be read.
         UsageError: it names paths outside of its project that nobody allowed it.
     """
-    from bakery.drive.entitle import Grants
-    from bakery.jobs.load import load
-    from bakery.load import job_files
+    from bakery.build.buildx.entitlements import Grants
+    from bakery.iree.job.load import load
+    from bakery.recipe.load import job_files
 
     loaded = load(Path(file), file)
     root = Path.cwd() if PurePath(file).as_posix() in job_files(Path.cwd()).files else loaded.folder
@@ -393,7 +393,7 @@ def _checks(
     reference: str | None,
     tolerance: list[str] | None,
 ) -> tuple[Check, ...]:
-    from bakery.models.job import Check
+    from bakery.iree.models.job import Check
 
     if expected is None and reference is None:
         if inputs or tolerance or function:
@@ -432,8 +432,8 @@ def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kit
     Raises:
         ModuleError: modules need different releases of the runtime.
     """
-    from bakery.drive.rootfs import inspect
-    from bakery.iree.surface import CPU_IMAGE
+    from bakery.engine.debian_rootfs import inspect
+    from bakery.iree.devices import CPU_IMAGE
 
     own = kitchen.image
 
@@ -447,13 +447,13 @@ def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kit
 
 def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Path | None) -> Images:
     """Return what bakes images where the engine does not have them."""
-    from bakery import facts
+    from bakery.build.display.display import choose
     from bakery.cli.trust import find_ca_bundle
-    from bakery.drive.display import choose
-    from bakery.errors import ModuleError
-    from bakery.iree.toolimage import tool_image
-    from bakery.names import MACHINES
-    from bakery.oven import Oven
+    from bakery.core.errors import ModuleError
+    from bakery.core.names import MACHINES
+    from bakery.engine.session import Oven
+    from bakery.iree.tool_image import tool_image
+    from bakery.toolchains import facts
 
     versions = sorted({item.module.record.runtime for item in asked if item.module.record})
     if len(versions) > 1:
@@ -471,10 +471,10 @@ def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Pa
 @contextmanager
 def _opened(asked: Sequence[Asked], root: Path, kitchen: Kitchen) -> Iterator[tuple[Sandbox, Surface]]:
     """Give a sandbox of the engine's, and what modules can run on there."""
-    from bakery.drive.find import find
-    from bakery.drive.runs import run_folder
-    from bakery.drive.sandbox import sandbox
-    from bakery.iree.surface import Surface
+    from bakery.build.run_folders import run_folder
+    from bakery.engine.discover import find
+    from bakery.iree.devices import Surface
+    from bakery.iree.sandbox import sandbox
 
     environment = {**os.environ, **find(os.environ).environment}
     with run_folder(root) as folder:

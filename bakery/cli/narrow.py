@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.errors import BakeryError, UsageError
-from bakery.names import RECIPE
+from bakery.core.errors import BakeryError, UsageError
+from bakery.core.names import RECIPE
 
 if TYPE_CHECKING:
-    from bakery.plan import Plan
-    from bakery.since import Change
+    from bakery.plan.model import Plan
+    from bakery.resolve.changed_cells import Change
 
 Found = list[tuple[Path, "Plan"]]
 Left = dict[str, dict[str, str]]
@@ -40,13 +40,13 @@ def narrow(
 
 
 def _shard(found: Found, only: Sequence[str], text: str) -> Found:
-    from bakery import parcels
+    from bakery.plan import shards
 
     match = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", text)
     if not match or int(match[1]) > int(match[2]):
         raise UsageError(f"--shard: expected I/N, such as 2/4, with I from 1 to N, got {text!r}")
     chosen = [plan.chosen(tuple(only)) for _, plan in found]
-    mine = parcels.shard(chosen, int(match[1]), int(match[2]))
+    mine = shards.shard(chosen, int(match[1]), int(match[2]))
     kept = {parcel.plan.recipe: [cell.id for cell in parcel.cells] for parcel in mine}
     return [(root, plan.narrowed(kept[plan.recipe])) for root, plan in found if plan.recipe in kept]
 
@@ -54,18 +54,18 @@ def _shard(found: Found, only: Sequence[str], text: str) -> Found:
 def _since(
     found: Found, references: list[str] | None, sets: list[str] | None, revision: str, left: Left, system: str
 ) -> Found:
-    from bakery import since
     from bakery.cli.recipes import resolved
+    from bakery.resolve import changed_cells
 
     # The repository is that of the folder which the recipes are looked for from.
-    change = since.change(Path.cwd(), revision)
+    change = changed_cells.change(Path.cwd(), revision)
     now = {plan.recipe: plan.of_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
     kept = []
     for root, plan in found:
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
             then = _then(Path(folder), change, references, sets, plan.recipe)
             before = then if isinstance(then, str) else then.of_system(system)
-            judged = since.judge(root, now[plan.recipe], before, change)
+            judged = changed_cells.judge(root, now[plan.recipe], before, change)
         left[plan.recipe] = dict(judged.left)
         if judged.built:
             kept.append((root, plan.narrowed(judged.built)))
@@ -76,10 +76,10 @@ def _then(
     folder: Path, change: Change, references: list[str] | None, sets: list[str] | None, recipe: str
 ) -> Plan | str:
     """Return the plan of a recipe at the revision; or why there is none."""
-    from bakery import since
     from bakery.cli.recipes import resolved
+    from bakery.resolve import changed_cells
 
-    since.recipes_then(change, folder)
+    changed_cells.recipes_then(change, folder)
     top = change.top.resolve()
     cwd = folder / Path.cwd().resolve().relative_to(top)
     cwd.mkdir(parents=True, exist_ok=True)

@@ -13,10 +13,10 @@ import typer
 from bakery.cli import options
 from bakery.cli.console import out
 from bakery.cli.recipes import plans
-from bakery.names import platform_of
+from bakery.core.names import platform_of
 
 if TYPE_CHECKING:
-    from bakery.plan import Plan
+    from bakery.plan.model import Plan
 
 
 def plan(
@@ -50,13 +50,13 @@ def plan(
     [dim]bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
     from bakery.cli.narrow import narrow
-    from bakery.report import plan as report
+    from bakery.cli.tables import plan as report
 
     some = tuple(only or ())
     narrowed, left = narrow(plans(recipe, set_), recipe, set_, some, shard, since)
     found = [item for _, item in narrowed]
     if github_matrix:
-        from bakery.report.matrix import to_json as matrix
+        from bakery.cli.tables.matrix import to_json as matrix
 
         out.print(matrix(found, some), soft_wrap=True, markup=False)
         return
@@ -80,21 +80,21 @@ def _ways(found: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str
 
     An engine elsewhere is not asked.
     """
-    from bakery.drive import ways
-    from bakery.drive.emulate import emulated
-    from bakery.drive.peaks import is_here
-    from bakery.farm import nodes_of
+    from bakery.engine import platform_support
+    from bakery.engine.builder_config import nodes_of
+    from bakery.engine.memory_peaks import is_here
+    from bakery.engine.qemu import emulated
 
     if nodes := nodes_of(builder, Path.cwd()) if builder else ():
-        from bakery.drive.find import find_client
-        from bakery.drive.nodes import Client
+        from bakery.engine.discover import find_client
+        from bakery.engine.nodes import Client
 
         looks = Client({**os.environ, **find_client(os.environ)}).look_at_all(nodes)
-        return {item.recipe: ways.on_nodes(item, looks) for item in found}
+        return {item.recipe: platform_support.on_nodes(item, looks) for item in found}
     if not is_here(os.environ):
         return {item.recipe: {} for item in found}
     own = platform_of(platform.machine())
-    return {item.recipe: ways.here(item, own, emulated) for item in found}
+    return {item.recipe: platform_support.here(item, own, emulated) for item in found}
 
 
 def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.cli.console import say
-from bakery.errors import UsageError
-from bakery.names import VARIABLE
+from bakery.core.errors import UsageError
+from bakery.core.names import VARIABLE
 
 if TYPE_CHECKING:
-    from bakery.plan import Plan
-    from bakery.rules.caching import Host
+    from bakery.plan.model import Plan
+    from bakery.resolve.rules.caching import Host
 
 
 def plans(
@@ -53,9 +53,9 @@ def resolved(
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
     """
-    from bakery.checkout import committed
-    from bakery.load import load
-    from bakery.resolve.lower import resolve
+    from bakery.core.git import committed
+    from bakery.recipe.load import load
+    from bakery.resolve.plan import resolve
     from bakery.resolve.settings import settable
 
     loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
@@ -79,7 +79,7 @@ def resolved(
 
 def _look_at_source(root: Path, plan: Plan) -> None:
     """Say what is odd about what will be sent to the engine."""
-    from bakery.context.warnings import warnings
+    from bakery.build.context_warnings import warnings
 
     for line in warnings(root, plan):
         say(f"warning: {plan.recipe}: {line}")
@@ -91,9 +91,9 @@ def _judge(plan: Plan, host: Host | None) -> None:
     Raises:
         PlanError: the plan breaks rules; all of them at once.
     """
-    from bakery.report.rules import lines, refusal
-    from bakery.rules import judge
-    from bakery.rules.rule import Severity
+    from bakery.cli.tables.rules import lines, refusal
+    from bakery.resolve.rules import judge
+    from bakery.resolve.rules.rule import Severity
 
     findings = judge(plan, host)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
@@ -107,22 +107,22 @@ def _host(plan: Plan, builder: str | None) -> Host:
     """Return what a plan's rules ask of the machine that is to build it: nothing is asked that no rule looks at."""
     import time
 
-    from bakery.drive import actions
-    from bakery.drive.engine import Engine, exports
-    from bakery.drive.find import find
-    from bakery.drive.machine import memory
-    from bakery.errors import EngineError
-    from bakery.names import CacheBackend
-    from bakery.rules.caching import Host
-    from bakery.rules.case import limits_jobs
+    from bakery.build.buildx import gha_cache_env
+    from bakery.core.errors import EngineError
+    from bakery.core.names import CacheBackend
+    from bakery.engine.client import Engine, exports
+    from bakery.engine.discover import find
+    from bakery.engine.host import memory
+    from bakery.resolve.rules.caching import Host
+    from bakery.resolve.rules.case import limits_jobs
 
     backend, limited = plan.cache.backend, limits_jobs(plan)
     if backend is CacheBackend.NONE and not limited:
         return Host()
-    end = actions.expiry(os.environ)
+    end = gha_cache_env.expiry(os.environ)
     host = Host(
         memory=memory() if limited else 0,
-        lacking=actions.lacking(os.environ) if backend is CacheBackend.GHA else (),
+        lacking=gha_cache_env.lacking(os.environ) if backend is CacheBackend.GHA else (),
         token_s=None if end is None else end - time.time(),
     )
     try:

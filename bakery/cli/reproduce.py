@@ -11,7 +11,7 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import err, leave, out, say
-from bakery.errors import DifferentError
+from bakery.core.errors import DifferentError
 
 
 def reproduce(
@@ -40,18 +40,18 @@ def reproduce(
 
     [dim]bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
     """
-    from bakery.report.difference import render
-    from bakery.reproduce import Again
-    from bakery.reproduce import against as compare
-    from bakery.reproduce import reproduce as build
+    from bakery.cli.tables.difference import render
+    from bakery.release.reproduce import Again
+    from bakery.release.reproduce import against as compare
+    from bakery.release.reproduce import reproduce as build
 
     if against:
         found = compare(wheel, against)
     else:
+        from bakery.build.display.display import choose
         from bakery.cli.trust import find_ca_bundle
-        from bakery.drive.display import choose
-        from bakery.drive.find import find
-        from bakery.oven import Oven
+        from bakery.engine.discover import find
+        from bakery.engine.session import Oven
 
         oven = Oven({**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say)
         listener = choose(os.environ.get("BAKERY_PROGRESS", "auto"), err, os.environ)

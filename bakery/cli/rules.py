@@ -15,8 +15,8 @@ def rules(json: options.AsJson = False) -> None:
 
     [dim]bakery rules && bakery explain torch-arch-list[/dim]
     """
-    from bakery.report import rules as report
-    from bakery.rules import rules as every
+    from bakery.cli.tables import rules as report
+    from bakery.resolve.rules import rules as every
 
     if json:
         out.print(report.to_json(every()), markup=False)
@@ -33,9 +33,9 @@ def explain(
     """
     from difflib import get_close_matches
 
-    from bakery.errors import UsageError
-    from bakery.report import rules as report
-    from bakery.rules import rules as every
+    from bakery.cli.tables import rules as report
+    from bakery.core.errors import UsageError
+    from bakery.resolve.rules import rules as every
 
     found = {item.id: item for item in every()}
     if rule not in found:

@@ -24,7 +24,7 @@ def schema(what: Annotated[Document, typer.Argument(help="What it is of.")] = Do
 
     [dim]bakery schema job > job.schema.json[/dim]
     """
-    from bakery.schema import schema_text
+    from bakery.cli.json_schema import schema_text
 
     out.print(schema_text(what).rstrip("\n"), markup=False, soft_wrap=True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bakery.errors import UsageError
-from bakery.names import CA_VARIABLES
+from bakery.core.errors import UsageError
+from bakery.core.names import CA_VARIABLES
 
 
 def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:

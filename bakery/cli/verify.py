@@ -24,9 +24,9 @@ def verify(
     import os
 
     from bakery.cli.recipes import plans
-    from bakery.drive.places import places
-    from bakery.errors import UsageError
-    from bakery.verify import verify as check
+    from bakery.core.errors import UsageError
+    from bakery.engine.paths import places
+    from bakery.release.verify import verify as check
 
     missing = [str(path) for path in wheels if not path.exists()]
     if missing:

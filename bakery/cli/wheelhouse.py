@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from bakery.cli.console import err, out, say
 
 if TYPE_CHECKING:
-    from bakery.options import Options
-    from bakery.plan import Plan
+    from bakery.build.options import Options
+    from bakery.plan.model import Plan
 
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
@@ -30,13 +30,13 @@ def work(plans: list[tuple[Path, Plan]], chosen: Options, progress: str, ca_bund
     Raises:
         BakeryError: any of its kinds; what ends a recipe as a whole ends the run, a failed cell does not.
     """
+    from bakery.build.cibuildwheel.run import Wheelhouse, build_plan
     from bakery.cli.ending import judge, tell
     from bakery.cli.trust import find_ca_bundle
-    from bakery.wheelhouse import Wheelhouse, build_plan
 
     environment = dict(os.environ)
     if system == "linux":
-        from bakery.drive.find import find
+        from bakery.engine.discover import find
 
         environment |= find(os.environ).environment
     shown = progress != "quiet"

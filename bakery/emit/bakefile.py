@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bakery.core.names import BASE_SECRETS, Kind
+from bakery.emit.bake_overrides import merged, overridden
 from bakery.emit.cache import cache_attributes, cache_functions
-from bakery.emit.override import merged, overridden
-from bakery.emit.text import aligned, comment, hcl_list, hcl_string, hcl_value, indent
-from bakery.names import BASE_SECRETS, Kind
-from bakery.plan import READ_WHEEL, Cell, Family, Json, Plan, Target, Variable
+from bakery.emit.quoting import aligned, comment, hcl_list, hcl_string, hcl_value, indent
+from bakery.plan.cells import Cell, Family, Target
+from bakery.plan.model import READ_WHEEL, Plan
+from bakery.plan.options import Variable
+from bakery.plan.values import Json
 
 
 def _secret_files(plan: Plan) -> tuple[tuple[str, str], ...]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from bakery.emit.text import aligned, comment, hcl_value, indent
-from bakery.names import CacheBackend
-from bakery.plan import Cache, Json, Plan, Ref, Target, Value, literal, substitute
+from bakery.core.names import CacheBackend
+from bakery.emit.quoting import aligned, comment, hcl_value, indent
+from bakery.plan.cells import Target
+from bakery.plan.model import Plan
+from bakery.plan.options import Cache
+from bakery.plan.values import Json, Ref, Value, literal, substitute
 
 _PLACE = Ref("place")
 """A scope, where it is one of a branch or of the default branch."""

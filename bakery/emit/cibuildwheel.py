@@ -10,9 +10,12 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from bakery.names import IDENTIFIERS, SYSTEMS, axis_tag, python_tag, with_derived
-from bakery.plan import Cell, Naming, Plan, Value, substitute
-from bakery.providers import scripts
+from bakery.core.names import IDENTIFIERS, SYSTEMS, axis_tag, python_tag, with_derived
+from bakery.plan.cells import Cell
+from bakery.plan.model import Plan
+from bakery.plan.options import Naming
+from bakery.plan.values import Value, substitute
+from bakery.toolchains import programs as scripts
 
 FOLDER = "cibuildwheel"
 """Where the committed files stand."""
@@ -57,7 +60,7 @@ def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
 
 
 def programs(plan: Plan) -> Sequence[str]:
-    """Return the scripts of `bakery.providers.scripts` that the configurations call."""
+    """Return the scripts of `bakery.toolchains.programs` that the configurations call."""
     told = plan.cibuildwheel
     return [
         *(("smoke.py",) if _smokes(plan) else ()),

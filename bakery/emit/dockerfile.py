@@ -5,25 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bakery.emit.text import comment, dockerfile_string, dockerfile_word, heredoc_delimiter, mount_option, shell_word
-from bakery.plan import (
-    Add,
-    Arg,
-    Cmd,
-    Command,
-    Copy,
-    Env,
-    File,
-    Mount,
-    Plan,
-    Run,
-    Script,
-    Stage,
-    Step,
-    Value,
-    Workdir,
-    literal,
-)
+from bakery.emit.quoting import comment, dockerfile_string, dockerfile_word, heredoc_delimiter, mount_option, shell_word
+from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, File, Mount, Run, Script, Stage, Step, Workdir
+from bakery.plan.model import Plan
+from bakery.plan.values import Value, literal
 
 
 def dockerfile(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile, dockerignore
 from bakery.emit.workflow import workflow
-from bakery.plan import Plan
+from bakery.plan.model import Plan
 
 
 def generate(plan: Plan) -> dict[str, str]:

@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from packaging.requirements import Requirement
 
-from bakery.emit.actions import (
+from bakery.core.names import SYSTEMS, CacheBackend, Kind
+from bakery.emit.quoting import comment
+from bakery.emit.workflow_yaml import (
     Expression,
     bakery_steps,
     document,
@@ -24,12 +26,11 @@ from bakery.emit.actions import (
     scalar,
     uses,
 )
-from bakery.emit.text import comment
-from bakery.facts import cache_service, runner_disk
-from bakery.names import SYSTEMS, CacheBackend, Kind
-from bakery.parcels import Parcel, parcels
-from bakery.plan import Ci, Plan
-from bakery.providers.disk_space import cached, disk
+from bakery.plan.model import Plan
+from bakery.plan.options import Ci
+from bakery.plan.shards import Parcel, parcels
+from bakery.toolchains.disk_space import cached, disk
+from bakery.toolchains.facts import cache_service, runner_disk
 
 MARGIN = 15
 """Minutes between bakery's own end and its job's: what is finished is to be kept."""

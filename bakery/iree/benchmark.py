@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.drive.sandbox import Ran, Sandbox
-from bakery.errors import BakeError, BakeryError, ModuleError, RegressionError
-from bakery.iree.arrays import DataError
-from bakery.iree.calls import Call, read_call
+from bakery.core.errors import BakeError, BakeryError, ModuleError, RegressionError
+from bakery.iree.call_args import Call, read_call
+from bakery.iree.devices import Place, Surface
+from bakery.iree.limits import limits_for
+from bakery.iree.models.baseline import Baseline, Measured
+from bakery.iree.models.job import Benchmark
+from bakery.iree.models.module import BenchmarkRecord
 from bakery.iree.modules import Compiled, inspect
-from bakery.iree.room import limits_for
-from bakery.iree.surface import Place, Surface
-from bakery.models.baseline import Baseline, Measured
-from bakery.models.job import Benchmark
-from bakery.models.module import BenchmarkRecord
+from bakery.iree.npy import DataError
+from bakery.iree.sandbox import Ran, Sandbox
 
 REPETITIONS = 100
 WARMUP = 10

@@ -12,12 +12,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bakery import facts
-from bakery.drive.collect import publish
-from bakery.errors import ModuleError, OutputError, UsageError
+from bakery.build.publish import publish
+from bakery.core.errors import ModuleError, OutputError, UsageError
+from bakery.iree import programs
 from bakery.iree.modules import Compiled, record_text
-from bakery.plan import Json
-from bakery.providers import scripts
+from bakery.plan.values import Json
+from bakery.toolchains import facts
 
 VERSION = 1
 """Of the manifest; raised when a key changes its meaning."""
@@ -77,7 +77,7 @@ def contents(modules: Sequence[Compiled]) -> dict[str, Path | bytes]:
     # By hash where the release is known; of another one the index says what it needs.
     needs = facts.iree_requirements(runtimes[0]) or f"{RUNTIME}=={runtimes[0]}\nnumpy\n"
     files["requirements.txt"] = needs.encode()
-    files["run.py"] = scripts.text("load_module.py").encode()
+    files["run.py"] = programs.text("load_module.py").encode()
     return files
 
 

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bakery.drive.sandbox import Sandbox
-from bakery.errors import EngineError
-from bakery.iree.arrays import ELEMENTS
-from bakery.iree.calls import Case
-from bakery.iree.room import CALL_S, limits_for
-from bakery.mlir.signature import Type
-from bakery.models.job import Check, Tolerance
-from bakery.models.module import CheckRecord, ErrorRecord
-from bakery.plan import Json
-from bakery.providers import scripts
+from bakery.core.errors import EngineError
+from bakery.iree import programs
+from bakery.iree.call_args import Case
+from bakery.iree.limits import CALL_S, limits_for
+from bakery.iree.mlir.signature import Type
+from bakery.iree.models.job import Check, Tolerance
+from bakery.iree.models.module import CheckRecord, ErrorRecord
+from bakery.iree.npy import ELEMENTS
+from bakery.iree.sandbox import Sandbox
+from bakery.plan.values import Json
 
 Pending = tuple[Case, tuple[Path | bytes, ...]]
 """A check that ran, and what is expected of each of its results: a ``.npy`` file, or the text of a number."""
@@ -47,7 +47,7 @@ def compare(pending: Sequence[Pending], out: Mapping[str, Path], box: Sandbox, i
     Raises:
         EngineError: the container cannot be run, or cannot read what bakery gave it.
     """
-    files: dict[str, Path | bytes] = {"compare.py": scripts.text("module_compare.py").encode()}
+    files: dict[str, Path | bytes] = {"compare.py": programs.text("module_compare.py").encode()}
     pairs: list[dict[str, Json]] = []
     for case, expected in pending:
         for name, type_, wanted in zip(case.results, case.types, expected, strict=True):

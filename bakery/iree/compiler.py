@@ -13,30 +13,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.drive.bake import BakeRequest, Bakes
-from bakery.drive.collect import check_output, holds, publish
-from bakery.drive.journal import Journal, KeptWheel, Record, last_run, open_journal
-from bakery.drive.listener import Listener
-from bakery.drive.logfiles import LogFiles
-from bakery.drive.machine import cpu
-from bakery.drive.outcome import BakeFailure, BakeOutcome, Result
-from bakery.drive.peaks import is_here
-from bakery.drive.process import Children, caught
-from bakery.drive.progress import Board
-from bakery.drive.runs import run_folder
-from bakery.drive.scope import cache_scope
-from bakery.emit.job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
-from bakery.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
-from bakery.files import write
-from bakery.job import JobPlan, ModuleCell
-from bakery.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
-from bakery.names import Kind
-from bakery.plainfile import read_plain
-from bakery.plan import Cell, Target
-from bakery.report.modules import ModuleReport, ModuleRun
+from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.log_files import LogFiles
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
+from bakery.build.buildx.progress import Board
+from bakery.build.display.listener import Listener
+from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
+from bakery.build.processes import Children, caught
+from bakery.build.publish import check_output, holds, publish
+from bakery.build.run_folders import run_folder
+from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
+from bakery.core.files import write
+from bakery.core.names import Kind
+from bakery.core.plain_files import read_plain
+from bakery.engine.cache_scope import cache_scope
+from bakery.engine.host import cpu
+from bakery.engine.memory_peaks import is_here
+from bakery.iree.emit_job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
+from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
+from bakery.iree.plan import JobPlan, ModuleCell
+from bakery.iree.report import ModuleReport, ModuleRun
+from bakery.plan.cells import Cell, Target
 
 if TYPE_CHECKING:
-    from bakery.oven import Oven
+    from bakery.engine.session import Oven
 
 LARGEST = 16 * 1024**3
 """Bytes that a compiled module may have."""
@@ -173,7 +173,7 @@ class _Run:
     def go(self, listener: Listener) -> str:
         """Bake all batches; return the name of the signal that ended the run, empty for none."""
         # Here, so that a run whose results are all there loads none of what bakes images.
-        from bakery.iree.toolimage import tool_image
+        from bakery.iree.tool_image import tool_image
 
         image = tool_image(self.oven, listener, self.plan.compiler)
         part = replace(self.plan, cells=tuple(self.cells))

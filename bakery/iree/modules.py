@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bakery.audit.vmfb import Code, Vmfb, metal_kernels, read_vmfb
-from bakery.errors import AuditError, ModuleError, UsageError
-from bakery.files import write
-from bakery.mlir.signature import Function, Type
-from bakery.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
-from bakery.plainfile import read_plain
+from bakery.core.errors import AuditError, ModuleError, UsageError
+from bakery.core.files import write
+from bakery.core.plain_files import read_plain
+from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
+from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 
 SUFFIX = ".vmfb"
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.drive.sandbox import Ran, Sandbox
-from bakery.iree.arrays import Scalar
-from bakery.iree.calls import Case
-from bakery.iree.room import CALL_S, limits_for
-from bakery.plan import Json
-from bakery.providers import scripts
+from bakery.iree import programs
+from bakery.iree.call_args import Case
+from bakery.iree.limits import CALL_S, limits_for
+from bakery.iree.npy import Scalar
+from bakery.iree.sandbox import Ran, Sandbox
+from bakery.plan.values import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def call_references(cases: Iterable[Case], box: Sandbox, image: str) -> dict[int
 
 def _call(file: Path, cases: Mapping[int, Case], box: Sandbox, image: str) -> dict[int, Reference]:
     files: dict[str, Path | bytes] = {
-        "call.py": scripts.text("module_reference.py").encode(),
+        "call.py": programs.text("module_reference.py").encode(),
         "reference.py": file,
     }
     calls: list[dict[str, Json]] = []

@@ -11,17 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.drive.sandbox import Sandbox
-from bakery.errors import BakeryError, ModuleError, WrongResultError
-from bakery.iree.arrays import Array, DataError, Value
-from bakery.iree.calls import Case, read_case
+from bakery.core.errors import BakeryError, ModuleError, WrongResultError
+from bakery.iree.call_args import Case, read_case
 from bakery.iree.comparison import Pending, compare
+from bakery.iree.devices import Place, Surface
+from bakery.iree.models.job import Check
+from bakery.iree.models.module import CheckRecord, ValidationRecord
 from bakery.iree.modules import Compiled, inspect
+from bakery.iree.npy import Array, DataError, Value
 from bakery.iree.references import Reference, call_references
-from bakery.iree.surface import Place, Surface
-from bakery.iree.trial import run_cases
-from bakery.models.job import Check
-from bakery.models.module import CheckRecord, ValidationRecord
+from bakery.iree.run_module import run_cases
+from bakery.iree.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)

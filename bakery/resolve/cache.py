@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bakery.durations import seconds_of
-from bakery.names import CacheBackend, size_mb
-from bakery.plan import Cache
+from bakery.core.durations import seconds_of
+from bakery.core.names import CacheBackend, size_mb
+from bakery.plan.options import Cache
 from bakery.resolve.settings import Settings, cache_backends
 
 _BUCKET = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bakery import __version__
-from bakery.errors import PlanError
-from bakery.facts import runners
-from bakery.models import Ci as Written
-from bakery.plan import Ci
+from bakery.core.errors import PlanError
+from bakery.plan.options import Ci
+from bakery.recipe.models import Ci as Written
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.naming import namings
 from bakery.resolve.settings import Settings, leaves
+from bakery.toolchains.facts import runners
 
 
 def workflow_settings(settings: Settings) -> Ci:

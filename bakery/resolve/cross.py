@@ -5,9 +5,10 @@ Where both platforms are the same, the same steps do nothing, so one Dockerfile 
 
 from __future__ import annotations
 
-from bakery.plan import Arg, Command, Ref, Run, Stage, literal
-from bakery.providers.network import CERTIFICATES
-from bakery.resolve.parts import SCRIPTS, Parts, literals, script
+from bakery.plan.dockerfile import Arg, Command, Run, Stage
+from bakery.plan.values import Ref, literal
+from bakery.resolve.stage_inputs import SCRIPTS, Parts, literals, script
+from bakery.toolchains.network_mounts import CERTIFICATES
 
 _TOOLS = "cross-tools"
 

@@ -8,8 +8,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bakery.errors import PlanError
-from bakery.names import MACHINES, PYTHON, axis_tag, platform_tag
+from bakery.core.errors import PlanError
+from bakery.core.names import MACHINES, PYTHON, axis_tag, platform_tag
 
 LONGEST = 120
 """Characters of an id: with its kind before it, it must fit into an image's tag (128)."""

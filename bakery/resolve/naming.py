@@ -6,11 +6,12 @@ import re
 
 from packaging.utils import canonicalize_name
 
-from bakery import models
-from bakery.plan import Naming, Value
-from bakery.providers.registry import frameworks
+from bakery.plan.options import Naming
+from bakery.plan.values import Value
+from bakery.recipe import models
+from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings
-from bakery.resolve.values import parse
+from bakery.toolchains.registry import frameworks
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

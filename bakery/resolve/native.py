@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bakery.names import Phase
-from bakery.plan import Arg, Command, Env, Mount, Ref, Run, Script, Stage, Step, literal
-from bakery.providers import packages
-from bakery.resolve.parts import (
+from bakery.core.names import Phase
+from bakery.plan.dockerfile import Arg, Command, Env, Mount, Run, Script, Stage, Step
+from bakery.plan.values import Ref, literal
+from bakery.resolve.references import declarations, parse
+from bakery.resolve.stage_inputs import (
     COMPILER_CACHE,
     VENV,
     Parts,
@@ -20,7 +21,7 @@ from bakery.resolve.parts import (
     source_mount,
     telling,
 )
-from bakery.resolve.values import declarations, parse
+from bakery.toolchains import pip_steps
 
 OUTPUT = "/native"
 """Where the command leaves what it made."""
@@ -49,7 +50,7 @@ def _requirements(parts: Parts) -> tuple[Stage, ...]:
     if not wanted:
         return ()
     direct = parts.settings.texts("builder.allow-direct")
-    step = telling(parts, Phase.REQUIREMENTS, packages.resolve("native", wanted, direct=direct))
+    step = telling(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", wanted, direct=direct))
     return (declaring(_PACKAGES, literal("base"), (step,), ""),)
 
 
@@ -62,14 +63,14 @@ def _tools(parts: Parts) -> tuple[Stage, ...]:
     below = (declaring("native-system", literal("toolkit"), steps, ""),) if steps else ()
     base = below[0].name if below else "toolkit"
     made = Script(f'"$(find-python)" -m venv {VENV}')
-    by = packages.with_environment(VENV)
-    mounts = (packages.built(_PACKAGES, "native"),)
-    installing = packages.install_step("native", _PACKAGES, VENV, made, by=by, mounts=mounts)
+    by = pip_steps.with_environment(VENV)
+    mounts = (pip_steps.built(_PACKAGES, "native"),)
+    installing = pip_steps.install_step("native", _PACKAGES, VENV, made, by=by, mounts=mounts)
     path = Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),))
     tools = (telling(parts, Phase.REQUIREMENTS, installing), path)
     return (
         *below,
-        packages.build_stage("native", _PACKAGES, base, by=packages.WITH_TOOLS),
+        pip_steps.build_stage("native", _PACKAGES, base, by=pip_steps.WITH_TOOLS),
         declaring("native-tools", literal(base), tools, comment),
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from bakery.load import Loaded
-from bakery.names import BASE_SECRETS, CacheBackend, Phase
-from bakery.plan import Secret, Variable, leaves
+from bakery.core.names import BASE_SECRETS, CacheBackend, Phase
+from bakery.plan.model import leaves
+from bakery.plan.options import Secret, Variable
+from bakery.recipe.load import Loaded
 from bakery.resolve.settings import Settings
 
 

@@ -9,16 +9,16 @@ from difflib import get_close_matches
 
 from pydantic import BaseModel
 
-from bakery import plan
-from bakery.errors import PlanError, UsageError
-from bakery.images import parse
-from bakery.load import Loaded
-from bakery.models import Secret, Variable
-from bakery.models.text import REFERENCE
-from bakery.names import PLATFORMS, CacheBackend, axis_variable, normal
-from bakery.patterns import fits, is_unicode
-from bakery.providers.registry import frameworks
+from bakery.core.dockerignore import fits, is_unicode
+from bakery.core.errors import PlanError, UsageError
+from bakery.core.image_names import parse
+from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal
+from bakery.plan import options as plan_options
+from bakery.recipe.load import Loaded
+from bakery.recipe.models import Secret, Variable
+from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
+from bakery.toolchains.registry import frameworks
 
 PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
@@ -58,7 +58,7 @@ class Settings:
     """
 
     values: Mapping[str, object]
-    variables: tuple[plan.Variable, ...]
+    variables: tuple[plan_options.Variable, ...]
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
     platform_variable: str = ""
@@ -245,10 +245,10 @@ def _variables(
     given: Mapping[str, tuple[str, str]],
     origins: dict[str, tuple[str, str]],
     shapes: Mapping[str, tuple[str, str]],
-) -> tuple[plan.Variable, ...]:
+) -> tuple[plan_options.Variable, ...]:
     by_axis = {axis_variable(axis) for axis in axes}
     where = loaded.file.name if loaded.file else "python"
-    result: list[plan.Variable] = []
+    result: list[plan_options.Variable] = []
     for name, variable in _declared(loaded).items():
         if name in by_axis:
             continue
@@ -263,7 +263,7 @@ def _variables(
         patterns = tuple(filter(None, (shape, variable.pattern)))
         own = f"a value that matches {variable.pattern}" if variable.pattern else ""
         expected = ", and ".join(filter(None, (meaning, own)))
-        result.append(plan.Variable(name, value, description, patterns, (), expected))
+        result.append(plan_options.Variable(name, value, description, patterns, (), expected))
     origins["variables.SOURCE_DATE_EPOCH"] = given["SOURCE_DATE_EPOCH"]
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
@@ -297,18 +297,18 @@ def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
     """
     told = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
     check_values(
-        plan.Variable(f"matrix.{axis}", value, "", (pattern,), (), expected)
+        plan_options.Variable(f"matrix.{axis}", value, "", (pattern,), (), expected)
         for axis, value in told
         for pattern, expected in [RELEASES.get(axis_variable(axis), ("", ""))]
         if pattern
     )
 
 
-def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, ...]:
+def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan_options.Variable, ...]:
     """Return the variables that every bake file has."""
     offered = cache_backends(values)
     return (
-        plan.Variable(
+        plan_options.Variable(
             "SOURCE_DATE_EPOCH",
             epoch,
             "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes",
@@ -316,8 +316,8 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             (),
             "seconds since 1970",
         ),
-        plan.Variable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
-        plan.Variable(
+        plan_options.Variable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
+        plan_options.Variable(
             "CACHE",
             str(values["cache.backend"]),
             "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)",
@@ -325,14 +325,14 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan.Variable, .
             offered,
             "one of " + ", ".join(offered),
         ),
-        plan.Variable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
-        plan.Variable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
-        plan.Variable(
+        plan_options.Variable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
+        plan_options.Variable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
+        plan_options.Variable(
             "CACHE_BRANCH",
             str(values["cache.branch"]),
             "Branch that is built, with caches of its own; empty for the default branch",
         ),
-        plan.Variable(
+        plan_options.Variable(
             "CACHE_READ_ONLY",
             str(values["cache.read-only"]).lower(),
             "Whether the layer cache is read and never written, as for a pull request: true or false",
@@ -352,7 +352,7 @@ def cache_backends(values: Mapping[str, object]) -> tuple[CacheBackend, ...]:
     return tuple(item for item in CacheBackend if not lacking.get(item))
 
 
-def check_values(variables: Iterable[plan.Variable]) -> None:
+def check_values(variables: Iterable[plan_options.Variable]) -> None:
     """Check that each variable has a value that it can have.
 
     Raises:

@@ -7,38 +7,19 @@ What does not depend on Python stands above what does, and a stage declares only
 
 from __future__ import annotations
 
-from bakery.names import Phase
-from bakery.plan import (
-    Add,
-    Arg,
-    Cmd,
-    Command,
-    Copy,
-    Env,
-    Mount,
-    Naming,
-    Ref,
-    Resolves,
-    Run,
-    Script,
-    Stage,
-    Step,
-    Value,
-    Workdir,
-    literal,
-)
-from bakery.providers import packages
-from bakery.providers.frameworks.base import Framework
-from bakery.providers.network import INDEX, NETWORK
-from bakery.providers.packages import TOOLS
-from bakery.providers.registry import frameworks
-from bakery.resolve.carry import carry_stages
+from bakery.core.names import Phase
+from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, Mount, Resolves, Run, Script, Stage, Step, Workdir
+from bakery.plan.options import Naming
+from bakery.plan.values import Ref, Value, literal
+from bakery.resolve.base_stages import Lines, lines, root_stages
+from bakery.resolve.compiler_cache import carry_stages
 from bakery.resolve.cross import cross_tools, install_for_target
-from bakery.resolve.image import image_stages
-from bakery.resolve.materials import TEST_REQUIREMENTS, material_stages
+from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_stages, taken_in
-from bakery.resolve.parts import (
+from bakery.resolve.references import declarations, parse, renamed
+from bakery.resolve.settings import Settings
+from bakery.resolve.stage_inputs import (
     COMPILER_CACHE,
     SCRIPTS,
     VENV,
@@ -59,10 +40,13 @@ from bakery.resolve.parts import (
     telling,
     venv,
 )
-from bakery.resolve.roots import Lines, lines, root_stages
-from bakery.resolve.settings import Settings
+from bakery.resolve.tool_image import image_stages
 from bakery.resolve.toolkit import wanted_components
-from bakery.resolve.values import declarations, parse, renamed
+from bakery.toolchains import pip_steps
+from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.network_mounts import INDEX, NETWORK
+from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.registry import frameworks
 
 FIRST = "/wheels/first"
 LOCK = "/requirements.lock"
@@ -102,7 +86,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         _dev(parts),
     )
     told = material_stages(parts, made, found)
-    return (packages.lock_stage((*found, *told)), *scope_stage(parts.settings), *found, *told, *carry_stages(parts))
+    return (pip_steps.lock_stage((*found, *told)), *scope_stage(parts.settings), *found, *told, *carry_stages(parts))
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
@@ -124,8 +108,8 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         address = f"{git}{suffix}#{parts.settings.text('source.ref')}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
     if sdist:
-        fetch = packages.alone(packages.WITH_TOOLS, f"{SCRIPTS}/sdist.py", *literals(sdist, "/src"))
-        fetching = Run((fetch,), (packages.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
+        fetch = pip_steps.alone(pip_steps.WITH_TOOLS, f"{SCRIPTS}/sdist.py", *literals(sdist, "/src"))
+        fetching = Run((fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
         steps = (telling(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
@@ -159,10 +143,10 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
     framework = [item for provider in _framework(settings) for item in provider.build]
     wanted = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
     words = (*literals("-r", _BUILD, frontend), *wanted)
-    resolving = packages.resolve(
+    resolving = pip_steps.resolve(
         "build",
         words,
-        by=packages.with_python((Ref("PYTHON_VERSION"),)),
+        by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.texts("builder.allow-direct"),
         mounts=(_listed(_BUILD),),
     )
@@ -177,16 +161,16 @@ def _builder(parts: Parts, made: Lines) -> tuple[Stage, ...]:
         venv(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
     )
-    by = packages.with_environment(VENV)
-    installing = packages.install_step("build", _PACKAGES, VENV, by=by, mounts=(packages.built(_PACKAGES, "build"),))
+    by = pip_steps.with_environment(VENV)
+    installing = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
     steps = (
-        Copy(f"{packages.RESOLVED}/build.txt", LOCK, _PACKAGES),
+        Copy(f"{pip_steps.RESOLVED}/build.txt", LOCK, _PACKAGES),
         telling(parts, Phase.REQUIREMENTS, installing),
     )
     base = made.packages.base if parts.native_python else "toolkit"
     return (
         declaring(_SYSTEM, literal(base), below, ""),
-        packages.build_stage("build", _PACKAGES, _SYSTEM, by=by),
+        pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
         declaring("builder", literal(_SYSTEM), steps, "What this project's build needs, and nothing else."),
     )
 
@@ -271,12 +255,12 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     wanted = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
     words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
     direct = settings.texts("builder.allow-direct")
-    by = packages.with_environment(VENV)
-    resolving = packages.resolve(TEST, words, by=by, direct=direct, mounts=(_listed(_RUN),))
+    by = pip_steps.with_environment(VENV)
+    resolving = pip_steps.resolve(TEST, words, by=by, direct=direct, mounts=(_listed(_RUN),))
     asked = (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving))
     # What is installed may put other programs in the place of this environment's Python and pip.
-    pip, built = packages.pip_mount(TEST_REQUIREMENTS, VENV), packages.built(TEST_REQUIREMENTS, TEST)
-    installing = packages.install_step(TEST, TEST_REQUIREMENTS, VENV, mounts=(pip, built))
+    pip, built = pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), pip_steps.built(TEST_REQUIREMENTS, TEST)
+    installing = pip_steps.install_step(TEST, TEST_REQUIREMENTS, VENV, mounts=(pip, built))
     setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, installing))
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
@@ -284,17 +268,17 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
         "bind", "/wheels", source=FIRST if several else "/", from_="repair" if several else f"{parts.recipe}-wheel"
     )
     allowed = f"--direct={','.join(direct)} " if direct else ""
-    install = Script(f"net {packages.PIP}/bin/python -I -S {packages.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
+    install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
     checks: tuple[Step, ...] = (
         script("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
-        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, packages.lock_mount(TEST), pip, *NETWORK))),
+        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, pip_steps.lock_mount(TEST), pip, *NETWORK))),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
         declaring(TEST_REQUIREMENTS, literal("runtime"), asked, "All that the test needs."),
-        packages.build_stage(TEST, TEST_REQUIREMENTS, "runtime", mounts=(pip,)),
+        pip_steps.build_stage(TEST, TEST_REQUIREMENTS, "runtime", mounts=(pip,)),
         declaring("test-env", literal("runtime"), setup, ""),
         declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
     )

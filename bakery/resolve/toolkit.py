@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bakery.errors import PlanError
-from bakery.providers import components
-from bakery.providers.registry import frameworks
-from bakery.providers.toolkits.base import Toolkit
+from bakery.core.errors import PlanError
 from bakery.resolve.settings import Settings
+from bakery.toolchains import components
+from bakery.toolchains.registry import frameworks
+from bakery.toolchains.toolkits.base import Toolkit
 
 
 def wanted_components(settings: Settings) -> tuple[str, ...]:

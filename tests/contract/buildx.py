@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bakery.emit.bakefile import bake_groups, bake_json, bakefile
-from bakery.plan import Json, Plan, Value, literal
+from bakery.plan.model import Plan
+from bakery.plan.values import Json, Value, literal
 
 _TEMPLATES = ("args", "labels", "extra-hosts")
 _TIMEOUT_S = 120

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from buildx import Buildx, environment_with
 
-from bakery.drive.find import find
-from bakery.errors import EngineError
+from bakery.core.errors import EngineError
+from bakery.engine.discover import find
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import re
 
 from hypothesis import strategies as st
 
-from bakery.models import Recipe
-from bakery.models.text import REFERENCE
+from bakery.recipe.models import Recipe
+from bakery.recipe.models.text import REFERENCE
 
 NAMES = ("ALPHA", "BETA_2", "PYTHON_VERSION")
 """Variables that every recipe here has."""

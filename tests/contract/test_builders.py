@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.find import find_client
-from bakery.drive.nodes import Client, Node, create_arguments
-from bakery.errors import EngineError
-from bakery.farm import nodes_of
+from bakery.core.errors import EngineError
+from bakery.engine.builder_config import nodes_of
+from bakery.engine.discover import find_client
+from bakery.engine.nodes import Client, Node, create_arguments
 
 NOWHERE = {
     "apiVersion": "v1",

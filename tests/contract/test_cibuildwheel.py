@@ -15,11 +15,12 @@ import pytest
 from cibuildwheel.environment import parse_environment
 from cibuildwheel.options import EnvironmentFormat
 
+from bakery.core.names import SYSTEMS
 from bakery.emit.cibuildwheel import configurations, identifier, variants
-from bakery.load import load, shipped
-from bakery.names import SYSTEMS
-from bakery.plan import Cell, Plan
-from bakery.resolve.lower import resolve
+from bakery.plan.cells import Cell
+from bakery.plan.model import Plan
+from bakery.recipe.load import load, shipped
+from bakery.resolve.plan import resolve
 
 ROOT = Path(__file__).parents[2]
 RECIPES = [

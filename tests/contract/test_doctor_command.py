@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.errors import EngineError
+from bakery.core.errors import EngineError
 
 
 @pytest.fixture

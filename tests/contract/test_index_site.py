@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from servers import Negotiating, Plain, served
 
-from bakery.errors import OutputError, UnavailableError
-from bakery.site.pages import JSON
-from bakery.site.store import Incoming, extend
-from bakery.site.take import take
+from bakery.core.errors import OutputError, UnavailableError
+from bakery.release.index.fetch import take
+from bakery.release.index.pages import JSON
+from bakery.release.index.store import Incoming, extend
 
 THEN, NOW = "2025-01-02T03:04:05.000006Z", "2026-01-02T03:04:05.000006Z"
 

@@ -11,13 +11,15 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from nasty import lines, overrides, recipes
 
+from bakery.core.errors import PlanError
 from bakery.emit.dockerfile import dockerfile
-from bakery.emit.text import dockerfile_string, shell_word
-from bakery.errors import PlanError
-from bakery.load import from_python
-from bakery.models import Recipe
-from bakery.plan import Arg, Plan, Ref, literal
-from bakery.resolve.lower import resolve
+from bakery.emit.quoting import dockerfile_string, shell_word
+from bakery.plan.dockerfile import Arg
+from bakery.plan.model import Plan
+from bakery.plan.values import Ref, literal
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Recipe
+from bakery.resolve.plan import resolve
 
 QUICK = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]

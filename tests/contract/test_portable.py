@@ -105,7 +105,7 @@ from bakery.cli.app import main; main()
 def test_help_loads_no_model_and_no_table_of_facts() -> None:
     """They cost more than all else that it needs: every call would wait for them (``bench/startup.py``)."""
     code = (
-        'import sys; sys.modules["bakery.models"] = sys.modules["bakery.facts"] = None; sys.argv = ["bakery", "--help"]\n'
+        'import sys; sys.modules["bakery.recipe.models"] = sys.modules["bakery.toolchains.facts"] = None; sys.argv = ["bakery", "--help"]\n'
         "from bakery.cli.app import main; main()"
     )
     wide = {**os.environ, "COLUMNS": "300"}

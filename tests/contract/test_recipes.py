@@ -12,12 +12,12 @@ from buildx import Buildx, offline, printed, with_values
 
 from bakery.emit.bakefile import bake_json, bakefile
 from bakery.emit.dockerfile import dockerfile
-from bakery.emit.job import batch_names, cell_target, generate_job
-from bakery.jobs.load import load as load_job
-from bakery.jobs.resolve import resolve as resolve_job
-from bakery.load import load, shipped
-from bakery.plan import Plan
-from bakery.resolve.lower import resolve
+from bakery.iree.emit_job import batch_names, cell_target, generate_job
+from bakery.iree.job.load import load as load_job
+from bakery.iree.job.resolve import resolve as resolve_job
+from bakery.plan.model import Plan
+from bakery.recipe.load import load, shipped
+from bakery.resolve.plan import resolve
 from bakery.resolve.settings import EPOCH
 
 ROOT = Path(__file__).resolve().parents[2]

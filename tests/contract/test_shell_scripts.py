@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.providers.scripts import requires
+from bakery.toolchains.programs import requires
 
 FOLDER = Path(requires.__file__).parent
 SHELL = sorted(path for path in FOLDER.iterdir() if path.is_file() and path.read_bytes().startswith(b"#!/bin/sh\n"))

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.drive.state import state_folder
-from bakery.record.facts import FOLDER
+from bakery.build.records.buildkit import FOLDER
+from bakery.build.state_folder import state_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository: its workspace is what the larger tests bake."""

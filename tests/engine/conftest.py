@@ -19,9 +19,9 @@ from gitserver import repository as served_repository
 from registry import NEEDED, Pushed, push
 
 from bakery.cli.trust import find_ca_bundle
-from bakery.drive import rootfs
-from bakery.drive.find import find
-from bakery.errors import EngineError
+from bakery.core.errors import EngineError
+from bakery.engine import debian_rootfs
+from bakery.engine.discover import find
 
 collect_ignore = ["shaped"]
 """Projects with tests of their own."""
@@ -73,7 +73,7 @@ def ca_bundle() -> Path | None:
 @pytest.fixture(scope="session")
 def debian(engine_environment: Mapping[str, str]) -> str:
     """Give the name of a Debian image that the engine has."""
-    return rootfs.ensure_debian(engine_environment, "bookworm", "amd64", "debian:bookworm-slim", print).name
+    return debian_rootfs.ensure_debian(engine_environment, "bookworm", "amd64", "debian:bookworm-slim", print).name
 
 
 @pytest.fixture(scope="session")

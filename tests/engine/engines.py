@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from wayout import WayOut
 
-from bakery.drive import bootstrap
+from bakery.engine import private_engine
 
 
 @contextmanager
@@ -27,17 +27,17 @@ def fresh_engine(folder: Path, *, cores: int = 0) -> Iterator[dict[str, str]]:
     for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
         environ.pop(name, None)
     own = os.sched_getaffinity(0)
-    prefix = bootstrap.install(lambda _: None, environ)
+    prefix = private_engine.install(lambda _: None, environ)
     way = WayOut.numbered(prefix, 7)
     try:
         try:
             # dockerd and its containers are children: they inherit it.
             os.sched_setaffinity(0, set(sorted(own)[: cores or None]))
-            engine = bootstrap.start(prefix, lambda _: None, environ)
+            engine = private_engine.start(prefix, lambda _: None, environ)
         finally:
             os.sched_setaffinity(0, own)
         way.open(engine.pid)
-        yield environ | bootstrap.environment(engine, environ)
+        yield environ | private_engine.environment(engine, environ)
     finally:
         way.close()
-        bootstrap.remove(environ)
+        private_engine.remove(environ)

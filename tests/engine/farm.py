@@ -14,9 +14,9 @@ from pathlib import Path
 
 from wayout import WayOut, run
 
-from bakery.drive import bootstrap
-from bakery.drive.find import find
-from bakery.drive.prefix import Prefix
+from bakery.engine import private_engine
+from bakery.engine.discover import find
+from bakery.engine.private_engine_files import Prefix
 
 GATE = Path(__file__).with_name("gate.py")
 FORWARD = Path(__file__).with_name("forward.py")
@@ -62,7 +62,7 @@ class EngineNode:
 
     def start(self) -> None:
         """Start it, or start it again."""
-        engine = bootstrap.start(self.prefix, lambda _: None, self.environ)
+        engine = private_engine.start(self.prefix, lambda _: None, self.environ)
         self.pid = engine.pid
         self.way.open(self.pid)
         command = [sys.executable, str(GATE), str(engine.places.socket), str(self.port), str(self.certificates)]
@@ -110,7 +110,7 @@ class EngineNode:
             self.gate.kill()
             self.gate.wait()
         self.way.close()
-        bootstrap.remove(self.environ)
+        private_engine.remove(self.environ)
 
 
 @contextlib.contextmanager
@@ -127,7 +127,7 @@ def engine_nodes(folder: Path, names: Sequence[str]) -> Iterator[list[EngineNode
             environ = {**os.environ, "BAKERY_ENGINE_DIR": str(folder / str(number))}
             for variable in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
                 environ.pop(variable, None)
-            prefix = bootstrap.install(lambda _: None, environ)
+            prefix = private_engine.install(lambda _: None, environ)
             way = WayOut.numbered(prefix, number)
             nodes.append(EngineNode(name, environ, prefix, way, free_port(), folder / "tls"))
             stack.callback(nodes[-1].remove)

@@ -60,9 +60,9 @@ def make(environment: Mapping[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    from bakery.drive import rootfs
-    from bakery.drive.find import find
+    from bakery.engine import debian_rootfs
+    from bakery.engine.discover import find
 
     reached = {**os.environ, **find().environment}
-    rootfs.ensure_debian(reached, "bookworm", "amd64", "debian:bookworm-slim", print)
+    debian_rootfs.ensure_debian(reached, "bookworm", "amd64", "debian:bookworm-slim", print)
     print(make(reached))

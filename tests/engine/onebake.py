@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bakery.drive.bake import BakeRequest, Bakes
-from bakery.drive.display import QuietDisplay
-from bakery.drive.logfiles import LogFiles
-from bakery.drive.outcome import BakeFailure, BakeOutcome
-from bakery.drive.process import Children, caught
-from bakery.drive.progress import Board
-from bakery.errors import InterruptedBake
+from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.log_files import LogFiles
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
+from bakery.build.buildx.progress import Board
+from bakery.build.display.display import QuietDisplay
+from bakery.build.processes import Children, caught
+from bakery.core.errors import InterruptedBake
 
 
 def bake(request: BakeRequest) -> BakeOutcome:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from bakery.iree.arrays import npy
+from bakery.iree.npy import npy
 
 Shape = tuple[int, ...]
 

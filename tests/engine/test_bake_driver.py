@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from onebake import bake
 
-from bakery.drive.bake import BakeRequest
-from bakery.drive.collect import publish, stage_files
-from bakery.drive.engine import Engine
-from bakery.drive.outcome import BakeFailure, Result
-from bakery.drive.runs import run_folder
-from bakery.errors import AuditError, InterruptedBake, OutputError, PlanError
-from bakery.names import Kind
-from bakery.plan import Cell, Target
+from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.outcome import BakeFailure, Result
+from bakery.build.publish import publish, stage_files
+from bakery.build.run_folders import run_folder
+from bakery.core.errors import AuditError, InterruptedBake, OutputError, PlanError
+from bakery.core.names import Kind
+from bakery.engine.client import Engine
+from bakery.plan.cells import Cell, Target
 
 pytestmark = pytest.mark.engine
 
@@ -246,7 +246,7 @@ SCRIPT = """
 import os, pickle, signal, sys
 sys.path.insert(0, os.path.dirname(sys.argv[2]))
 from onebake import bake
-from bakery.errors import BakeryError
+from bakery.core.errors import BakeryError
 # Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

@@ -13,8 +13,8 @@ import pytest
 from command import bakery, shell
 from projects import SOURCE, extension
 
-from bakery.drive.context import files
-from bakery.patterns import Ignore
+from bakery.build.context_digest import files
+from bakery.core.dockerignore import Ignore
 
 pytestmark = pytest.mark.engine
 

@@ -54,7 +54,7 @@ def image(
 
 def project(folder: Path, image: str) -> Path:
     """Write the shipped recipe with this image for a base."""
-    text = (ROOT / "bakery" / "recipes" / "ujson.toml").read_text()
+    text = (ROOT / "bakery" / "recipe" / "shipped" / "ujson.toml").read_text()
     folder.mkdir()
     (folder / "bakery.toml").write_text(f'{text}\n[builder]\nbase = {{ image = "{image}" }}\n')
     return folder

@@ -10,8 +10,8 @@ import pytest
 from command import ROOT, bakery, digests
 from engines import fresh_engine
 
-from bakery.models.module import ModuleRecord
-from bakery.schema import module_schema
+from bakery.cli.json_schema import module_schema
+from bakery.iree.models.module import ModuleRecord
 
 pytestmark = [pytest.mark.engine]
 

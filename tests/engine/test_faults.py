@@ -16,11 +16,11 @@ from onebake import bake
 from projects import flavours, pure
 from test_interrupt import wait_for
 
-from bakery.drive import bootstrap
-from bakery.drive.bake import BakeRequest
-from bakery.drive.outcome import BakeFailure, Result
-from bakery.names import Kind
-from bakery.plan import Cell, Target
+from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.outcome import BakeFailure, Result
+from bakery.core.names import Kind
+from bakery.engine import private_engine
+from bakery.plan.cells import Cell, Target
 
 pytestmark = pytest.mark.engine
 
@@ -196,7 +196,7 @@ def test_a_full_disk_of_the_engine_is_one_error_and_no_end(
     for name in ("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT"):
         environ.pop(name, None)
     try:
-        engine = bootstrap.start(bootstrap.install(lambda _: None, environ), lambda _: None, environ)
+        engine = private_engine.start(private_engine.install(lambda _: None, environ), lambda _: None, environ)
         shutil.copytree(tiny_rootfs, tmp_path / "rootfs", symlinks=True)
 
         def request(number: int, step: str) -> BakeRequest:
@@ -210,7 +210,7 @@ def test_a_full_disk_of_the_engine_is_one_error_and_no_end(
                 root=tmp_path,
                 bakefile=Path("bake.hcl"),
                 targets=(Target("wheel-a", Kind.WHEEL, Cell("a", {"platform": "linux/amd64"}, {}), "wheel"),),
-                environment=environ | bootstrap.environment(engine, environ),
+                environment=environ | private_engine.environment(engine, environ),
                 variables={"DEST": str(state / "stage")},
                 state=state,
                 scope="test",
@@ -230,4 +230,4 @@ def test_a_full_disk_of_the_engine_is_one_error_and_no_end(
         # The engine gives back what the failed step wrote when its collector comes to it, moments after the answer.
         assert wait_for(again, 60)
     finally:
-        bootstrap.remove(environ)
+        private_engine.remove(environ)

@@ -18,9 +18,9 @@ from farm import engine_nodes
 from projects import flavours
 from test_interrupt import command_lines, wait_for
 
-from bakery.drive.journal import last_run
-from bakery.drive.outcome import Result
-from bakery.drive.state import state_folder
+from bakery.build.buildx.outcome import Result
+from bakery.build.journal import last_run
+from bakery.build.state_folder import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 

@@ -20,7 +20,7 @@ from faultyregistry import FaultyRegistry, faulty_registry
 from ghacache import Fault, GhaCache, gha_cache
 from projects import SOURCE, extension, pure
 
-from bakery.drive.places import places
+from bakery.engine.paths import places
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")]
 

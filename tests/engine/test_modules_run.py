@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from command import ROOT, bakery, shell
 
-from bakery.iree.arrays import npy
 from bakery.iree.bundle import bundle
 from bakery.iree.modules import find_modules
+from bakery.iree.npy import npy
 
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
 from test_modules import DATA, recorded, targets

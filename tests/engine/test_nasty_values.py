@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from bakery.core.files import write
 from bakery.emit.files import generate
-from bakery.files import write
-from bakery.load import from_python
-from bakery.models import Recipe
-from bakery.plan import Arg, Command, Copy, Env, File, Mount, Plan, Ref, Run, Stage, Step, Value, literal
-from bakery.resolve.lower import resolve
+from bakery.plan.dockerfile import Arg, Command, Copy, Env, File, Mount, Run, Stage, Step
+from bakery.plan.model import Plan
+from bakery.plan.values import Ref, Value, literal
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Recipe
+from bakery.resolve.plan import resolve
 
 pytestmark = pytest.mark.engine
 

@@ -17,7 +17,7 @@ import pytest
 from command import bakery
 from projects import pure
 
-from bakery.drive.index import configured
+from bakery.engine.package_index import configured
 
 pytestmark = pytest.mark.engine
 

@@ -12,8 +12,8 @@ from command import Done, bakery
 from projects import example
 
 from bakery.audit.auditor import audit_wheel
-from bakery.drive.emulate import emulated, enable
-from bakery.errors import UnavailableError
+from bakery.core.errors import UnavailableError
+from bakery.engine.qemu import emulated, enable
 
 OTHER = "linux/arm64"
 CELL = "cp311-linux_aarch64"

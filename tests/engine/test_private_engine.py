@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive import bootstrap, find, rootfs
-from bakery.drive.bootstrap import RunningEngine
-from bakery.drive.places import places
-from bakery.drive.prefix import Prefix
-from bakery.errors import EngineError
+from bakery.core.errors import EngineError
+from bakery.engine import debian_rootfs, discover, private_engine
+from bakery.engine.paths import places
+from bakery.engine.private_engine import RunningEngine
+from bakery.engine.private_engine_files import Prefix
 
 pytestmark = [
     pytest.mark.engine,
@@ -33,7 +33,7 @@ def quiet(_message: str) -> None:
 @pytest.fixture(scope="module")
 def engine() -> RunningEngine:
     """Return the machine's private engine; it is left running."""
-    return bootstrap.start(bootstrap.install(quiet), quiet)
+    return private_engine.start(private_engine.install(quiet), quiet)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     folder = tmp_path_factory.mktemp("e")
     environ = {**os.environ, "BAKERY_ENGINE_DIR": str(folder)}
     yield environ
-    bootstrap.remove(environ)
+    private_engine.remove(environ)
 
 
 def docker(environ: dict[str, str], *arguments: str) -> str:
@@ -61,34 +61,34 @@ def docker(environ: dict[str, str], *arguments: str) -> str:
 
 
 def test_start_again_returns_the_running_one(engine: RunningEngine) -> None:
-    assert bootstrap.start(bootstrap.install(quiet), quiet) == engine
-    assert bootstrap.status() == engine
+    assert private_engine.start(private_engine.install(quiet), quiet) == engine
+    assert private_engine.status() == engine
 
 
 def test_find_finds_it(engine: RunningEngine) -> None:
-    address = find.find(os.environ | bootstrap.environment(engine))
+    address = discover.find(os.environ | private_engine.environment(engine))
     assert address.source == "private"
     assert address.host == engine.host
 
 
 def test_engine_has_what_bakery_needs(engine: RunningEngine) -> None:
-    environ = os.environ | bootstrap.environment(engine)
+    environ = os.environ | private_engine.environment(engine)
     assert docker(environ, "info", "--format", "{{.Driver}}") == "overlayfs"
     assert "Max Used Space: 30GiB" in docker(environ, "buildx", "inspect")
     docker(environ, "compose", "version")
 
 
 def test_second_ensure_does_nothing(engine: RunningEngine) -> None:
-    environ = bootstrap.environment(engine)
-    first = rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
+    environ = private_engine.environment(engine)
+    first = debian_rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
     said: list[str] = []
-    assert rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", said.append) == first
+    assert debian_rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", said.append) == first
     assert said == []
 
 
 def test_container_installs_from_the_mirror(engine: RunningEngine) -> None:
-    environ = bootstrap.environment(engine)
-    rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
+    environ = private_engine.environment(engine)
+    debian_rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
     script = "apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal >&2"
     full = os.environ | environ
     said = docker(full, "run", "--rm", "debian:bookworm-slim", "sh", "-c", f"{script} && python3 -V")
@@ -105,8 +105,8 @@ def created(image: Path) -> str:
 @pytest.mark.proof
 def test_same_mirror_gives_the_same_image(tmp_path: Path) -> None:
     where = places()
-    kept = rootfs._image_file(where, "bookworm", "amd64", quiet)
-    again = rootfs.make_image(where, tmp_path, "bookworm", "amd64", quiet)
+    kept = debian_rootfs._image_file(where, "bookworm", "amd64", quiet)
+    again = debian_rootfs.make_image(where, tmp_path, "bookworm", "amd64", quiet)
     if created(again) != created(kept):
         pytest.skip("the mirror moved on since the kept image was made")
     assert again.read_bytes() == kept.read_bytes()
@@ -118,15 +118,15 @@ def test_failed_start_shows_the_log(second: dict[str, str], tmp_path: Path) -> N
     daemon.write_text("#!/bin/sh\necho no such kernel\nexit 1\n")
     daemon.chmod(0o755)
     with pytest.raises(EngineError) as caught:
-        bootstrap.start(Prefix(tmp_path), quiet, second)
+        private_engine.start(Prefix(tmp_path), quiet, second)
     assert "ended" in caught.value.message
     assert caught.value.details[-1] == "no such kernel"
-    assert bootstrap.status(second) is None
+    assert private_engine.status(second) is None
 
 
 def test_a_containerd_that_is_slow_to_start_is_waited_for(second: dict[str, str]) -> None:
-    started = bootstrap.start(bootstrap.install(quiet, second), quiet, second)
-    bootstrap.stop(second)
+    started = private_engine.start(private_engine.install(quiet, second), quiet, second)
+    private_engine.stop(second)
     said: list[str] = []
     (database,) = started.places.data.rglob("io.containerd.metadata.v1.bolt/meta.db")
     with database.open("rb") as held:
@@ -138,24 +138,24 @@ def test_a_containerd_that_is_slow_to_start_is_waited_for(second: dict[str, str]
             if "again" in message:
                 fcntl.flock(held, fcntl.LOCK_UN)
 
-        assert bootstrap.start(started.prefix, progress, second).pid != started.pid
+        assert private_engine.start(started.prefix, progress, second).pid != started.pid
     assert [message for message in said if "again" in message] == [
         "dockerd did not wait for its containerd; starting it again"
     ]
 
 
 def test_second_engine_loads_the_kept_base_and_survives_a_kill(engine: RunningEngine, second: dict[str, str]) -> None:
-    started = bootstrap.start(bootstrap.install(quiet, second), quiet, second)
-    environ = bootstrap.environment(started, second)
-    image = rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
+    started = private_engine.start(private_engine.install(quiet, second), quiet, second)
+    environ = private_engine.environment(started, second)
+    image = debian_rootfs.ensure_debian(environ, "bookworm", "amd64", "debian:bookworm-slim", quiet)
     assert image.stand_in
     os.kill(started.pid, signal.SIGKILL)
-    restarted = bootstrap.start(started.prefix, quiet, second)
+    restarted = private_engine.start(started.prefix, quiet, second)
     assert restarted.pid != started.pid
-    assert rootfs.inspect(second | environ, "debian:bookworm-slim", "amd64") == image
-    assert bootstrap.stop(second) is True
-    assert bootstrap.stop(second) is False
-    assert bootstrap.status(second) is None
+    assert debian_rootfs.inspect(second | environ, "debian:bookworm-slim", "amd64") == image
+    assert private_engine.stop(second) is True
+    assert private_engine.stop(second) is False
+    assert private_engine.status(second) is None
     # The first engine and its network are as they were.
-    assert bootstrap.status() == engine
-    docker(os.environ | bootstrap.environment(engine), "run", "--rm", "debian:bookworm-slim", "true")
+    assert private_engine.status() == engine
+    docker(os.environ | private_engine.environment(engine), "run", "--rm", "debian:bookworm-slim", "true")

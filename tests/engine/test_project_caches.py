@@ -16,12 +16,12 @@ from actions import Runner
 from command import ROOT, Done, bakery
 from projects import SOURCE, extension
 
-from bakery.aside import bake_aside
-from bakery.drive.bake import BakeRequest
-from bakery.drive.display import QuietDisplay
-from bakery.drive.scope import KEY_VARIABLE, cache_scope
-from bakery.names import Kind
-from bakery.plan import Cell, Target
+from bakery.build.buildx.bake import BakeRequest
+from bakery.build.display.display import QuietDisplay
+from bakery.build.single_bake import bake_aside
+from bakery.core.names import Kind
+from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
+from bakery.plan.cells import Cell, Target
 
 pytestmark = pytest.mark.engine
 

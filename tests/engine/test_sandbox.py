@@ -15,8 +15,8 @@ import pytest
 from command import ROOT, shell
 from test_interrupt import wait_for
 
-from bakery.drive.sandbox import LABEL, USER, WATCHER, Limits, Ran, Sandbox, _owner, sandbox
-from bakery.errors import EngineError, OutputError
+from bakery.core.errors import EngineError, OutputError
+from bakery.iree.sandbox import LABEL, USER, WATCHER, Limits, Ran, Sandbox, _owner, sandbox
 
 pytestmark = pytest.mark.engine
 
@@ -191,8 +191,8 @@ PROGRAM = """
 import os, sys
 from pathlib import Path
 from bakery.cli.app import _interrupt
-from bakery.drive.find import find
-from bakery.drive.sandbox import sandbox
+from bakery.engine.discover import find
+from bakery.iree.sandbox import sandbox
 import signal
 signal.signal(signal.SIGTERM, _interrupt)
 signal.signal(signal.SIGINT, _interrupt)

@@ -15,7 +15,7 @@ import pytest
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.finding import Severity
-from bakery.providers.scripts import finish
+from bakery.toolchains.programs import finish
 
 pytestmark = pytest.mark.engine
 

@@ -117,7 +117,7 @@ def test_sageattention_takes_no_architecture_that_it_has_no_kernels_for(tmp_path
 
 def test_jobs_that_need_more_memory_than_the_machine_has_are_refused(tmp_path: Path) -> None:
     folder = checkout("sage", tmp_path / "sage")
-    recipe = (ROOT / "bakery" / "recipes" / "sageattention.toml").read_text()
+    recipe = (ROOT / "bakery" / "recipe" / "shipped" / "sageattention.toml").read_text()
     (folder / "bakery.toml").write_text(recipe.replace("environment = {", 'environment = { MAX_JOBS = "4096",'))
     done = bakery(folder, "wheel", code=4)
     assert "jobs-memory: MAX_JOBS = 4096: 4096 compilers of 3.5 GB need 14336.0 GB" in done.err
@@ -129,7 +129,7 @@ def test_jobs_that_need_more_memory_than_the_machine_has_are_refused(tmp_path: P
 def test_jobs_follow_the_memory_of_the_container(
     limit: str, fitting: int, debian: str, engine_environment: Mapping[str, str]
 ) -> None:
-    script = ROOT / "bakery" / "providers" / "scripts" / "with-jobs"
+    script = ROOT / "bakery" / "toolchains" / "programs" / "with-jobs"
     cores = int(shell(engine_environment, "docker", "info", "--format", "{{.NCPU}}"))
     said = shell(
         engine_environment,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.drive.prefix import Prefix
+from bakery.engine.private_engine_files import Prefix
 
 
 def run(*words: str | Path, check: bool = True) -> None:

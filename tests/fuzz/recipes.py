@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bakery.cli.json_schema import recipe_schema
 from bakery.emit.files import generate
-from bakery.load import farms, load, shipped
-from bakery.plan import Plan
-from bakery.resolve.lower import resolve
-from bakery.rules import judge
-from bakery.rules.caching import Host
-from bakery.schema import recipe_schema
+from bakery.plan.model import Plan
+from bakery.recipe.load import farms, load, shipped
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge
+from bakery.resolve.rules.caching import Host
 from fuzz.mutate import LARGEST, NUMBERS, any_text, any_tree, anything, text
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,33 +25,33 @@ from test_lock import locked_as_asked, planned
 from test_modules import RECORD
 from test_record import MATERIALS, MOMENT
 
-from bakery import reproduce
-from bakery.drive import journal
-from bakery.drive.index import Index, releases
-from bakery.drive.outcome import Result
-from bakery.drive.rawjson import decode
-from bakery.drive.sandbox import Ran
+from bakery.build import journal
+from bakery.build.buildx.outcome import Result
+from bakery.build.buildx.rawjson import decode
+from bakery.build.lock import build_context, lock_file, materials
+from bakery.build.lock.is_current import fitting
+from bakery.build.records import materials as made
+from bakery.build.records.buildkit import Machine
+from bakery.build.records.provenance import definition, statement
+from bakery.build.records.read import read as read_provenance
+from bakery.build.records.recorder import source_materials
+from bakery.core.errors import BakeryError, UnavailableError
 from bakery.emit.files import generate
-from bakery.emit.job import generate_job
-from bakery.errors import BakeryError, UnavailableError
-from bakery.iree import benchmark, references, trial
-from bakery.iree.arrays import DataError, described, npy, read_data
+from bakery.engine.package_index import Index, releases
+from bakery.iree import benchmark, references, run_module
+from bakery.iree.emit_job import generate_job
+from bakery.iree.job.load import load as load_job
+from bakery.iree.job.resolve import resolve as resolve_job
+from bakery.iree.mlir.read import read_module
 from bakery.iree.modules import inspect, open_module
-from bakery.jobs.load import load as load_job
-from bakery.jobs.resolve import resolve as resolve_job
-from bakery.load import load
-from bakery.lock import document, hand, materials
-from bakery.locker.fit import fitting
-from bakery.mlir.read import read_module
-from bakery.plan import Plan
-from bakery.record import made
-from bakery.record.facts import Machine
-from bakery.record.provenance import definition, statement
-from bakery.record.read import read as read_provenance
-from bakery.recorder import source_materials
-from bakery.resolve.lower import resolve
-from bakery.site import pages
-from bakery.site.files import File
+from bakery.iree.npy import DataError, described, npy, read_data
+from bakery.iree.sandbox import Ran
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.release import reproduce
+from bakery.release.index import pages
+from bakery.release.index.files import File
+from bakery.resolve.plan import resolve
 from fuzz import TESTS, recipes, wheelfiles
 from fuzz.binaries import KINDS, any_archive, any_wheel, in_wheel
 from fuzz.mutate import Mutator, any_bytes, any_json, any_text
@@ -128,7 +128,7 @@ def _planned(folder: Path) -> Plan:
 
 def _lock_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        fits = document.text(document.lock_of("demo", locked_as_asked(Path(folder), planned(Path(folder)))))
+        fits = lock_file.text(lock_file.lock_of("demo", locked_as_asked(Path(folder), planned(Path(folder)))))
     return [fits.encode(), fits.replace("cp311", "cp312").encode()]
 
 
@@ -141,13 +141,13 @@ def _asking(folder: Path) -> Plan:
 
 def _lock(folder: Path, data: bytes) -> str:
     plan = _asking(folder)
-    lock = document.read(_written(folder, plan.lock, data), plan.lock)
+    lock = lock_file.read(_written(folder, plan.lock, data), plan.lock)
     assert lock is not None
-    locked = document.cells(lock)
-    document.text(document.lock_of(lock.recipe, locked))
+    locked = lock_file.cells(lock)
+    lock_file.text(lock_file.lock_of(lock.recipe, locked))
     found = fitting(folder, plan, plan.cells, lambda _: None, strict=False)
     for own in found.values():
-        hand.pinned(folder / "pinned", plan, own, strict=True)
+        build_context.pinned(folder / "pinned", plan, own, strict=True)
     return "fits" if found else "stale"
 
 
@@ -352,8 +352,8 @@ def _left(folder: Path, data: bytes) -> str:
     """Read what a container left where a module was run, measured, or held against a reference."""
     path = _written(folder, "left.json", data)
     ran = Ran(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
-    ended, _ = trial._told(ran, 2)
-    problems = [trial._problem(code, log, timed_out=False) for code, log in ended]
+    ended, _ = run_module._told(ran, 2)
+    problems = [run_module._problem(code, log, timed_out=False) for code, log in ended]
     times, told = benchmark._times(ran), references._told(ran, 2)
     benchmark._machine(ran)
     return "right" if not all(problems) or times or told != ["log", "log"] else "nothing"

@@ -20,17 +20,17 @@ from elfs import shared_object
 from rich.console import Console
 from wheels import EXTENSION, TAG, write_wheel
 
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import run_checks
 from bakery.audit.difference import differences
-from bakery.audit.promise import Promise
+from bakery.audit.expectation import Promise
 from bakery.audit.report import make_report
 from bakery.audit.tools import Answers
-from bakery.audit.verdict import Verdict
 from bakery.audit.wheel import read_wheel
-from bakery.record.wheelfile import contents
-from bakery.report.audit import render
-from bakery.site.files import NotAWheel
-from bakery.site.files import read as read_for_index
+from bakery.build.records.wheelfile import contents
+from bakery.cli.tables.audit import render
+from bakery.release.index.files import NotAWheel
+from bakery.release.index.files import read as read_for_index
 
 NAME = f"demo-1.0-{TAG}.whl"
 """What a wheel is called whose archive has no comment; a seed's comment is its name."""

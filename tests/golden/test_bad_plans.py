@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bakery.errors import PlanError
-from bakery.load import load
-from bakery.resolve.lower import resolve
+from bakery.core.errors import PlanError
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 FOLDER = Path(__file__).parent / "bad_plans"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery import load as loading
-from bakery.errors import RecipeError
+from bakery.core.errors import RecipeError
+from bakery.recipe import load as loading
 
 FOLDER = Path(__file__).parent / "bad_recipes"
 

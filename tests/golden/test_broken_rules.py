@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.engine import exports
-from bakery.load import load
-from bakery.plan import Plan
-from bakery.report.rules import lines, refusal
-from bakery.resolve.lower import resolve
-from bakery.rules import judge, rules
-from bakery.rules.caching import Host
-from bakery.rules.rule import Severity
+from bakery.cli.tables.rules import lines, refusal
+from bakery.engine.client import exports
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge, rules
+from bakery.resolve.rules.caching import Host
+from bakery.resolve.rules.rule import Severity
 
 FOLDER = Path(__file__).parent / "rules"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))

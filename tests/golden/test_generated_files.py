@@ -10,8 +10,8 @@ import hcl2
 import pytest
 
 from bakery.emit.files import generate
-from bakery.load import Loaded, load
-from bakery.resolve.lower import resolve
+from bakery.recipe.load import Loaded, load
+from bakery.resolve.plan import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = Path(__file__).parent / "recipes"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import hcl2
 
-from bakery.emit.job import BAKEFILE, DOCKERFILE, generate_job
-from bakery.jobs.load import load
-from bakery.jobs.resolve import resolve
+from bakery.iree.emit_job import BAKEFILE, DOCKERFILE, generate_job
+from bakery.iree.job.load import load
+from bakery.iree.job.resolve import resolve
 
 FOLDER = Path(__file__).parent / "jobs"
 IMAGE = "iree-cpu:3.13.0-x86_64-0123456789ab"

@@ -14,19 +14,19 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
+from bakery.core.errors import DriftError, PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.emit.module_workflow import module_workflow
-from bakery.errors import DriftError, PlanError, RecipeError
-from bakery.facts import action
-from bakery.iree.toolimage import image_name
-from bakery.job import JobFile
-from bakery.jobs.load import load as load_job
-from bakery.jobs.resolve import resolve as resolve_job
-from bakery.load import from_python, load, shipped
-from bakery.load import job_files as load_jobs
-from bakery.models import Ci, Matrix, Recipe
+from bakery.iree.emit_workflow import module_workflow
+from bakery.iree.job.load import load as load_job
+from bakery.iree.job.resolve import resolve as resolve_job
+from bakery.iree.plan import JobFile
+from bakery.iree.tool_image import image_name
+from bakery.recipe.load import from_python, load, shipped
+from bakery.recipe.load import job_files as load_jobs
+from bakery.recipe.models import Ci, Matrix, Recipe
 from bakery.resolve.ci import workflow_of_jobs
-from bakery.resolve.lower import resolve
+from bakery.resolve.plan import resolve
+from bakery.toolchains.facts import action
 
 HERE = Path(__file__).parent / "workflows"
 GOLDEN = sorted(HERE.glob("*.yml"))

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from bakery.drive.actions import expiry, lacking
-from bakery.drive.engine import exports
+from bakery.build.buildx.gha_cache_env import expiry, lacking
+from bakery.engine.client import exports
 
 
 def token(claims: object) -> str:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import bakery
-from bakery.errors import RecipeError
-from bakery.load import load
-from bakery.resolve.lower import resolve
+from bakery.core.errors import RecipeError
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 TOML = """
 name = "demo"

@@ -13,9 +13,9 @@ from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.difference import differences
-from bakery.providers import scripts
+from bakery.toolchains import programs
 
-PROGRAM = Path(scripts.__file__).parent / "archive.py"
+PROGRAM = Path(programs.__file__).parent / "archive.py"
 FILES = {"demo/b.py": b"b", "demo/a.py": b"a", "demo/run.sh": b"#!/bin/sh\n"}
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.errors import UsageError
-from bakery.facts import cuda_release, cuda_releases, gpus
-from bakery.facts.archs import Arch, capability, known, parse, runs_cubin, runs_ptx
-from bakery.facts.cover import How, cover, lack
+from bakery.core.errors import UsageError
+from bakery.toolchains.facts import cuda_release, cuda_releases, gpus
+from bakery.toolchains.facts.archs import Arch, capability, known, parse, runs_cubin, runs_ptx
+from bakery.toolchains.facts.cover import How, cover, lack
 
 
 def arch_values() -> st.SearchStrategy[Arch]:

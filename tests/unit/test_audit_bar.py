@@ -21,11 +21,11 @@ from wheels import EXTENSION, TAG
 from wheels import write_wheel as write_files
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import check_ids
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 from bakery.audit.tools import Answers
-from bakery.audit.verdict import Verdict
 
 pytestmark = pytest.mark.skipif(which("g++") is None, reason="needs gcc and g++")
 

@@ -19,12 +19,12 @@ from machos import thin
 from wheels import EXTENSION, TAG, write_wheel
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import check_ids
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 from bakery.audit.tools import Answers
-from bakery.audit.verdict import Verdict
-from bakery.errors import OutputError
+from bakery.core.errors import OutputError
 
 FULL = Promise(
     name="demo",

@@ -16,14 +16,14 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.compare import Change, compare
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 from bakery.audit.report import WheelReport
 from bakery.audit.symbols import Symbols, VersionNeed, read_symbols
 from bakery.audit.tools import Answers
-from bakery.audit.verdict import Verdict
-from bakery.report.audit import render, render_changes
+from bakery.cli.tables.audit import render, render_changes
 
 Make = Callable[[Path], Path]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 
 pytestmark = pytest.mark.proof
 

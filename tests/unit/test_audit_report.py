@@ -12,13 +12,14 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditwheel_verdict import Verdict, parse_verdict
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 from bakery.audit.report import WheelReport
 from bakery.audit.tags import arch_of, parse_platform
-from bakery.audit.verdict import Verdict, parse_verdict
 from bakery.audit.wheel import original_soname
-from bakery.report.audit import plain, render
+from bakery.cli.tables.audit import render
+from bakery.core.text import printable
 
 SHOWN = {
     "version": 1,
@@ -174,7 +175,7 @@ def test_names() -> None:
     assert arch_of("linux/ppc64le") == "ppc64le"
     assert original_soname("libcudart-1b2c3d4e.so.12.8.57") == "libcudart.so.12.8.57"
     assert original_soname("libgcc_s.so.1") == "libgcc_s.so.1"
-    assert plain("a\x1b[31m\u202e") == "a\\x1b[31m\\u202e"
+    assert printable("a\x1b[31m\u202e") == "a\\x1b[31m\\u202e"
 
 
 GOLDEN = """\

@@ -16,10 +16,10 @@ from wheels import write_wheel
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.binary import UnreadableBinary
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
 from bakery.audit.macho import read_macho
 from bakery.audit.pe import read_pe
-from bakery.audit.promise import Promise
 from bakery.audit.systems import is_system_library
 from bakery.audit.tools import Answers
 

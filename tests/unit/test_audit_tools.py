@@ -13,13 +13,13 @@ import pytest
 from elfs import shared_object
 from wheels import write_wheel
 
-from bakery.audit import memory, tools
+from bakery.audit import result_cache, tools
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import contents
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 from bakery.audit.tools import Answer, Answers, Remark
-from bakery.audit.verdict import Verdict
 
 OWN = Promise(name="demo")
 MARKDOWN = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nDescription-Content-Type: text/markdown\n\n# Demo\n"
@@ -174,10 +174,10 @@ def test_a_memory_is_of_the_tools_that_were_asked(tmp_path: Path, monkeypatch: p
     path = pure(tmp_path, {})
     folder = tmp_path / "memories"
     for _ in range(2):
-        assert memory.audit(path, OWN, folder).faults == ()
+        assert result_cache.audit(path, OWN, folder).faults == ()
     assert len(os.listdir(folder)) == 1  # noqa: PTH208
-    monkeypatch.setattr(memory, "versions", lambda: (("twine", "99"),))
-    memory.audit(path, OWN, folder)
+    monkeypatch.setattr(result_cache, "versions", lambda: (("twine", "99"),))
+    result_cache.audit(path, OWN, folder)
     assert len(os.listdir(folder)) == 2  # noqa: PTH208
 
 
@@ -208,26 +208,26 @@ def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         answered(path, OWN, patch, contents=Answer(failure="check-wheel-contents failed: no"))
         patch.setattr("bakery.audit.auditor.audit_apart", audit_wheel)
-        verdict = memory.audit(path, OWN, folder)
+        verdict = result_cache.audit(path, OWN, folder)
     assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
     assert not folder.exists()
-    assert memory.audit(path, OWN, folder).warnings == ()
+    assert result_cache.audit(path, OWN, folder).warnings == ()
     assert len(list(folder.iterdir())) == 1
 
 
 def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = pure(tmp_path, {"tests/__init__.py": b"x = 1\n"}), tmp_path / "memories"
-    first = memory.audit(path, OWN, folder)
+    first = result_cache.audit(path, OWN, folder)
     assert first.faults == ()
     assert len(first.warnings) == 1
     assert first.warnings[0].endswith("(tests/)")
     (kept,) = folder.iterdir()
     with monkeypatch.context() as patch:
         patch.setattr("bakery.audit.auditor.audit_apart", lambda *given: pytest.fail("looked into again"))
-        assert memory.audit(path, OWN, folder) == first
+        assert result_cache.audit(path, OWN, folder) == first
     for cut in (b"", b"[", b"{}", b"[1]", b"\xff"):
         kept.write_bytes(cut)
-        assert memory.audit(path, OWN, folder) == first
+        assert result_cache.audit(path, OWN, folder) == first
         assert json.loads(kept.read_text()) == list(first.warnings)
 
 

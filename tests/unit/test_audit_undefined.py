@@ -12,11 +12,11 @@ from elfs import shared_object
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks.undefined import FAMILIES, Family
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Severity
-from bakery.audit.promise import Promise
 from bakery.audit.tools import Answers
-from bakery.audit.verdict import Verdict
 
 IDS = {"driver-not-needed", "library-not-needed", "undefined-symbol", "undefined-version"}
 NAMES = {

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive import process
-from bakery.drive.argv import bake_argv
-from bakery.drive.entitle import Allowed
-from bakery.drive.logfiles import OPEN, LogFiles
-from bakery.drive.process import Children, Ended, Stopped, caught
-from bakery.drive.progress import LogLines, StepFinished, StepStarted
-from bakery.errors import EngineError, PlanError
+from bakery.build import processes
+from bakery.build.buildx.arguments import bake_argv
+from bakery.build.buildx.entitlements import Allowed
+from bakery.build.buildx.log_files import OPEN, LogFiles
+from bakery.build.buildx.progress import LogLines, StepFinished, StepStarted
+from bakery.build.processes import Children, Ended, Stopped, caught
+from bakery.core.errors import EngineError, PlanError
 
 
 def test_arguments() -> None:
@@ -125,7 +125,7 @@ def test_time_limit() -> None:
 
 
 def test_stubborn_child_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.3)
     code = (
         "import signal, time, subprocess; signal.signal(15, signal.SIG_IGN); subprocess.Popen(['sleep', '30']).wait()"
     )
@@ -170,7 +170,7 @@ def test_leaving_ends_all_that_run() -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from bakery.drive.process import Children, caught
+from bakery.build.processes import Children, caught
 with caught() as signals, Children(signals) as children:
     for _ in range(3):
         child = children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=print)

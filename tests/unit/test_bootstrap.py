@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive import bootstrap, debs, find, machine, oci, rootfs
-from bakery.drive.bootstrap import RunningEngine
-from bakery.drive.debs import Bundle, Mirror
-from bakery.drive.places import places
-from bakery.drive.prefix import Prefix
-from bakery.errors import EngineError, UnavailableError
+from bakery.core.errors import EngineError, UnavailableError
+from bakery.engine import debian_packages, debian_rootfs, discover, host, oci_archive, private_engine
+from bakery.engine.debian_packages import Bundle, Mirror
+from bakery.engine.paths import places
+from bakery.engine.private_engine import RunningEngine
+from bakery.engine.private_engine_files import Prefix
 
 TARGETS = """\
 Packages|http://mirror.test/debian/|bookworm|bookworm|Debian
@@ -67,52 +67,52 @@ def test_engine_dir_moves_data_and_sockets_but_not_the_cache() -> None:
 
 
 def test_mirror_from_targets() -> None:
-    found = debs.parse_targets(TARGETS, "bookworm")
+    found = debian_packages.parse_targets(TARGETS, "bookworm")
     assert found == Mirror("http://mirror.test/debian", "http://mirror.test/security")
 
 
 def test_mirror_named_by_alias() -> None:
     text = "Packages|http://mirror.test/debian/|stable|bookworm|Debian\n"
-    assert debs.parse_targets(text, "bookworm") == Mirror("http://mirror.test/debian", None)
+    assert debian_packages.parse_targets(text, "bookworm") == Mirror("http://mirror.test/debian", None)
 
 
 def test_third_party_with_a_suite_name_is_no_mirror() -> None:
     text = "Packages|http://vendor.test/linux/|bookworm|bookworm|Vendor CE\n" + TARGETS
-    assert debs.parse_targets(text, "bookworm").main == "http://mirror.test/debian"
+    assert debian_packages.parse_targets(text, "bookworm").main == "http://mirror.test/debian"
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "Packages|x\n", TARGETS])
 def test_no_mirror_says_what_to_do(text: str) -> None:
     with pytest.raises(UnavailableError) as caught:
-        debs.parse_targets(text, "trixie")
+        debian_packages.parse_targets(text, "trixie")
     assert "apt-get update" in caught.value.hint
 
 
 def test_source_lines_leave_out_what_is_not_configured() -> None:
     mirror = Mirror("http://mirror.test/debian", None)
-    lines = debs.source_lines(mirror, "trixie", debs.addresses(mirror))
+    lines = debian_packages.source_lines(mirror, "trixie", debian_packages.addresses(mirror))
     assert [line.split()[-2] for line in lines] == ["trixie", "trixie-updates"]
 
 
 def test_machine_suite_reads_os_release() -> None:
-    assert debs.machine_suite('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
+    assert debian_packages.machine_suite('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
 
 
 @pytest.mark.parametrize("text", ["ID=ubuntu\nVERSION_CODENAME=noble\n", "ID=debian\n", ""])
 def test_other_systems_are_refused(text: str) -> None:
     with pytest.raises(UnavailableError):
-        debs.machine_suite(text)
+        debian_packages.machine_suite(text)
 
 
 def test_bundle_key_depends_on_content() -> None:
-    one = debs.bundle_key(Bundle("x", own=("runc",)), "bookworm", "x86_64")
-    assert one == debs.bundle_key(Bundle("y", own=("runc",)), "bookworm", "x86_64")
-    assert one != debs.bundle_key(Bundle("x", newer=("runc",)), "bookworm", "x86_64")
-    assert one != debs.bundle_key(Bundle("x", own=("runc",)), "bookworm", "aarch64")
+    one = debian_packages.bundle_key(Bundle("x", own=("runc",)), "bookworm", "x86_64")
+    assert one == debian_packages.bundle_key(Bundle("y", own=("runc",)), "bookworm", "x86_64")
+    assert one != debian_packages.bundle_key(Bundle("x", newer=("runc",)), "bookworm", "x86_64")
+    assert one != debian_packages.bundle_key(Bundle("x", own=("runc",)), "bookworm", "aarch64")
 
 
 def test_no_host_name_of_a_mirror_or_registry_is_written_down() -> None:
-    for path in Path(debs.__file__).parent.glob("*.py"):
+    for path in Path(debian_packages.__file__).parent.glob("*.py"):
         text = path.read_text()
         assert "debian.org" not in text, path
         assert "docker.io/" not in text, path
@@ -124,7 +124,7 @@ def test_no_host_name_of_a_mirror_or_registry_is_written_down() -> None:
 def test_private_engine_needs_root(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(EngineError) as caught:
-        bootstrap.install(quiet, environ)
+        private_engine.install(quiet, environ)
     assert "root" in caught.value.message
     assert "buildx plugin 0.19" in caught.value.hint
 
@@ -134,9 +134,9 @@ def test_private_engine_needs_debian(monkeypatch: pytest.MonkeyPatch, environ: d
         raise UnavailableError("this is not a Debian machine but Other")
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(bootstrap, "machine_suite", refuse)
+    monkeypatch.setattr(private_engine, "machine_suite", refuse)
     with pytest.raises(EngineError) as caught:
-        bootstrap.start(Prefix(Path("/nowhere")), quiet, environ)
+        private_engine.start(Prefix(Path("/nowhere")), quiet, environ)
     assert "not a Debian machine" in caught.value.message
     assert "buildx plugin 0.19" in caught.value.hint
 
@@ -144,14 +144,14 @@ def test_private_engine_needs_debian(monkeypatch: pytest.MonkeyPatch, environ: d
 def test_base_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UnavailableError) as caught:
-        rootfs._require_means("amd64")
+        debian_rootfs._require_means("amd64")
     assert "root" in caught.value.hint
 
 
 @pytest.mark.parametrize(("suite", "arch"), [("sarge", "amd64"), ("trixie", "mips")])
 def test_unknown_base_names_the_known_ones(suite: str, arch: str) -> None:
     with pytest.raises(UnavailableError) as caught:
-        rootfs.ensure_debian({}, suite, arch, "debian:x", quiet)
+        debian_rootfs.ensure_debian({}, suite, arch, "debian:x", quiet)
     assert "trixie" in caught.value.hint
     assert "arm64" in caught.value.hint
 
@@ -162,16 +162,16 @@ def test_unknown_base_names_the_known_ones(suite: str, arch: str) -> None:
 def test_environment_puts_the_engine_first_once(environ: dict[str, str]) -> None:
     where = places(environ)
     engine = RunningEngine(1, f"unix://{where.socket}", "28.5.2", Prefix(Path("/prefix")), where)
-    once = bootstrap.environment(engine, environ)
+    once = private_engine.environment(engine, environ)
     assert once["PATH"] == "/prefix/bin:/usr/bin:/bin"
     assert once["DOCKER_HOST"] == f"unix://{where.socket}"
     assert once["DOCKER_CONFIG"] == str(where.client)
-    assert bootstrap.environment(engine, environ | once) == once
+    assert private_engine.environment(engine, environ | once) == once
 
 
 def test_daemon_keeps_to_its_own_folders(environ: dict[str, str]) -> None:
     where = places(environ)
-    settings = bootstrap.daemon_configuration(where, Prefix(Path("/prefix")))
+    settings = private_engine.daemon_configuration(where, Prefix(Path("/prefix")))
     for key in ("data-root", "exec-root", "pidfile"):
         assert Path(str(settings[key])).is_relative_to(environ["BAKERY_ENGINE_DIR"])
     assert settings["hosts"] == [f"unix://{where.socket}"]
@@ -186,16 +186,16 @@ def test_stale_pid_file_is_no_engine(environ: dict[str, str], content: str) -> N
     where.run.mkdir(parents=True)
     where.pid_file.write_text(content)
     where.socket.touch()
-    assert bootstrap.engine_pid(where) is None
-    assert bootstrap.status(environ) is None
+    assert private_engine.engine_pid(where) is None
+    assert private_engine.status(environ) is None
     # This test's own process is named in one of the files: stop must not touch it.
-    assert bootstrap.stop(environ) is False
+    assert private_engine.stop(environ) is False
     assert not where.pid_file.exists()
     assert not where.socket.exists()
 
 
 def test_stop_without_an_engine_creates_nothing(environ: dict[str, str]) -> None:
-    assert bootstrap.stop(environ) is False
+    assert private_engine.stop(environ) is False
     assert not places(environ).run.exists()
 
 
@@ -207,16 +207,16 @@ def test_another_dockerd_is_not_ours(environ: dict[str, str], tmp_path: Path) ->
     process = subprocess.Popen([str(other), "-c", "input()"], stdin=subprocess.PIPE)
     try:
         where.pid_file.write_text(str(process.pid))
-        assert bootstrap.stop(environ) is False
+        assert private_engine.stop(environ) is False
         assert process.poll() is None
     finally:
         process.communicate(b"\n", timeout=10)
 
 
 def test_cgroup_versions(tmp_path: Path) -> None:
-    assert not machine.has_cgroups(tmp_path)
+    assert not host.has_cgroups(tmp_path)
     (tmp_path / "cgroup.controllers").touch()
-    assert machine.has_cgroups(tmp_path)
+    assert host.has_cgroups(tmp_path)
 
 
 # --- finding an engine
@@ -231,7 +231,7 @@ def test_cgroup_versions(tmp_path: Path) -> None:
     ],
 )
 def test_buildx_version(text: str, version: tuple[int, ...] | None) -> None:
-    assert find.parse_buildx(text) == version
+    assert discover.parse_buildx(text) == version
 
 
 def _client(folder: Path, buildx: str) -> None:
@@ -243,7 +243,7 @@ def _client(folder: Path, buildx: str) -> None:
 
 def test_find_takes_the_users_engine(environ: dict[str, str], tmp_path: Path) -> None:
     _client(tmp_path, "echo x/buildx v0.20.0 abc")
-    address = find.find(environ | {"PATH": f"{tmp_path}:/bin"})
+    address = discover.find(environ | {"PATH": f"{tmp_path}:/bin"})
     assert (address.source, address.version, address.buildx) == ("user", "28.0.0", "0.20.0")
     assert address.environment == {}
 
@@ -255,14 +255,14 @@ def test_find_takes_the_users_engine(environ: dict[str, str], tmp_path: Path) ->
 def test_find_refuses_and_says_why(environ: dict[str, str], tmp_path: Path, buildx: str, reason: str) -> None:
     _client(tmp_path, buildx)
     with pytest.raises(EngineError) as caught:
-        find.find(environ | {"PATH": f"{tmp_path}:/bin"})
+        discover.find(environ | {"PATH": f"{tmp_path}:/bin"})
     assert "bakery engine up" in caught.value.hint
     assert any(reason in line for line in caught.value.details)
 
 
 def test_find_without_a_client(environ: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(EngineError):
-        find.find(environ | {"PATH": str(tmp_path)})
+        discover.find(environ | {"PATH": str(tmp_path)})
 
 
 # --- images
@@ -274,7 +274,7 @@ def _image(folder: Path, name: str) -> tuple[Path, str]:
     with tarfile.open(content, "w") as archive:
         archive.addfile(tarfile.TarInfo("etc"))
     image = folder / name
-    full = oci.write_image(content, image, repository="local/x", tag="a-arm64", arch="arm64", epoch=86400)
+    full = oci_archive.write_image(content, image, repository="local/x", tag="a-arm64", arch="arm64", epoch=86400)
     return image, full
 
 
@@ -282,7 +282,7 @@ def test_image_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     one, name = _image(tmp_path, "one.tar")
     two, _ = _image(tmp_path, "two.tar")
     assert one.read_bytes() == two.read_bytes()
-    assert oci.read_name(one) == name
+    assert oci_archive.read_name(one) == name
 
 
 def test_image_is_an_oci_layout(tmp_path: Path) -> None:
@@ -301,6 +301,6 @@ def test_image_is_an_oci_layout(tmp_path: Path) -> None:
 
 
 def test_image_sources_name_each_part() -> None:
-    text = rootfs.sources_text(Mirror("http://m.test/debian", "http://m.test/sec"), "trixie", ["", "-security"])
+    text = debian_rootfs.sources_text(Mirror("http://m.test/debian", "http://m.test/sec"), "trixie", ["", "-security"])
     assert text.count("Types: deb") == 2
     assert "URIs: http://m.test/sec\nSuites: trixie-security\n" in text

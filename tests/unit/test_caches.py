@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bakery.core.errors import PlanError
 from bakery.emit.bakefile import bake_json
-from bakery.errors import PlanError
-from bakery.load import load
-from bakery.plan import Json, Plan
-from bakery.resolve.lower import resolve
+from bakery.plan.model import Plan
+from bakery.plan.values import Json
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\npython = ["3.11", "3.13"]\n'
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bakery.api import plan_recipe
-from bakery.checkout import Checkout, committed, look
-from bakery.models import Recipe
+from bakery.core.git import Checkout, committed, look
+from bakery.recipe.models import Recipe
 
 
 def git(folder: Path, *words: str, at: int = 0) -> str:

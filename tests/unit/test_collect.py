@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.drive import collect, runs
-from bakery.drive.collect import Claims, check_output, publish, stage_files
-from bakery.drive.runs import prune, run_folder
-from bakery.errors import AuditError, InterruptedBake, OutputError
+from bakery.build import publish as collect
+from bakery.build import run_folders
+from bakery.build.publish import Claims, check_output, publish, stage_files
+from bakery.build.run_folders import prune, run_folder
+from bakery.core.errors import AuditError, InterruptedBake, OutputError
 
 NAME = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
 OTHER = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
@@ -256,7 +257,7 @@ def test_runs_wait_for_each_other(stage: Path, tmp_path: Path) -> None:
     output.mkdir()
     write(stage / NAME)
     code = (
-        "import sys; from pathlib import Path; from bakery.drive.collect import publish; print('ready', flush=True);"
+        "import sys; from pathlib import Path; from bakery.build.publish import publish; print('ready', flush=True);"
         "publish([Path(sys.argv[1])], Path(sys.argv[2]), root=Path(sys.argv[3]))"
     )
     handle = os.open(output, os.O_RDONLY)
@@ -312,11 +313,11 @@ def test_tree_behind_a_link_is_left_alone(tmp_path: Path) -> None:
     write(precious / "file")
     link = tmp_path / "link"
     link.symlink_to(precious)
-    runs.remove_tree(link)
+    run_folders.remove_tree(link)
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "link").symlink_to(precious)
-    runs.remove_tree(tree)
+    run_folders.remove_tree(tree)
     assert not tree.exists()
     assert (precious / "file").exists()
 

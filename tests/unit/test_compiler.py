@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.display import QuietDisplay
-from bakery.drive.journal import KeptWheel, Record, last_run, open_journal
-from bakery.drive.outcome import Result
-from bakery.errors import CompilerError, ModuleError
+from bakery.build.buildx.outcome import Result
+from bakery.build.display.display import QuietDisplay
+from bakery.build.journal import KeptWheel, Record, last_run, open_journal
+from bakery.core.errors import CompilerError, ModuleError
+from bakery.engine.session import Oven
 from bakery.iree.compiler import (
     JOURNAL,
     CompileOptions,
@@ -24,11 +25,10 @@ from bakery.iree.compiler import (
     in_words_of,
     kept,
 )
-from bakery.job import JobPlan
-from bakery.jobs.load import from_inputs
-from bakery.jobs.resolve import resolve
-from bakery.oven import Oven
-from bakery.report.modules import conclusion
+from bakery.iree.job.load import from_inputs
+from bakery.iree.job.resolve import resolve
+from bakery.iree.plan import JobPlan
+from bakery.iree.report import conclusion
 
 DATA = Path(__file__).parent / "data" / "mlir"
 CRASH = """\

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bakery.carry import carriers, pack, take_in
-from bakery.drive.display import QuietDisplay
-from bakery.drive.progress import Progress
+from bakery.build.buildx.progress import Progress
+from bakery.build.compiler_cache import carriers, pack, take_in
+from bakery.build.display.display import QuietDisplay
+from bakery.build.lock.session import Bench, Pins
+from bakery.core.errors import OutputError
 from bakery.emit.dockerfile import dockerfile
-from bakery.errors import OutputError
-from bakery.load import load
-from bakery.locker.bench import Bench, Pins
-from bakery.plan import Plan
-from bakery.providers import scripts
-from bakery.resolve.lower import resolve
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.toolchains import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\npython = ["3.11", "3.13"]\n'
@@ -73,7 +73,7 @@ def test_a_link_of_the_checkout_is_neither_taken_in_nor_written_through(tmp_path
 
 def program(name: str, folder: Path) -> Path:
     path = folder / name
-    path.write_text(scripts.text(name))
+    path.write_text(programs.text(name))
     path.chmod(0o755)
     return path
 

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery import facts
-from bakery.context.scan import scan
-from bakery.context.warnings import warnings
-from bakery.errors import RecipeError
-from bakery.load import load
-from bakery.patterns import Ignore, _compiled, _Group, _re2, check_ignored, normalised
-from bakery.plan import Plan, Sent
-from bakery.resolve.lower import IGNORED, resolve
+from bakery.build.context_scan import scan
+from bakery.build.context_warnings import warnings
+from bakery.core.dockerignore import Ignore, _compiled, _Group, _re2, check_ignored, normalised
+from bakery.core.errors import RecipeError
+from bakery.plan.model import Plan
+from bakery.plan.options import Sent
+from bakery.recipe.load import load
+from bakery.resolve.plan import IGNORED, resolve
+from bakery.toolchains import facts
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.drive import ways
-from bakery.drive.display import QuietDisplay
-from bakery.drive.nodes import Look, Node
-from bakery.load import load
-from bakery.locker.bench import Bench
-from bakery.locker.hold import pins
-from bakery.names import Kind
-from bakery.plan import Plan, Run, substitute
-from bakery.report.plan import print_cells
-from bakery.resolve.lower import resolve
+from bakery.build.display.display import QuietDisplay
+from bakery.build.lock.pins import pins
+from bakery.build.lock.session import Bench
+from bakery.cli.tables.plan import print_cells
+from bakery.core.names import Kind
+from bakery.engine import platform_support
+from bakery.engine.nodes import Look, Node
+from bakery.plan.dockerfile import Run
+from bakery.plan.model import Plan
+from bakery.plan.values import substitute
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 BOTH = 'platforms = ["linux/amd64", "linux/arm64"]\n'
 CROSS = f"{BOTH}[builder]\ncross = true\n"
@@ -114,7 +116,7 @@ def test_a_wheel_alone_needs_no_base_of_its_platform(tmp_path: Path) -> None:
 )
 def test_how_a_machine_has_platforms(tmp_path: Path, text: str, emulated: bool, arm: str) -> None:
     made = plan(tmp_path, text)
-    found = ways.here(made, "linux/amd64", lambda _: emulated)
+    found = platform_support.here(made, "linux/amd64", lambda _: emulated)
     assert found == {AMD: "native", ARM: arm}
     said = StringIO()
     print_cells(Console(file=said, width=200), made, (), found)
@@ -137,12 +139,12 @@ def look(name: str, *offered: str, said: tuple[str, ...] = ()) -> Look:
     ],
 )
 def test_how_nodes_have_platforms(tmp_path: Path, text: str, looks: list[Look], arm: str) -> None:
-    found = ways.on_nodes(plan(tmp_path, text), looks)
+    found = platform_support.on_nodes(plan(tmp_path, text), looks)
     assert (found[AMD], found[ARM]) == ("node a", arm)
 
 
 def test_a_native_plan_says_nothing_of_platforms(tmp_path: Path) -> None:
     made = plan(tmp_path, 'platforms = ["linux/amd64"]\n')
     said = StringIO()
-    print_cells(Console(file=said, width=200), made, (), ways.here(made, "linux/amd64", lambda _: False))
+    print_cells(Console(file=said, width=200), made, (), platform_support.here(made, "linux/amd64", lambda _: False))
     assert "platform by" not in said.getvalue()

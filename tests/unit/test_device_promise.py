@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bakery.api import plan_recipe
-from bakery.load import load
-from bakery.models import Builder, Matrix, Native, Override, Recipe, Variable
-from bakery.resolve.lower import resolve
-from bakery.rules.device import DevicePromise, device_promises
+from bakery.recipe.load import load
+from bakery.recipe.models import Builder, Matrix, Native, Override, Recipe, Variable
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules.device import DevicePromise, device_promises
 
 CUDA = {"CUDA_VERSION": Variable(default="13.0.2"), "ARCHS": Variable(default="80;90-real")}
 

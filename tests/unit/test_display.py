@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.drive.display import HEARTBEAT_S, PlainDisplay, QuietDisplay, RawDisplay, choose
-from bakery.drive.listener import Listener
-from bakery.drive.live import LiveDisplay
-from bakery.drive.progress import Board, Progress
-from bakery.durations import duration
-from bakery.errors import UsageError
+from bakery.build.buildx.progress import Board, Progress
+from bakery.build.display.display import HEARTBEAT_S, PlainDisplay, QuietDisplay, RawDisplay, choose
+from bakery.build.display.listener import Listener
+from bakery.build.display.live import LiveDisplay
+from bakery.core.durations import duration
+from bakery.core.errors import UsageError
 
 DATA = Path(__file__).parent / "data"
 TARGETS = {

@@ -15,13 +15,14 @@ import pytest
 from packaging.version import Version
 from rich.console import Console
 
-from bakery.drive import debs, diagnose, emulate, find, index
-from bakery.drive.diagnose import Diagnosis, State
-from bakery.drive.engine import Engine, EngineInfo
-from bakery.drive.find import EngineAddress
-from bakery.drive.index import Index
-from bakery.errors import BakeryError, EngineError, UnavailableError
-from bakery.report import doctor
+from bakery.cli.tables import doctor
+from bakery.core.errors import BakeryError, EngineError, UnavailableError
+from bakery.engine import debian_packages, discover, package_index, qemu
+from bakery.engine import doctor as diagnose
+from bakery.engine.client import Engine, EngineInfo
+from bakery.engine.discover import EngineAddress
+from bakery.engine.doctor import Diagnosis, State
+from bakery.engine.package_index import Index
 
 T = TypeVar("T")
 Golden = Callable[[Path, str], None]
@@ -79,14 +80,14 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     found = Machine(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(find, "find", found.find)
+    monkeypatch.setattr(discover, "find", found.find)
     monkeypatch.setattr(Engine, "info", lambda _self: found.info)
     monkeypatch.setattr(diagnose, "_run", found.run)
-    monkeypatch.setattr(index, "configured", lambda: Index("https://me:secret@index.test/simple", {}))
-    monkeypatch.setattr(index, "releases", found.list_releases)
-    monkeypatch.setattr(debs, "machine_suite", found.machine_suite)
+    monkeypatch.setattr(package_index, "configured", lambda: Index("https://me:secret@index.test/simple", {}))
+    monkeypatch.setattr(package_index, "releases", found.list_releases)
+    monkeypatch.setattr(debian_packages, "machine_suite", found.machine_suite)
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(int(99e9), 0, found.free))
-    monkeypatch.setattr(emulate, "BINFMT", tmp_path / "binfmt")
+    monkeypatch.setattr(qemu, "BINFMT", tmp_path / "binfmt")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     return found
 
@@ -239,8 +240,8 @@ def test_nobody_is_waited_for(machine: Machine, monkeypatch: pytest.MonkeyPatch)
         raise OSError
 
     monkeypatch.setattr(diagnose, "LIMIT_S", 0.3)
-    monkeypatch.setattr(find, "find", wait)
-    monkeypatch.setattr(index, "releases", wait)
+    monkeypatch.setattr(discover, "find", wait)
+    monkeypatch.setattr(package_index, "releases", wait)
     began = time.monotonic()
     found = look()
     assert time.monotonic() - began < 5

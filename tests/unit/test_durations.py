@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bakery.durations import seconds_of
-from bakery.errors import UsageError
+from bakery.core.durations import seconds_of
+from bakery.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.emit.text import (
+from bakery.emit.quoting import (
     aligned,
     comment,
     dockerfile_string,
@@ -22,7 +22,7 @@ from bakery.emit.text import (
     mount_option,
     shell_word,
 )
-from bakery.plan import Ref, literal
+from bakery.plan.values import Ref, literal
 
 texts = st.text(st.characters(exclude_categories=("Cs",)) | st.sampled_from("${}%\"\\'`"))
 words = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))

@@ -11,12 +11,12 @@ import pytest
 from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
-from bakery import facts
-from bakery.facts import rows
-from bakery.facts.archs import Arch, known, parse
-from bakery.names import PYTHON
-from bakery.providers.bases.debian import SUITES
-from bakery.providers.toolkits import clang
+from bakery.core.names import PYTHON
+from bakery.toolchains import facts
+from bakery.toolchains.bases.debian import SUITES
+from bakery.toolchains.facts import rows
+from bakery.toolchains.facts.archs import Arch, known, parse
+from bakery.toolchains.toolkits import clang
 
 ROWS = [
     (f"{file}.{name}[{index}]", row)

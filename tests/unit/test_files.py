@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.errors import DriftError, OutputError
-from bakery.files import compare, write
+from bakery.core.errors import DriftError, OutputError
+from bakery.core.files import compare, write
 
 NAME = "bake/one.hcl"
 

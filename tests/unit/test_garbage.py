@@ -14,7 +14,7 @@ import pytest
 
 from bakery.cli.app import app
 from bakery.cli.console import failures
-from bakery.errors import ModuleError
+from bakery.core.errors import ModuleError
 
 COUNT = 300
 MATMUL = (Path(__file__).parent / "data" / "mlir" / "matmul.mlir").read_bytes()

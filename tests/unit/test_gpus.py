@@ -9,9 +9,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
-from bakery.errors import UsageError
-from bakery.facts import gpus
-from bakery.report.gpus_page import PATH, page
+from bakery.cli.tables.gpus_page import PATH, page
+from bakery.core.errors import UsageError
+from bakery.toolchains.facts import gpus
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bakery.facts import gpus, manylinux_images, wrong_claims
-from bakery.facts.archs import parse
-from bakery.facts.cover import How, cover
-from bakery.load import load
-from bakery.report.gpus_page import page
-from bakery.resolve.lower import resolve
-from bakery.rules import judge
+from bakery.cli.tables.gpus_page import page
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge
+from bakery.toolchains.facts import gpus, manylinux_images, wrong_claims
+from bakery.toolchains.facts.archs import parse
+from bakery.toolchains.facts.cover import How, cover
 
 SAGEATTENTION = "7.0;7.5;8.0;8.6;8.9;9.0"
 """The guide's default TORCH_CUDA_ARCH_LIST."""

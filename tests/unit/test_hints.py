@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bakery.drive.hints import TABLE, hint
+from bakery.build.buildx.failure_hints import TABLE, hint
 
 COMPILE = "[compile 3/5] RUN python -m build"
 PRINTED = [

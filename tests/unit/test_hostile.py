@@ -20,17 +20,17 @@ from bakery.audit.apart import LimitExceeded, call
 from bakery.audit.auditor import audit_apart, audit_wheel
 from bakery.audit.checks import check_ids
 from bakery.audit.difference import differences
+from bakery.audit.expectation import Promise
 from bakery.audit.limits import Limits
-from bakery.audit.promise import Promise
 from bakery.audit.tools import stopped
-from bakery.audit.vmfb import read_vmfb
-from bakery.errors import AuditError, ModuleError, OutputError
-from bakery.load import load
-from bakery.mlir.read import read_module
-from bakery.plainfile import open_plain, read_plain
-from bakery.resolve.lower import resolve
-from bakery.site.store import Incoming, extend
-from bakery.verify import verify
+from bakery.core.errors import AuditError, ModuleError, OutputError
+from bakery.core.plain_files import open_plain, read_plain
+from bakery.iree.mlir.read import read_module
+from bakery.iree.vmfb import read_vmfb
+from bakery.recipe.load import load
+from bakery.release.index.store import Incoming, extend
+from bakery.release.verify import verify
+from bakery.resolve.plan import resolve
 
 SECONDS = 2.0
 MEMORY = 300 << 20
@@ -91,27 +91,27 @@ def test_the_finding_names_the_limit_and_no_tool_is_asked(
 
 READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
     "declarations of a module": (
-        "from bakery.audit.vmfb import read_vmfb",
+        "from bakery.iree.vmfb import read_vmfb",
         "read_vmfb(Path(sys.argv[2]))",
         lambda folder: (written(folder / "x.vmfb", hostile.vmfb_declarations()),),
     ),
     "SPIR-V in SPIR-V": (
-        "from bakery.audit.vmfb import read_vmfb\nfrom bakery.errors import AuditError",
+        "from bakery.iree.vmfb import read_vmfb\nfrom bakery.errors import AuditError",
         "try: read_vmfb(Path(sys.argv[2]))\nexcept AuditError: pass",
         lambda folder: (hostile.vmfb_spirv(folder),),
     ),
     "types of MLIR": (
-        "from bakery.mlir.read import read_module\nfrom bakery.errors import ModuleError",
+        "from bakery.iree.mlir.read import read_module\nfrom bakery.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", hostile.mlir_types().encode()),),
     ),
     "blanks of MLIR": (
-        "from bakery.mlir.read import read_module\nfrom bakery.errors import ModuleError",
+        "from bakery.iree.mlir.read import read_module\nfrom bakery.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", b'"func.func" ()' + b" " * 100_000),),
     ),
     "dimensions of MLIR": (
-        "from bakery.mlir.signature import Type",
+        "from bakery.iree.mlir.signature import Type",
         "Type('tensor<' + '1x' * 100_000 + 'f32').shape; Type('tensor<' + '9' * 6000 + 'xf32>').shape",
         lambda folder: (),
     ),

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bakery.checkout import clone, committed, look, origin
+from bakery.build.cibuildwheel import process
 from bakery.cli.app import app
-from bakery.drive import cibuildwheel
-from bakery.errors import BakeError, UsageError
-from bakery.plan import Cibuildwheel
-from bakery.since import change, recipes_then
+from bakery.core.errors import BakeError, UsageError
+from bakery.core.git import clone, committed, look, origin
+from bakery.plan.options import Cibuildwheel
+from bakery.resolve.changed_cells import change, recipes_then
 
 RECIPE = """\
 name = "demo"
@@ -334,14 +334,14 @@ def test_programs_of_python_import_no_module_of_the_working_folder(
     folder = project(tmp_path / "theirs")
     modules(folder, trap)
     monkeypatch.chdir(folder)
-    subprocess.run([*cibuildwheel.command(os.environ), "--help"], check=True, capture_output=True)
+    subprocess.run([*process.command(os.environ), "--help"], check=True, capture_output=True)
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9/\n")
     environment = {**os.environ, "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
     # Beside the program, too.
     (tmp_path / "stage").mkdir()
     modules(tmp_path / "stage", trap)
     with pytest.raises(BakeError, match="the source cannot be fetched") as caught:
-        cibuildwheel.fetch(Cibuildwheel(sdist="demo==1.0"), tmp_path / "stage" / "source", environment)
+        process.fetch(Cibuildwheel(sdist="demo==1.0"), tmp_path / "stage" / "source", environment)
     # It came as far as the index that pip's configuration names.
     assert "Connection refused" in str(caught.value.details)
     assert trap.sprung() == ""

@@ -17,10 +17,10 @@ import pytest
 from packaging.version import Version
 from pip._internal import configuration
 
-from bakery.drive import index
-from bakery.drive.index import REMEMBER_S, Index
-from bakery.errors import UnavailableError
-from bakery.plan import Need
+from bakery.core.errors import UnavailableError
+from bakery.engine import package_index
+from bakery.engine.package_index import REMEMBER_S, Index
+from bakery.plan.cells import Need
 
 Golden = Callable[[Path, str], None]
 DATA = Path(__file__).parent / "data" / "index"
@@ -81,7 +81,7 @@ def told(error: UnavailableError) -> str:
 
 
 def find(name: str, *, sdist: bool = False, place: Index = PLACE) -> list[str]:
-    return [str(version) for version in index.releases(place, name, sdist=sdist, ca_bundle="")]
+    return [str(version) for version in package_index.releases(place, name, sdist=sdist, ca_bundle="")]
 
 
 # --- pages
@@ -124,15 +124,15 @@ def test_credentials_go_into_a_header_and_nowhere_else(web: Web) -> None:
 
 def test_nearest_versions() -> None:
     offered = [Version(text) for text in ("12.6.0", "12.8.57", "12.8.93", "12.9.1", "13.0.0", "12.8.1rc1")]
-    assert index.nearest(Version("12.8.61"), offered) == ["12.8.57", "12.8.93", "12.9.1", "12.6.0"]
-    assert index.nearest(Version("2.0"), [Version("1.0rc1")]) == ["1.0rc1"]
+    assert package_index.nearest(Version("12.8.61"), offered) == ["12.8.57", "12.8.93", "12.9.1", "12.6.0"]
+    assert package_index.nearest(Version("2.0"), [Version("1.0rc1")]) == ["1.0rc1"]
 
 
 # --- the memory
 
 
 def check(needs: list[Need], memory: Path, place: Index = PLACE) -> None:
-    index.check(needs, place, ca_bundle="", memory=memory)
+    package_index.check(needs, place, ca_bundle="", memory=memory)
 
 
 NEED = Need("demo", "1.0", sdist=False, why="the test")
@@ -234,7 +234,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
             monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "chosen.conf"))
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        return index.configured()
+        return package_index.configured()
 
     return read
 
@@ -279,7 +279,7 @@ def test_sections_of_other_commands_do_not_count(settings: Settings) -> None:
 
 def test_pip_before_25_gave_its_values_without_files() -> None:
     found = [("global.index-url", "a"), (":env:.index-url", ""), ("install.retries", "3"), ("list.retries", "4")]
-    assert index._merge(found) == {"index-url": "a", "retries": "3"}
+    assert package_index._merge(found) == {"index-url": "a", "retries": "3"}
 
 
 def test_pip_conf_for_containers(settings: Settings) -> None:

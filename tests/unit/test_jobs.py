@@ -16,15 +16,15 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.cli.compile import job_plan
-from bakery.errors import ModuleError, UsageError
-from bakery.job import BATCH, JobPlan
-from bakery.jobs.load import from_inputs, load
-from bakery.jobs.places import places
-from bakery.jobs.resolve import resolve
-from bakery.jobs.targets import UnknownTarget, known, target
-from bakery.models.job import Job
-from bakery.models.module import TargetRecord
-from bakery.schema import job_schema
+from bakery.cli.json_schema import job_schema
+from bakery.core.errors import ModuleError, UsageError
+from bakery.iree.job.json_positions import places
+from bakery.iree.job.load import from_inputs, load
+from bakery.iree.job.resolve import resolve
+from bakery.iree.job.targets import UnknownTarget, known, target
+from bakery.iree.models.job import Job
+from bakery.iree.models.module import TargetRecord
+from bakery.iree.plan import BATCH, JobPlan
 
 CHECK = {"inputs": ["a.npy"], "expected": ["b.npy"]}
 DATA = Path(__file__).parent / "data" / "mlir"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bakery.load import load
-from bakery.resolve.lower import resolve
-from bakery.rules import judge
-from bakery.rules.caching import Host
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge
+from bakery.resolve.rules.caching import Host
 
 GB = 10**9
 NEEDED = 'job-memory = "3.5 GB"\n'

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakery.drive.journal import KEPT, LARGEST, Journal, KeptWheel, Record, last_run, open_journal, read
-from bakery.drive.outcome import Result
-from bakery.errors import OutputError
+from bakery.build.buildx.outcome import Result
+from bakery.build.journal import KEPT, LARGEST, Journal, KeptWheel, Record, last_run, open_journal, read
+from bakery.core.errors import OutputError
 
 WHEEL = KeptWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
 RECORDS = st.lists(

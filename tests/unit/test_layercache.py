@@ -9,14 +9,14 @@ from types import MappingProxyType
 
 import pytest
 
-from bakery.drive.bake import BakeRequest
-from bakery.drive.outcome import BakeOutcome
-from bakery.errors import OutputError
-from bakery.ingredients import beside
-from bakery.layercache import MARK, LocalCaches
-from bakery.load import load
-from bakery.plan import Plan
-from bakery.resolve.lower import resolve
+from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.outcome import BakeOutcome
+from bakery.build.local_layer_cache import MARK, LocalCaches
+from bakery.core.errors import OutputError
+from bakery.plan.materials_targets import beside
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]\n[cache]\nbackend = "{}"\nref = "r.example/c"\n'
 NAMES = ["wheel-cp311", "test-cp311", "materials-cp311"]

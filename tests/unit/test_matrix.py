@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.errors import PlanError
+from bakery.core.errors import PlanError
 from bakery.resolve.matrix import LONGEST, combinations, identifiers
 
 AXES = {"python": ("3.11", "3.13"), "cuda": ("12.8.1", "13.0.3"), "platform": ("linux/amd64",)}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.errors import ModuleError
-from bakery.mlir.read import DEEPEST, read_module
-from bakery.mlir.signature import Function, Type
+from bakery.core.errors import ModuleError
+from bakery.iree.mlir.read import DEEPEST, read_module
+from bakery.iree.mlir.signature import Function, Type
 
 MATMUL = """\
 // A comment with a brace { and a quote "

@@ -17,18 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from bakery import facts
-from bakery.audit.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
-from bakery.errors import AuditError, BakeError, ModuleError, RegressionError, UsageError
+from bakery.core.errors import AuditError, BakeError, ModuleError, RegressionError, UsageError
 from bakery.iree.benchmark import Measurement, _compared, baseline_of, conclusion, percentile
 from bakery.iree.benchmark import read_subjects as read_benchmarks
 from bakery.iree.bundle import bundle
-from bakery.iree.kitchen import asked_by_job, read_baseline
+from bakery.iree.job.load import load
+from bakery.iree.models.job import Benchmark, Check
+from bakery.iree.models.module import BenchmarkRecord, ModuleRecord
 from bakery.iree.modules import find_modules, inspect, open_module, record_text, write_record
+from bakery.iree.requests import asked_by_job, read_baseline
 from bakery.iree.validate import read_subjects
-from bakery.jobs.load import load
-from bakery.models.job import Benchmark, Check
-from bakery.models.module import BenchmarkRecord, ModuleRecord
+from bakery.iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
+from bakery.toolchains import facts
 
 DATA = Path(__file__).parent / "data" / "modules"
 """A matrix product and a sum of 64×64 float32 for each target, and two functions that give what they take."""

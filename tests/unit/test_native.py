@@ -8,12 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from bakery.emit.dockerfile import dockerfile
-from bakery.load import from_python
-from bakery.models import Recipe
-from bakery.plan import Arg, Command, Mount, Plan, Ref, Run, Script, Stage, literal
-from bakery.resolve.lower import resolve
-from bakery.rules.case import cases
-from bakery.rules.device import device_promises
+from bakery.plan.dockerfile import Arg, Command, Mount, Run, Script, Stage
+from bakery.plan.model import Plan
+from bakery.plan.values import Ref, literal
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Recipe
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules.case import cases
+from bakery.resolve.rules.device import device_promises
 
 NATIVE = {"command": "make DESTDIR=/native install", "into": "src/pkg/lib"}
 IMAGE = {"base": {"image": "a/manylinux_2_28_x86_64:1"}}

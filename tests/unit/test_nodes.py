@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive import nodes
-from bakery.drive.nodes import Look, Node, Watch, create_arguments, native_first
-from bakery.errors import RecipeError, UsageError
-from bakery.farm import nodes_of, require_nodes
-from bakery.load import load
+from bakery.core.errors import RecipeError, UsageError
+from bakery.engine import nodes
+from bakery.engine.builder_config import nodes_of, require_nodes
+from bakery.engine.nodes import Look, Node, Watch, create_arguments, native_first
+from bakery.recipe.load import load
 
 REMOTE = """\
 [builders.release]

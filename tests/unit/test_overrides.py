@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.emit.override import merged, overridden
-from bakery.errors import UsageError
-from bakery.plan import Json, Override
-from bakery.resolve.overrides import parse
+from bakery.core.errors import UsageError
+from bakery.emit.bake_overrides import merged, overridden
+from bakery.plan.options import Override
+from bakery.plan.values import Json
+from bakery.resolve.set_option import parse
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from bakery import Recipe, facts
+from bakery import Recipe
+from bakery.core.errors import BakeryError, PlanError
+from bakery.core.image_names import parse
 from bakery.emit.dockerfile import dockerfile
-from bakery.errors import BakeryError, PlanError
-from bakery.images import parse
-from bakery.load import from_python, load
-from bakery.plan import Plan
-from bakery.providers import scripts
-from bakery.providers.scripts import cuda_repository
-from bakery.resolve.lower import resolve
+from bakery.plan.model import Plan
+from bakery.recipe.load import from_python, load
+from bakery.resolve.plan import resolve
+from bakery.toolchains import facts, programs
+from bakery.toolchains.programs import cuda_repository
 
 NVIDIA = "nvidia/cuda:${CUDA_VERSION}-devel-ubuntu22.04"
 DIGEST = "sha256:" + "0" * 64
@@ -117,7 +117,7 @@ def test_release_in_a_name(ref: str, cuda: str):
 
 def own_cuda(tree: Path, *release: str) -> subprocess.CompletedProcess[str]:
     program = tree.parent / "own-cuda"
-    program.write_text(scripts.text("own-cuda"))
+    program.write_text(programs.text("own-cuda"))
     return subprocess.run(["sh", program, tree, *release], capture_output=True, text=True, check=False)
 
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import hostile
 import pytest
 
-from bakery.errors import RecipeError
-from bakery.load import load
-from bakery.plan import Command, Run, Script
-from bakery.providers import scripts
-from bakery.providers.scripts import packages
-from bakery.resolve.lower import resolve
+from bakery.core.errors import RecipeError
+from bakery.plan.dockerfile import Command, Run, Script
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.toolchains import programs
+from bakery.toolchains.programs import packages
 
-HERE = Path(scripts.__file__).parent
+HERE = Path(programs.__file__).parent
 
 
 class Bench:

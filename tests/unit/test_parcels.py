@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from bakery import Builder, Matrix, Recipe, Wheel, plan_recipe
-from bakery.errors import UsageError
-from bakery.lineage import Lineage
-from bakery.models import Native
-from bakery.parcels import MOST_JOBS, parcels, shard
-from bakery.plan import Plan
+from bakery.core.errors import UsageError
+from bakery.plan.model import Plan
+from bakery.plan.shards import MOST_JOBS, parcels, shard
+from bakery.plan.stage_digests import Lineage
+from bakery.recipe.models import Native
 
 PYTHONS = ("3.9", "3.11", "3.13")
 BOTH = ("linux/amd64", "linux/arm64")

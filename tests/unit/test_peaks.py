@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.peaks import EVERY_S, Peaks, is_here
+from bakery.engine.memory_peaks import EVERY_S, Peaks, is_here
 
 V1 = "cache 108687360\nrss 1\ntotal_cache 5\ntotal_rss {}\n"
 V2 = "anon {}\nfile 108687360\nkernel 5\n"
@@ -19,7 +19,7 @@ CELLS = {
 
 @pytest.fixture
 def peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peaks:
-    monkeypatch.setattr("bakery.drive.peaks.EVERY_S", 0.0)
+    monkeypatch.setattr("bakery.engine.memory_peaks.EVERY_S", 0.0)
     return Peaks(tmp_path / "cgroup", tmp_path / "proc")
 
 

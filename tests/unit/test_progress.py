@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.drive.label import Role, parse
-from bakery.drive.lines import LONGEST, LineBuffer, Output, clean
-from bakery.drive.progress import Event, LogLines, Progress, StepFinished, StepStarted
+from bakery.build.buildx.output_lines import LONGEST, LineBuffer, Output, clean
+from bakery.build.buildx.progress import Event, LogLines, Progress, StepFinished, StepStarted
+from bakery.build.buildx.vertex_names import Role, parse
 
 RECORDED = Path(__file__).parent / "data" / "rawjson"
 TWO = ("wheel-cp311", "wheel-cp312")

@@ -19,21 +19,21 @@ from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
 from wheels import EXTENSION, write_wheel
 
 from bakery.api import plan_recipe
-from bakery.drive.context import files, sources, tree_hash
+from bakery.build.context_digest import files, sources, tree_hash
+from bakery.build.lock.materials import Materials, Packages, System
+from bakery.build.lock.model import LockedFile
+from bakery.build.records import materials as made
+from bakery.build.records.buildkit import FOLDER, Machine, Material, image_purl, merged, of_buildkit, without_user
+from bakery.build.records.provenance import definition, settings, statement
+from bakery.build.records.read import read
+from bakery.build.records.recorder import is_recorded
+from bakery.build.records.sbom import sbom
+from bakery.build.records.wheelfile import contents
+from bakery.core.errors import UnavailableError
 from bakery.emit.files import generate
-from bakery.errors import UnavailableError
-from bakery.ingredients import beside, overrides
-from bakery.lock.materials import Materials, Packages, System
-from bakery.models import Recipe
-from bakery.models.lock import LockedFile
-from bakery.plan import Plan
-from bakery.record import made
-from bakery.record.facts import FOLDER, Machine, Material, image_purl, merged, of_buildkit, without_user
-from bakery.record.provenance import definition, settings, statement
-from bakery.record.read import read
-from bakery.record.sbom import sbom
-from bakery.record.wheelfile import contents
-from bakery.recorder import is_recorded
+from bakery.plan.materials_targets import beside, overrides
+from bakery.plan.model import Plan
+from bakery.recipe.models import Recipe
 
 SAID = {
     "materials": [

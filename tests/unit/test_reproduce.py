@@ -14,19 +14,19 @@ from test_checkout import commit, git
 from test_record import MOMENT
 from wheels import write_wheel
 
-from bakery.checkout import committed
-from bakery.drive.context import tree_hash
+from bakery.build.context_digest import tree_hash
+from bakery.build.records import materials
+from bakery.build.records.buildkit import FOLDER, Machine
+from bakery.build.records.provenance import definition, statement
+from bakery.build.records.read import LARGEST, Recorded, read
+from bakery.build.records.recorder import source_materials
+from bakery.core.errors import BakeryError, UnavailableError
+from bakery.core.git import committed
 from bakery.emit.files import generate
-from bakery.errors import BakeryError, UnavailableError
-from bakery.load import load
-from bakery.plan import Command, Run
-from bakery.record import made
-from bakery.record.facts import FOLDER, Machine
-from bakery.record.provenance import definition, statement
-from bakery.record.read import LARGEST, Recorded, read
-from bakery.recorder import source_materials
-from bakery.reproduce import Again, _project, _taken
-from bakery.resolve.lower import resolve
+from bakery.plan.dockerfile import Command, Run
+from bakery.recipe.load import load
+from bakery.release.reproduce import Again, _project, _taken
+from bakery.resolve.plan import resolve
 
 RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
 
@@ -271,7 +271,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
 
     def reproduced() -> None:
         then = rewritten(project, apply)
-        made.again(then)
+        materials.again(then)
         (project / "pkg" / "a.py").write_text("2\n")
         with _project(then, project, Again()):
             pass

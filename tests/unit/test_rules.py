@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.cli.recipes import plans
-from bakery.errors import PlanError, UsageError
-from bakery.images import parse
-from bakery.load import load
-from bakery.plan import Plan
-from bakery.report.rules import lines
-from bakery.resolve.lower import resolve
-from bakery.rules import judge, rules
-from bakery.rules.case import Case, cases
-from bakery.rules.rule import Finding, Rule, Severity
+from bakery.cli.tables.rules import lines
+from bakery.core.errors import PlanError, UsageError
+from bakery.core.image_names import parse
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge, rules
+from bakery.resolve.rules.case import Case, cases
+from bakery.resolve.rules.rule import Finding, Rule, Severity
 
 ROOT = Path(__file__).parents[2]
 MANYLINUX = "quay.io/pypa/manylinux_2_28_x86_64"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bakery.report.run import render, warnings
-from bakery.runreport import PublishedWheel, RunReport, TargetReport
+from bakery.build.report import PublishedWheel, RunReport, TargetReport
+from bakery.cli.tables.run import render, warnings
 
 
 def report(**cells: tuple[str, ...]) -> RunReport:

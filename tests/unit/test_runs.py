@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bakery.conclusion import conclusion
-from bakery.drive.outcome import BakeFailure, BakeOutcome, Failure
-from bakery.errors import AuditError, BakeryError, InterruptedBake, OutputError
-from bakery.load import from_python
-from bakery.models import Matrix, Recipe, Wheel
-from bakery.plan import Plan
-from bakery.report.run import markdown
-from bakery.resolve.lower import resolve
-from bakery.runreport import CellFailure, PublishedWheel, RunReport, TargetReport
-from bakery.work import Machine, items, keys, together, works
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
+from bakery.build.cell_tasks import Machine, items, keys, together, works
+from bakery.build.exit_status import conclusion
+from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.cli.tables.run import markdown
+from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
+from bakery.plan.model import Plan
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Matrix, Recipe, Wheel
+from bakery.resolve.plan import resolve
 
 WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)
 

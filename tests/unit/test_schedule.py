@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.drive.schedule import Item, Limits, Schedule, Seat, State, Try, delay, needed
+from bakery.build.scheduler import Item, Limits, Schedule, Seat, State, Try, delay, needed
 
 
 def names(items: list[Item]) -> list[str]:

@@ -10,9 +10,11 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from bakery import load, plain, reference, schema
-from bakery.document import parse
-from bakery.models import Recipe
+from bakery.cli import json_schema
+from bakery.cli.tables import reference_page
+from bakery.recipe import load, type_names
+from bakery.recipe.models import Recipe
+from bakery.recipe.toml_file import parse
 from bakery.resolve.defaults import DEFAULTS
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +56,7 @@ exclude = ["libcuda.so.*"]
 
 SHIPPED = [file.read_text(encoding="utf-8") for file in load.shipped().values()]
 EXAMPLES = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "examples").glob("*/bakery.toml"))]
-VALID = [reference.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
+VALID = [reference_page.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
 
 # What a schema can see: keys, types and choices; not what two keys say of each other.
 REFUSED = [*BAD.glob("key-[!p]*.toml"), *BAD.glob("type-[!idnt]*.toml"), BAD / "type-imports-text.toml"]
@@ -62,19 +64,19 @@ REFUSED += [BAD / f"value-{name}.toml" for name in ("frontend", "cache-mode", "p
 
 
 def validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(schema.recipe_schema())
+    return jsonschema.Draft202012Validator(json_schema.recipe_schema())
 
 
-@pytest.mark.parametrize("path", schema.schema_texts())
+@pytest.mark.parametrize("path", json_schema.schema_texts())
 def test_schemas_are_fresh(path: str, golden: Golden) -> None:
-    golden(ROOT / path, schema.schema_texts()[path])
+    golden(ROOT / path, json_schema.schema_texts()[path])
 
 
 def test_reference_is_fresh(golden: Golden) -> None:
-    golden(ROOT / reference.PATH, reference.reference_text())
+    golden(ROOT / reference_page.PATH, reference_page.reference_text())
 
 
-@pytest.mark.parametrize("text", schema.schema_texts().values(), ids=schema.schema_texts())
+@pytest.mark.parametrize("text", json_schema.schema_texts().values(), ids=json_schema.schema_texts())
 def test_schemas_are_schemas(text: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
@@ -84,7 +86,7 @@ def test_valid(text: str) -> None:
     validator().validate(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("text", [reference.EXAMPLE, SHORT_FORMS, LONG_FORMS])
+@pytest.mark.parametrize("text", [reference_page.EXAMPLE, SHORT_FORMS, LONG_FORMS])
 def test_valid_recipes_load(text: str) -> None:
     assert load._problems(parse(text.encode(), "x").data) == []
 
@@ -96,10 +98,10 @@ def test_refused(file: Path) -> None:
 
 def test_every_default_is_that_of_a_key() -> None:
     for path in DEFAULTS:
-        assert plain.at(Recipe, path.split(".")) is not None, path
+        assert type_names.at(Recipe, path.split(".")) is not None, path
 
 
 def test_every_key_is_described() -> None:
-    text = reference.reference_text()
+    text = reference_page.reference_text()
     assert "|  |\n" not in text
     assert "``" not in text.replace("```", "")

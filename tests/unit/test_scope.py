@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.scope import KEY_VARIABLE, cache_scope
-from bakery.errors import OutputError, RecipeError
-from bakery.load import load
+from bakery.core.errors import OutputError, RecipeError
+from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
+from bakery.recipe.load import load
 
 
 def environ(folder: Path, **more: str) -> dict[str, str]:
@@ -93,6 +93,6 @@ def test_no_recipe_has_a_variable_that_would_hold_it(tmp_path: Path, name: str) 
 
 
 def test_what_needs_no_build_needs_no_key() -> None:
-    code = "import sys, bakery.cli.app; print('bakery.drive.scope' in sys.modules)"
+    code = "import sys, bakery.cli.app; print('bakery.engine.cache_scope' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -20,8 +20,8 @@ from types import TracebackType
 
 import pytest
 
-from bakery.lock.refusals import refusals
-from bakery.providers.scripts import finish, materials, packages, requires, sdist, smoke
+from bakery.build.lock.pip_errors import refusals
+from bakery.toolchains.programs import finish, materials, packages, requires, sdist, smoke
 
 PROGRAMS = sorted(Path(requires.__file__).parent.glob("*.py"))
 

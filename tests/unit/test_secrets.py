@@ -18,17 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive import secrets
-from bakery.drive.entitle import Grants
-from bakery.drive.mask import HELD, Mask, MaskedStream
-from bakery.drive.private import private_files
-from bakery.drive.secrets import LARGEST, revealed
-from bakery.errors import RecipeError, UsageError
-from bakery.load import load
-from bakery.names import Kind, Phase
-from bakery.patterns import Ignore
-from bakery.plan import Mount, Plan, Run, Secret
-from bakery.resolve.lower import resolve
+from bakery.build.buildx.entitlements import Grants
+from bakery.build.secrets import read
+from bakery.build.secrets.mask import HELD, Mask, MaskedStream
+from bakery.build.secrets.private_files import private_files
+from bakery.build.secrets.read import LARGEST, revealed
+from bakery.core.dockerignore import Ignore
+from bakery.core.errors import RecipeError, UsageError
+from bakery.core.names import Kind, Phase
+from bakery.plan.dockerfile import Mount, Run
+from bakery.plan.model import Plan
+from bakery.plan.options import Secret
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 VALUE = b's3cr"et/+ \xc3\xa9-value'
 
@@ -275,7 +277,7 @@ def test_all_that_is_missing_is_told_at_once_and_no_value_is(tmp_path: Path) -> 
 
 
 def test_a_command_has_a_time_limit_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "COMMAND_S", 3)
+    monkeypatch.setattr(read, "COMMAND_S", 3)
     wanted = [a(command=("sh", "-c", "echo $$ > pid; sleep 300 & sleep 300"))]
     with pytest.raises(UsageError) as caught, revealed(wanted, wanted, tmp_path, dict(os.environ)):
         pass
@@ -299,7 +301,7 @@ def test_private_files_are_for_this_user_and_end_with_the_process(tmp_path: Path
         assert stat.S_IMODE(files["a"].stat().st_mode) == 0o600
         assert files["a"].read_bytes() == VALUE == files["a"].read_bytes()
     text = (
-        "import os, sys; from bakery.drive.private import private_files\n"
+        "import os, sys; from bakery.build.secrets.private_files import private_files\n"
         "with private_files({'a': b'x'}) as files: print(files['a'], flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
@@ -506,17 +508,17 @@ def test_names_errors_warnings_and_texts_are_hidden() -> None:
 
 
 def test_a_wheel_that_holds_a_secret_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_CHUNK", 10)
+    monkeypatch.setattr(read, "_CHUNK", 10)
     with zipfile.ZipFile(tmp_path / "a.whl", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("clean.py", b"x" * 1000 + VALUE[1:])
         archive.writestr("told.py", b"x" * 995 + VALUE)
         archive.writestr("encoded.py", b"x" * 995 + base64.b64encode(b"a" + VALUE))
     mask = Mask({"key": VALUE, "other": b"something else"})
-    assert secrets.leaks(tmp_path / "a.whl", mask) == [
+    assert read.leaks(tmp_path / "a.whl", mask) == [
         "told.py holds the secret key",
         "encoded.py holds the secret key",
     ]
-    assert secrets.leaks(tmp_path / "no such file", Mask({})) == []
+    assert read.leaks(tmp_path / "no such file", Mask({})) == []
 
 
 def test_without_secrets_the_stream_is_as_it_was() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bakery.api import plan_recipe
+from bakery.core.errors import PlanError, UsageError
 from bakery.emit.bakefile import bakefile
-from bakery.errors import PlanError, UsageError
-from bakery.load import Loaded, from_python, load
-from bakery.models import Recipe, Variable
+from bakery.recipe.load import Loaded, from_python, load
+from bakery.recipe.models import Recipe, Variable
 from bakery.resolve.defaults import DEFAULTS
-from bakery.resolve.lower import resolve
+from bakery.resolve.plan import resolve
 from bakery.resolve.settings import Settings, decide
 
 TEXT = """\

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from bakery.build.expectations import promises
+from bakery.cli.tables.plan import to_json
+from bakery.core.errors import AuditError, UsageError
 from bakery.emit.bakefile import bake_groups, bakefile
 from bakery.emit.dockerfile import dockerfile
 from bakery.emit.files import generate
-from bakery.errors import AuditError, UsageError
-from bakery.load import from_python
-from bakery.models import Recipe
-from bakery.plan import Arg, Plan, Ref
-from bakery.promises import promises
-from bakery.report.plan import to_json
-from bakery.resolve.lower import resolve
+from bakery.plan.dockerfile import Arg
+from bakery.plan.model import Plan
+from bakery.plan.values import Ref
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Recipe
+from bakery.resolve.plan import resolve
 
 PYTHONS = ["3.9", "3.11", "3.13", "3.14"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.drive.state import state_folder
-from bakery.errors import OutputError, UsageError
+from bakery.build.state_folder import state_folder
+from bakery.core.errors import OutputError, UsageError
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from wheels import write_wheel
 
+from bakery.build.cibuildwheel.run import cells_here, check_buildable
+from bakery.build.expectations import promises
 from bakery.cli.bake import _is_elsewhere
 from bakery.cli.narrow import narrow
+from bakery.cli.tables.matrix import to_json as matrix
+from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
 from bakery.emit.files import generate
-from bakery.errors import AuditError, PlanError, RecipeError, UsageError
-from bakery.load import load
-from bakery.plan import Plan
-from bakery.promises import promises
-from bakery.report.matrix import to_json as matrix
-from bakery.resolve.lower import resolve
-from bakery.rules import judge
-from bakery.verify import verify
-from bakery.wheelhouse import cells_here, check_buildable
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.release.verify import verify
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge
 
 THREE = 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n'
 

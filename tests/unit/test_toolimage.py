@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bakery.iree.toolimage import hashes, image_name
-from bakery.load import load
-from bakery.names import Kind
-from bakery.resolve.lower import resolve
+from bakery.core.names import Kind
+from bakery.iree.tool_image import hashes, image_name
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 
 @pytest.mark.parametrize("recipe", ["iree-cpu", "iree-cuda"])

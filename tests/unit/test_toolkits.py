@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bakery.errors import PlanError
-from bakery.facts import cuda_releases
-from bakery.plan import Command, Env, File, Ref, Run, Script, Stage
-from bakery.providers import components, scripts, toolkits
-from bakery.providers.scripts import cuda_tree, fatbinary, glibc_headers, libcuda_stub
-from bakery.providers.toolkits import base, clang, debian, none, wheels
+from bakery.core.errors import PlanError
+from bakery.plan.dockerfile import Command, Env, File, Run, Script, Stage
+from bakery.plan.values import Ref
 from bakery.resolve.toolkit import check_components, check_release
+from bakery.toolchains import components, programs, toolkits
+from bakery.toolchains.facts import cuda_releases
+from bakery.toolchains.programs import cuda_tree, fatbinary, glibc_headers, libcuda_stub
+from bakery.toolchains.toolkits import base, clang, debian, none, wheels
 
 PROVIDERS = [clang.PROVIDER, debian.PROVIDER, none.PROVIDER, wheels.PROVIDER]
 CUDA = [clang.PROVIDER, debian.PROVIDER, wheels.PROVIDER]
@@ -237,20 +238,20 @@ def test_the_environment_names_the_tree(provider: base.Toolkit, compiler: str):
 
 @pytest.mark.parametrize("name", PYTHON)
 def test_python_programs_run_on_3_8(name: str):
-    tree = ast.parse(scripts.text(name), feature_version=(3, 8))
+    tree = ast.parse(programs.text(name), feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert not any(module.startswith("bakery") for module in imported)
 
 
 @pytest.mark.parametrize("name", SHELL)
 def test_shell_programs_are_posix(name: str):
-    text = scripts.text(name)
+    text = programs.text(name)
     assert text.startswith("#!/bin/sh\n")
     assert "[[" not in text.replace("[[:space:]]", "")
 
 
 def test_no_host_is_named_in_any_program():
-    texts = [scripts.text(name) for name in (*PYTHON, *SHELL, "clang-cuda.cmake")]
+    texts = [programs.text(name) for name in (*PYTHON, *SHELL, "clang-cuda.cmake")]
     assert not any("://" in text for text in texts)
 
 

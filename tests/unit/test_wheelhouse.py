@@ -11,15 +11,15 @@ import pytest
 from elfs import shared_object
 from wheels import write_wheel
 
-from bakery.conclusion import conclusion
-from bakery.drive import cibuildwheel as tool
-from bakery.errors import AuditError, SomeFailed, UsageError
-from bakery.load import load
-from bakery.options import Again, Options
-from bakery.plan import Plan
-from bakery.resolve.lower import resolve
-from bakery.runreport import RunReport
-from bakery.wheelhouse import Wheelhouse, build_plan
+from bakery.build.cibuildwheel import process as tool
+from bakery.build.cibuildwheel.run import Wheelhouse, build_plan
+from bakery.build.exit_status import conclusion
+from bakery.build.options import Again, Options
+from bakery.build.report import RunReport
+from bakery.core.errors import AuditError, SomeFailed, UsageError
+from bakery.plan.model import Plan
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n'
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bakery.load import load
-from bakery.models import Builder
-from bakery.names import size_mb
-from bakery.plan import Command, Run
-from bakery.resolve.lower import resolve
+from bakery.core.names import size_mb
+from bakery.plan.dockerfile import Command, Run
+from bakery.recipe.load import load
+from bakery.recipe.models import Builder
+from bakery.resolve.plan import resolve
 
-SCRIPT = Path(__file__).parents[2] / "bakery/providers/scripts/with-jobs"
+SCRIPT = Path(__file__).parents[2] / "bakery/toolchains/programs/with-jobs"
 CORES = len(os.sched_getaffinity(0))
 TOLD = ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS", "NVCC_THREADS")
 

@@ -14,8 +14,8 @@ from itertools import islice
 from pkgutil import iter_modules
 from typing import Protocol, cast
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 _MOST_FINDINGS = 50

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bakery.audit.archive import Entry, path_defect
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.limits import expansion_limit
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel, parse_name
 from bakery.audit.zips import METHODS
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from bakery.audit.auditwheel_verdict import Verdict
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
-from bakery.audit.promise import Promise
 from bakery.audit.tags import KNOWN_EXTERNAL, PlatformTag, parse_platform, policy_of, release_text
-from bakery.audit.verdict import Verdict
 from bakery.audit.wheel import Wheel
 
 IDS = {

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from bakery.audit.elf import SharedObject
+from bakery.audit.expectation import Promise
 from bakery.audit.fatbin import DeviceImage, sorted_archs
 from bakery.audit.finding import Finding, error, info, warning
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel, is_grafted
 
 IDS = {

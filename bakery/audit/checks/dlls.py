@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.pe import PeImage
-from bakery.audit.promise import Promise
 from bakery.audit.systems import DEBUG_DLL, PYTHON_DLL, REDISTRIBUTABLE, is_system_library
 from bakery.audit.tags import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel, is_extension_or_dll

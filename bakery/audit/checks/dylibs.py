@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.macho import MachObject, Slice
-from bakery.audit.promise import Promise
 from bakery.audit.systems import MACOS_PYTHON, is_system_library
 from bakery.audit.tags import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel

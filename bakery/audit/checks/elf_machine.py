@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
-from bakery.audit.promise import Promise
 from bakery.audit.tags import arch_of
 from bakery.audit.wheel import Wheel
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import same_version
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 IDS = {

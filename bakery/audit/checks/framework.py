@@ -14,10 +14,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from bakery.audit.checks.requirements import named
+from bakery.audit.dependencies import matches
 from bakery.audit.elf import SharedObject
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error, warning
-from bakery.audit.promise import Promise
-from bakery.audit.reach import matches
 from bakery.audit.symbols import CxxAbi
 from bakery.audit.tags import TORCH
 from bakery.audit.wheel import Wheel

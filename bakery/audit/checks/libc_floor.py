@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from bakery.audit.elf import SharedObject
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
-from bakery.audit.promise import Promise
 from bakery.audit.tags import GLIBCXX_CAPS, Release, parse_release, policy_of, release_text
 from bakery.audit.wheel import Wheel
 

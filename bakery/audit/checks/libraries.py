@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from bakery.audit.binary import Binary
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity
-from bakery.audit.promise import Promise
 from bakery.audit.tags import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel, is_grafted, original_soname
 

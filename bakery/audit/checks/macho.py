@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
 from bakery.audit.macho import MachObject, Slice
-from bakery.audit.promise import Promise
 from bakery.audit.tags import Release, arch_of, release_text
 from bakery.audit.wheel import Wheel
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from packaging.tags import InvalidTag, Tag, parse_tag
 from packaging.utils import canonicalize_name
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.metadata import same_version
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
-from bakery.wheelname import MOST_TAGS, tag_count
+from bakery.core.wheel_names import MOST_TAGS, tag_count
 
 IDS = {
     "dist-info": "there is not exactly one dist-info folder, or it lacks a file",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
-from bakery.audit.promise import Promise
 from bakery.audit.tags import arch_of, release_text
 from bakery.audit.wheel import Wheel, is_extension_or_dll
 

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 from packaging.specifiers import SpecifierSet
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
-from bakery.audit.promise import Promise
 from bakery.audit.tags import installable_abis
 from bakery.audit.wheel import Wheel
 

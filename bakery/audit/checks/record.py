@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bakery.audit.archive import Entry, path_defect
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import RecordRow
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 IDS = {

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import parse_requirement
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 IDS = {

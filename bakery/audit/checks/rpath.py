@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from bakery.audit.elf import SharedObject
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, error
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 IDS = {

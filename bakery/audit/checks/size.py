@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
-from bakery.audit.promise import Promise
 from bakery.audit.wheel import Wheel
 
 IDS = {

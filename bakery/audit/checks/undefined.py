@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+from bakery.audit.dependencies import SYSTEM, Reach, by_soname, scopes
 from bakery.audit.elf import SharedObject
+from bakery.audit.expectation import Promise
 from bakery.audit.finding import Finding, Severity, error
-from bakery.audit.promise import Promise
-from bakery.audit.reach import SYSTEM, Reach, by_soname, scopes
 from bakery.audit.tags import KNOWN_EXTERNAL, TORCH
 from bakery.audit.wheel import Wheel
 

@@ -1,0 +1,345 @@
+"""Runs ``docker buildx bake``, several at once, and tells what each came to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bakery.build.buildx.arguments import bake_argv
+from bakery.build.buildx.entitlements import Allowed
+from bakery.build.buildx.failure_hints import hint
+from bakery.build.buildx.log_files import LogFiles
+from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
+from bakery.build.buildx.progress import Board, Progress, Step, TargetState
+from bakery.build.buildx.rawjson import Warned
+from bakery.build.display.listener import Listener
+from bakery.build.processes import Child, Children, Ended, Stopped
+from bakery.build.secrets.mask import Mask, MaskedStream
+from bakery.core.errors import OutputError, PlanError
+from bakery.core.names import DOCKER_VARIABLE
+from bakery.engine.client import Engine
+from bakery.plan.cells import Target
+from bakery.plan.values import Json
+
+SHOWN = 30
+"""Lines of a failing step's log that a failure shows."""
+
+_WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
+"""buildx asks git about the context, which may run programs that the context's own .git/config names."""
+
+_DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "min", "DOCKER_CLI_HINTS": "false"}
+"""What the environment may set otherwise. Without provenance in the metadata nobody knows the digests of base images."""
+
+
+@dataclass(frozen=True, slots=True)
+class BakeRequest:
+    """One bake.
+
+    Attributes:
+        root: the directory that buildx runs in.
+        bakefile: the bake file, relative to ``root`` or absolute.
+        targets: what to bake, at least one.
+        beside: what is baked with them, and nobody asked for: no log, no row, no outcome of its own.
+        environment: the client's whole environment (DOCKER_HOST, DOCKER_CONFIG, PATH, …).
+        variables: the plan's variables; they win over the environment, so that a stray variable there cannot
+            change the plan.
+        overrides: values of ``--set``.
+        builder: the builder's name, None for the current one.
+        state: the run's folder: ``logs/``, ``stage/`` and ``metadata/`` are made in it. Bakes of one run share it.
+        scope: the prefix of the ids of all cache mounts, from `cache_scope`.
+        timeout_s: seconds that the bake may take, None for any.
+        still_s: seconds after which a bake is ended in which nothing moves and no command runs, None for any: BuildKit
+            asks a cache that hangs up for a layer again and again.
+        reads: files outside of ``root`` that steps may read (secrets, local caches).
+        writes: folders outside of ``root`` and ``state`` that exports may write.
+        grants: further entitlements, in buildx's words.
+        defer_errors: a failing target does not cancel its siblings; for a buildx that offers it.
+        mask: hides secrets in the stream, whoever looks at it.
+    """
+
+    root: Path
+    bakefile: Path
+    targets: tuple[Target, ...]
+    environment: Mapping[str, str]
+    variables: Mapping[str, str]
+    state: Path
+    scope: str
+    overrides: tuple[str, ...] = ()
+    beside: tuple[Target, ...] = ()
+    builder: str | None = None
+    no_cache: bool = False
+    pull: bool = False
+    timeout_s: float | None = None
+    still_s: float | None = None
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    grants: tuple[str, ...] = ()
+    defer_errors: bool = False
+    mask: Mask = field(default_factory=lambda: Mask({}))
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the targets' logs."""
+        return self.state / "logs"
+
+    @property
+    def stage(self) -> Path:
+        """The folder that DEST names: each wheel target exports to the folder of its cell in it."""
+        return self.state / "stage"
+
+    @property
+    def metadata(self) -> Path:
+        """What buildx says of the results."""
+        return self.state / "metadata" / f"{self.targets[0].name}.json"
+
+
+@dataclass(slots=True, eq=False)
+class Baking:
+    """A bake that runs."""
+
+    request: BakeRequest
+    progress: Progress
+    stream: MaskedStream
+    child: Child
+    began: float
+
+    def hangs(self, now: float) -> bool:
+        """Whether nothing has moved for too long, by the local clock."""
+        limit = self.request.still_s
+        return limit is not None and now - self.progress.moved >= limit and not self.progress.may_be_still
+
+
+class Bakes:
+    """Runs bakes at once; displays, logs and results are all looked after in the thread that calls `turn`."""
+
+    def __init__(self, children: Children, logs: LogFiles, board: Board, listener: Listener) -> None:
+        self._children = children
+        self._logs = logs
+        self._board = board
+        self._listener = listener
+        self._running: list[Baking] = []
+
+    def start(self, request: BakeRequest) -> Baking:
+        """Start a bake.
+
+        Raises:
+            EngineError: docker cannot be started.
+            PlanError: an override or a variable asks for what is not allowed.
+            OutputError: the run's folder cannot be written.
+        """
+        argv = _argv(request)
+        _prepare(request)
+        progress = Progress([target.name for target in request.targets], beside=[item.name for item in request.beside])
+        stream = MaskedStream(request.mask)
+        cell = request.targets[0].cell.id
+        self._board.adopt(progress)
+        child = self._children.start(
+            argv,
+            cwd=request.root,
+            environment=_environment(request),
+            line=lambda raw: self._lines(progress, stream.feed(raw), cell),
+            timeout_s=request.timeout_s,
+        )
+        baking = Baking(request, progress, stream, child, time.monotonic())
+        self._running.append(baking)
+        return baking
+
+    def turn(self) -> list[tuple[Baking, BakeOutcome]]:
+        """Take what the bakes tell, for a tenth of a second at most; return those that ended.
+
+        Raises:
+            OutputError: a log cannot be written.
+        """
+        over = self._children.turn()
+        now = time.monotonic()
+        for running in self._running:
+            if running.hangs(now):
+                running.child.stop(Stopped.STILL, now)
+        self._listener.tick()
+        return [(baking, self._end(baking, ended)) for child, ended in over if (baking := self._of(child))]
+
+    def stop(self) -> None:
+        """Ask all bakes to end."""
+        self._children.stop(Stopped.UNWANTED)
+
+    def stop_cells(self, cells: Collection[str]) -> None:
+        """Ask the bakes of some cells to end."""
+        for baking in self._running:
+            if baking.request.targets[0].cell.id in cells:
+                baking.child.stop(Stopped.UNWANTED, time.monotonic())
+
+    def _of(self, child: Child) -> Baking | None:
+        return next((baking for baking in self._running if baking.child is child), None)
+
+    def _lines(self, progress: Progress, lines: Iterable[bytes], cell: str) -> None:
+        for raw in lines:
+            events = progress.feed(raw)
+            self._logs.write(events)
+            self._listener.line(raw, events, cell)
+
+    def _end(self, baking: Baking, ended: Ended) -> BakeOutcome:
+        self._running.remove(baking)
+        self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
+        self._logs.write(baking.progress.close())
+        seconds = time.monotonic() - baking.began
+        outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
+        return replace(outcome, printed=tuple(sorted(baking.stream.told)))
+
+
+def _argv(request: BakeRequest) -> list[str]:
+    _check_variables(request.variables)
+    allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
+    allowed.require(request.overrides)
+    return bake_argv(
+        Engine(request.environment).call(),
+        bakefile=request.bakefile,
+        targets=[target.name for target in (*request.targets, *request.beside)],
+        metadata=request.metadata.absolute(),
+        scope=request.scope,
+        overrides=request.overrides,
+        builder=request.builder,
+        no_cache=request.no_cache,
+        pull=request.pull,
+        defer_errors=request.defer_errors,
+        flags=allowed.flags(),
+    )
+
+
+def _check_variables(names: Iterable[str]) -> None:
+    for name in names:
+        if DOCKER_VARIABLE.match(name):
+            raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
+
+
+def _environment(request: BakeRequest) -> dict[str, str]:
+    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_named(request)}
+
+
+def _named(request: BakeRequest) -> dict[str, str]:
+    """Return what lets buildx call the context by a plain name.
+
+    buildx sends the name of the context's folder in a gRPC header, which is ASCII (build/opt.go, SharedKey), and Go
+    takes the working directory's name from PWD where that leads there.
+    """
+    name = request.root.resolve().name
+    if name.isascii() and name.isprintable():
+        return {}
+    link = (request.state / "project").absolute()
+    # The bakes of a run share it.
+    if not link.is_symlink():
+        link.symlink_to(request.root.resolve())
+    return {"PWD": str(link)}
+
+
+def _prepare(request: BakeRequest) -> None:
+    """Make the run's folders; what comes out of containers is for this user's eyes until it is published."""
+    try:
+        for folder in (request.logs, request.stage, request.metadata.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        request.metadata.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {request.state}: {error}") from error
+
+
+def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended, seconds: float) -> BakeOutcome:
+    failures = _failures(request, progress, logs, ended)
+    # What no target is to blame for (the bake file, the engine) is the end of all of them.
+    failed = {name for failure in failures for name in failure.targets or progress.targets}
+    metadata = _metadata(request.metadata)
+    targets = {
+        name: _target(
+            state, _result(state, ended.code == 0 or name in metadata, failed), logs, metadata.get(name), progress
+        )
+        for name, state in progress.targets.items()
+    }
+    own = tuple(Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: "))
+    troubles = tuple(progress.cache_troubles())
+    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures, cache=troubles, ran=progress.ran)
+
+
+def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
+    """A sibling of a failed target is done if buildx says so, or the stream proves that its export came to its end."""
+    if success:
+        return Result.DONE
+    if state.name in failed:
+        return Result.FAILED
+    return Result.DONE if state.exported else Result.CANCELED
+
+
+def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, progress: Progress) -> TargetOutcome:
+    return TargetOutcome(
+        name=state.name,
+        result=result,
+        seconds=state.elapsed(progress.clock()),
+        steps=state.total,
+        cached=state.cached,
+        log=logs.path(state.name),
+        metadata=metadata if isinstance(metadata, dict) else {},
+        compiled=state.compiled,
+    )
+
+
+def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended) -> tuple[Failure, ...]:
+    if ended.stopped is Stopped.TIMEOUT:
+        advice = "allow more time, or bake again: finished steps are cached"
+        return (_ended_early(progress, logs, f"{LATE}{request.timeout_s:g} s", advice),)
+    if ended.stopped is Stopped.STILL:
+        error = f"nothing moved for {request.still_s:g} s, and no command ran"
+        advice = "a layer cache does not answer; once it does, or the engine was started anew, go on with --resume"
+        return (_ended_early(progress, logs, error, advice),)
+    if ended.code == 0 or ended.stopped:
+        return ()
+    blamed = progress.blamed()
+    steps = sorted(progress.failed_steps(), key=lambda step: blamed not in step.targets)
+    found = [_failure(step, progress, logs) for step in steps]
+    if not found or (blamed and not any(blamed in failure.targets for failure in found)):
+        found.insert(0, _unexplained(progress, logs, blamed, ended))
+    return tuple(found)
+
+
+def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:
+    tail = tuple(step.output.tail)[-SHOWN:]
+    title = step.label.title
+    targets = tuple(step.targets) or tuple(progress.targets)
+    log = logs.path(targets[0])
+    # What the step printed says more than BuildKit, which knows only its exit code; without output it is all.
+    shown = tail or tuple(progress.texts[-SHOWN:])
+    advice = hint([*reversed(step.output.tail), step.error], title)
+    return Failure(targets, title, step.error, shown, log if log.exists() else None, advice, step.label.stage)
+
+
+def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) -> Failure:
+    """Return a failure of buildx itself: no step has an error (the bake file, the engine, the connection)."""
+    errors = [text.removeprefix("ERROR: ") for text in progress.texts if text.startswith("ERROR: ")]
+    how = f"was ended by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"ended with exit code {ended.code}"
+    error = errors[-1] if errors else f"docker buildx bake {how}"
+    log = logs.path(blamed) if blamed else None
+    targets = (blamed,) if blamed else ()
+    texts = tuple(progress.texts[-SHOWN:])
+    return Failure(targets, "", error, texts, log if log and log.exists() else None, hint([error, *texts]))
+
+
+def _ended_early(progress: Progress, logs: LogFiles, error: str, advice: str) -> Failure:
+    """Return the failure of a bake that bakery ended: the targets that are not done, at the step they were at."""
+    late = [state for state in progress.targets.values() if not state.exported]
+    step = late[0].current if late else None
+    return Failure(
+        targets=tuple(state.name for state in late),
+        step=step.label.title if step else "",
+        error=error,
+        tail=tuple(step.output.tail)[-SHOWN:] if step else (),
+        log=logs.path(late[0].name) if late else None,
+        hint=advice,
+    )
+
+
+def _metadata(path: Path) -> dict[str, Json]:
+    try:
+        document: Json = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

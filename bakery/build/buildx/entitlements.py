@@ -1,0 +1,177 @@
+"""What a bake may reach outside its directory: buildx's entitlements, checked here.
+
+buildx skips its own check with ``--progress=rawjson``, so what it would refuse is refused here, before it runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.core.errors import PlanError, UsageError
+
+_REMOTE = ("docker-image://", "target:", "oci-layout://", "https://", "http://", "git://", "git@", "ssh://")
+_WRITES = {"output": ("dest",), "cache-to": ("dest",)}
+_READS = {"cache-from": ("src",), "secrets": ("src", "source"), "ssh": ()}
+_PATHS = ("context", "dockerfile")
+
+
+GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME", "cache=PLACE")
+"""What ``--allow`` takes: buildx's words for files and folders, one for programs that print a secret, and one for layer
+caches that the recipe names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What a person allows a recipe, for one run.
+
+    Attributes:
+        reads: files and folders outside of the project that may be read.
+        writes: folders outside of the project that may be written.
+        commands: secrets whose programs may be run on this machine.
+        caches: places of layer caches that may be read and written.
+    """
+
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    commands: frozenset[str] = frozenset()
+    caches: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> Grants:
+        """Return what ``--allow`` said.
+
+        Raises:
+            UsageError: one or more texts cannot be understood; all are named.
+        """
+        found: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": [], "cache": []}
+        wrong = []
+        for text in texts:
+            key, _, value = text.partition("=")
+            if key in found and value:
+                found[key].append(value)
+            else:
+                wrong.append(text)
+        if wrong:
+            raise UsageError(
+                f"cannot understand --allow {', '.join(map(repr, wrong))}", hint=f"it takes {', '.join(GRANTS)}"
+            )
+        reads, writes = (tuple(Path(path).absolute() for path in found[key]) for key in ("fs.read", "fs.write"))
+        return cls(reads, writes, frozenset(found["secret.command"]), frozenset(found["cache"]))
+
+    def require(
+        self,
+        wants: Sequence[str],
+        root: Path,
+        *,
+        who: str = "the recipe",
+        hint: str = "add these if you trust {} that far",
+    ) -> None:
+        """Check what a recipe or a job asks for: files in the project need no grant, whatever links lead to them.
+
+        Args:
+            who: who asks, in words.
+
+        Raises:
+            UsageError: something is not granted; all of it is named, as ``--allow`` takes it.
+        """
+        refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
+        if refused:
+            raise UsageError(
+                f"{who} asks for what nobody allowed it",
+                details=[f"--allow {shlex.quote(text)}" for text in refused],
+                hint=hint.format(who),
+            )
+
+    def _refused(self, want: str, root: Path) -> str:
+        """Return the grant that is missing; empty for none."""
+        key, _, value = want.partition("=")
+        if key in ("secret.command", "cache"):
+            return "" if value in (self.commands if key == "secret.command" else self.caches) else want
+        path = (root / value).resolve()
+        allowed = (root, *(self.writes if key == "fs.write" else (*self.reads, *self.writes)))
+        return "" if any(path.is_relative_to(folder.resolve()) for folder in allowed) else f"{key}={path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a bake may do.
+
+    Attributes:
+        root: the directory that it runs in; all below it may be read and written.
+        reads: files and folders outside that it may read.
+        writes: folders outside that it may write.
+        grants: further entitlements in buildx's words (``network.host``), given by a person.
+    """
+
+    root: Path
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    grants: tuple[str, ...] = ()
+
+    def flags(self) -> list[str]:
+        """Return the ``--allow`` flags that buildx needs to be told."""
+        needed = [f"fs.read={path}" for path in self._outside(self.reads)]
+        needed += [f"fs.write={path}" for path in self._outside(self.writes)]
+        return [f"--allow={need}" for need in dict.fromkeys([*needed, *self.grants])]
+
+    def _outside(self, paths: Sequence[Path]) -> list[str]:
+        root = self.root.resolve()
+        found = [(root / path).resolve() for path in paths]
+        return [str(path) for path in found if not path.is_relative_to(root)]
+
+    def require(self, overrides: Sequence[str]) -> None:
+        """Raise PlanError if an override (``pattern.key=value``) asks for more than is allowed."""
+        for override in overrides:
+            key, _, value = override.partition("=")
+            name = key.removesuffix("+").split(".", 2)[1:]
+            if not name:
+                continue
+            for path in _written(name[0], value):
+                self._check(override, path, "write", self.writes)
+            for path in _read(name[0], value):
+                self._check(override, path, "read", (*self.reads, *self.writes))
+            self._check_grants(override, name[0], value)
+
+    def _check(self, override: str, path: str, verb: str, paths: Sequence[Path]) -> None:
+        root = self.root.resolve()
+        found = (root / path).resolve()
+        if not any(found.is_relative_to((root / folder).resolve()) for folder in (root, *paths)):
+            raise PlanError(
+                f"{override}: would {verb} {found}, which is outside {root}",
+                hint=f"allow it: --allow fs.{verb}={found}",
+            )
+
+    def _check_grants(self, override: str, key: str, value: str) -> None:
+        wanted = value if key == "entitlements" else "network.host" if (key, value) == ("network", "host") else ""
+        if wanted and wanted not in self.grants:
+            raise PlanError(f"{override}: needs the entitlement {wanted}", hint=f"allow it: --allow {wanted}")
+
+
+def _written(key: str, value: str) -> Iterator[str]:
+    """Yield the paths that a value of ``key`` writes; a plain path is short for a local export."""
+    for name, text in _fields(value) if key in _WRITES else ():
+        if name in _WRITES[key] or (not name and key == "output" and text != "-"):
+            yield text
+
+
+def _read(key: str, value: str) -> Iterator[str]:
+    """Yield the paths that a value of ``key`` reads."""
+    if key in _PATHS or key == "contexts":
+        if value and not value.startswith(_REMOTE):
+            yield value
+        return
+    for name, text in _fields(value) if key in _READS else ():
+        if name in _READS[key]:
+            yield text
+
+
+def _fields(value: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of ``type=local,dest=x``; what has no name comes with an empty one."""
+    for row in csv.reader([value]):
+        for item in row:
+            name, found, text = item.partition("=")
+            yield (name.strip().lower(), text) if found else ("", item)

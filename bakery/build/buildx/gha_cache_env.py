@@ -1,0 +1,35 @@
+"""What a job of GitHub Actions tells a build of its cache."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+
+from bakery.plan.values import Json
+
+TOKEN = "ACTIONS_RUNTIME_TOKEN"
+VERSION_2 = "ACTIONS_CACHE_SERVICE_V2"
+ADDRESSES = {True: "ACTIONS_RESULTS_URL", False: "ACTIONS_CACHE_URL"}
+"""Whether the second version of the protocol is spoken → the variable with the server's address."""
+
+
+def lacking(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables without which buildx drops a ``gha`` cache in silence; none where all are there."""
+    second = environ.get(VERSION_2, "").lower() in ("1", "t", "true")
+    # Only the first version's server has gone; what its address leads to now speaks the second.
+    wanted = (TOKEN, ADDRESSES[second])
+    return tuple(name for name in wanted if not environ.get(name))
+
+
+def expiry(environ: Mapping[str, str]) -> float | None:
+    """Return when the token ends, in seconds since 1970; None where it does not say. Its signature is not looked at."""
+    pieces = environ.get(TOKEN, "").split(".")
+    if len(pieces) != 3:
+        return None
+    try:
+        said: Json = json.loads(base64.urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4)))
+    except ValueError:
+        return None
+    found = said.get("exp") if isinstance(said, dict) else None
+    return float(found) if isinstance(found, int | float) else None

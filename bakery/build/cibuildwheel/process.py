@@ -1,0 +1,186 @@
+"""Runs cibuildwheel: finds it, fetches the source, builds one wheel at a time, keeps a log of each."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from bakery.core.errors import BakeError, EngineError
+from bakery.plan.options import Cibuildwheel
+from bakery.toolchains import programs
+
+SHOWN = 30
+"""Lines of the log that a failure shows."""
+
+_KEPT = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
+"""Its variables that are about this machine; all others would change the plan."""
+
+_INSTALL = "python -m pip install 'wheel-bakery[cibuildwheel]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One wheel and the cells that it serves.
+
+    Attributes:
+        platform: cibuildwheel's name of the system: ``linux``, ``macos``, ``windows``.
+        arch: the machine in its words: ``x86_64``, ``arm64``, ``AMD64``.
+        identifiers: what it builds first, then what only tests that wheel.
+        root: the folder that it runs in.
+        package: the source, relative to ``root``.
+        config: the configuration.
+        output: the folder that receives the wheel.
+        log: receives all that is printed.
+        tested: the test commands are run.
+        deadline: local clock when it is ended, None for never.
+        mounts: file of this machine → place in containers of Linux.
+        container: variables of containers of Linux.
+    """
+
+    platform: str
+    arch: str
+    identifiers: tuple[str, ...]
+    root: Path
+    package: str
+    config: Path
+    output: Path
+    log: Path
+    tested: bool
+    deadline: float | None
+    mounts: Mapping[Path, str]
+    container: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a build.
+
+    Attributes:
+        failure: why it failed, as its last lines; empty when it did not.
+        late: it was ended because its time was over.
+    """
+
+    failure: str
+    late: bool
+
+
+def command(environ: Mapping[str, str]) -> list[str]:
+    """Return how cibuildwheel is called: this Python's own, else the one on PATH.
+
+    Raises:
+        EngineError: there is none.
+    """
+    if find_spec("cibuildwheel") is not None:
+        # -P: nothing in the working folder is imported.
+        return [sys.executable, "-P", "-m", "cibuildwheel"]
+    found = shutil.which("cibuildwheel", path=environ.get("PATH"))
+    if found is None:
+        raise EngineError("cibuildwheel is not installed", hint=f"install it: {_INSTALL}")
+    return [found]
+
+
+def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None]) -> Ended:
+    """Build and test one wheel.
+
+    Args:
+        line: is told each line that cibuildwheel prints.
+
+    Raises:
+        EngineError: cibuildwheel is not installed, or cannot be started.
+    """
+    argv = [*command(environ), "--platform", request.platform, "--archs", request.arch]
+    argv += ["--config-file", str(request.config), "--output-dir", str(request.output), request.package]
+    request.output.mkdir(parents=True, exist_ok=True)
+    request.log.parent.mkdir(parents=True, exist_ok=True)
+    tail: list[str] = []
+    with request.log.open("w", encoding="utf-8") as log:
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=request.root,
+                env=_environment(request, environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            raise EngineError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install it: {_INSTALL}") from error
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.terminate()
+
+        left = None if request.deadline is None else max(0.0, request.deadline - time.monotonic())
+        timer = threading.Timer(left, end) if left is not None else None
+        try:
+            assert process.stdout is not None
+            if timer:
+                timer.start()
+            for text in process.stdout:
+                log.write(text)
+                line(text.rstrip("\n"))
+                tail = [*tail[1 - SHOWN :], text.rstrip("\n")]
+            code = process.wait()
+        except BaseException:
+            # Its own handlers remove the container.
+            process.terminate()
+            process.wait()
+            raise
+        finally:
+            if timer:
+                timer.cancel()
+    failure = "" if code == 0 else "\n".join(tail) or f"cibuildwheel ended with exit code {code}"
+    return Ended(failure, bool(code) and late.is_set())
+
+
+def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
+    own = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _KEPT}
+    own["CIBW_BUILD"] = " ".join(request.identifiers)
+    if not request.tested:
+        own["CIBW_TEST_SKIP"] = "*"
+    created = [word for path, place in request.mounts.items() for word in ("--volume", f"{path}:{place}:ro")]
+    created += [word for name, value in request.container.items() for word in ("--env", f"{name}={value}")]
+    if created and request.platform == "linux" and "CIBW_CONTAINER_ENGINE" not in own:
+        own["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(created)}"
+    return own
+
+
+def fetch(told: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
+    """Put a source that is no folder of the project into ``folder``.
+
+    Raises:
+        BakeError: it cannot be had.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if told.git:
+        address, reference = told.git
+        _run(["git", "clone", "--quiet", address, str(folder)], environ)
+        _run(["git", "-C", str(folder), "checkout", "--quiet", reference], environ)
+        _run(["git", "-C", str(folder), "submodule", "update", "--quiet", "--init", "--recursive"], environ)
+    elif told.sdist:
+        program = folder.parent / "sdist.py"
+        program.write_text(programs.text("sdist.py"), encoding="utf-8")
+        # It calls pip by `python -m`, in the working folder.
+        _run([sys.executable, str(program), told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            argv, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise BakeError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]}") from error
+    if done.returncode:
+        lines = (done.stderr + done.stdout).strip().splitlines()[-SHOWN:]
+        raise BakeError("the source cannot be fetched", details=lines, hint="bakery doctor looks at the network")

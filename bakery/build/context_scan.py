@@ -1,0 +1,109 @@
+"""The source's folder as BuildKit will send it: its size, and what in it looks like a secret."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakery.core.dockerignore import Ignore
+from bakery.plan.options import Sent
+from bakery.toolchains import facts
+
+_HEADER = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY|^PuTTY-User-Key-File")
+_WILD = frozenset("*?[")
+_PEEKED = 16 * 1024
+"""Bytes: a larger file is no key."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What is sent.
+
+    Attributes:
+        size: bytes of all files.
+        files: how many there are.
+        folders: first part of the path → bytes.
+        secrets: path → what it looks like.
+    """
+
+    size: int = 0
+    files: int = 0
+    folders: Counter[str] = field(default_factory=Counter)
+    secrets: dict[str, str] = field(default_factory=dict)
+
+
+def scan(root: Path, sent: Sent, ignored: Iterable[str]) -> Found:
+    """Look through what a plan sends; files that cannot be read are passed over, links are not followed.
+
+    Args:
+        root: the build context.
+        ignored: the patterns of its ignore file.
+    """
+    ignore, accept, looks = Ignore(ignored), Ignore(sent.accepted), _Looks()
+    plain, found = ignore.plain(), Found()
+    state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
+    if plain and ignore.is_ignored(state):
+        return found
+    waiting = [(root / sent.folder, prefix, "", state)]
+    while waiting:
+        folder, above, top, state = waiting.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            path, now = above + entry.name, state
+            if plain:
+                out = plain(path, entry.name)
+            else:
+                now = ignore.step(state, path, entry.name)
+                out = ignore.is_ignored(now)
+            if entry.is_dir(follow_symlinks=False):
+                if not out or ignore.has_exceptions:
+                    waiting.append((Path(entry.path), path + "/", top or entry.name, now))
+            elif not out:
+                size = entry.stat(follow_symlinks=False).st_size
+                found.size += size
+                found.files += 1
+                found.folders[top or entry.name] += size
+                what = looks.of(entry, size)
+                if what and not accept.ignores(path):
+                    found.secrets[path] = what
+    return found
+
+
+class _Looks:
+    """What files look like, by their names and, where these may mean anything, by their beginnings."""
+
+    def __init__(self) -> None:
+        rows = facts.secret_files()
+        self._names = {row.name: row for row in rows if not _WILD & set(row.name)}
+        self._suffixes = {row.name[2:]: row for row in rows if row.name[:2] == "*." and not _WILD & set(row.name[2:])}
+        known = (*self._names.values(), *self._suffixes.values())
+        self._others = [(re.compile(fnmatch.translate(row.name)), row) for row in rows if row not in known]
+        self._heads = tuple(row.name.partition("*")[0] for _, row in self._others)
+
+    def of(self, entry: os.DirEntry[str], size: int) -> str:
+        name = entry.name.lower()
+        row = self._names.get(name) or self._suffixes.get(name.rpartition(".")[2])
+        if row is None and name.startswith(self._heads):
+            row = next((row for pattern, row in self._others if pattern.match(name)), None)
+        if row and not row.peek:
+            return "" if any(fnmatch.fnmatchcase(name, item) for item in row.but) else row.what
+        # A key without a telling name has no suffix either; certificates have that of keys.
+        if (row or "." not in name) and 0 < size <= _PEEKED and entry.is_file(follow_symlinks=False):
+            return "private key" if _holds_key(entry.path) else ""
+        return ""
+
+
+def _holds_key(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return _HEADER.search(file.read(_PEEKED)) is not None
+    except OSError:
+        return False

@@ -1,0 +1,62 @@
+"""What a person should know before a project is sent to an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bakery.build.context_scan import Found, scan
+from bakery.core.dockerignore import normalised
+from bakery.core.plain_files import read_plain
+from bakery.plan.model import Plan
+
+_NAMED = 5
+_LARGEST = 1 << 20
+
+
+def warnings(root: Path, plan: Plan) -> list[str]:
+    """Return a line for each thing that is odd about what is sent; nothing where nothing is sent."""
+    if not plan.sent.folder:
+        return []
+    found = scan(root, plan.sent, plan.ignore)
+    return [*_size(plan, found), *_secrets(found), *_ignore_file(root, plan)]
+
+
+def _size(plan: Plan, found: Found) -> list[str]:
+    if found.size <= plan.sent.expected_mb * 10**6:
+        return []
+    largest = ", ".join(f"{name} {_mb(size)}" for name, size in found.folders.most_common(3))
+    return [
+        f"the source is {_mb(found.size)} in {found.files} files, more than {plan.sent.expected_mb} MB: {largest}; leave "
+        f'out what no build needs with source.ignore, or say source.expected-size = "{-(-found.size // 10**9)} GB"'
+    ]
+
+
+def _secrets(found: Found) -> list[str]:
+    if not found.secrets:
+        return []
+    paths = sorted(found.secrets)
+    named = ", ".join(f"{path!r} ({found.secrets[path]})" for path in paths[:_NAMED])
+    more = f" and {len(paths) - _NAMED} more" if paths[_NAMED:] else ""
+    return [
+        f"what looks like a secret would be sent to the engine: {named}{more}; leave it out with source.ignore, hand it "
+        "to steps as [secrets], or list it in source.accept"
+    ]
+
+
+def _ignore_file(root: Path, plan: Plan) -> list[str]:
+    """A Dockerfile's own ignore file beats the project's, and every Dockerfile of bakery has one."""
+    path = root / ".dockerignore"
+    try:
+        lines = read_plain(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return []
+    if plan.sent.chosen or not set(filter(None, map(normalised, lines))) - set(plan.ignore):
+        return []
+    return [
+        ".dockerignore is not read: Docker takes that of bakery's Dockerfile; repeat in source.ignore what no build "
+        "needs, or write source.ignore = []"
+    ]
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -1,0 +1,165 @@
+"""What a person sees of a bake: nothing, plain lines, or the raw stream; `choose` picks, `live` is its own file.
+
+Displays print on the console that they are given, and never interpret what a container printed as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from bakery.build.buildx.progress import Board, Event, StepFinished, StepStarted, TargetState, TextLine
+from bakery.build.display.listener import Listener
+from bakery.build.display.live import LiveDisplay
+from bakery.core.durations import duration
+from bakery.core.errors import UsageError
+
+HEARTBEAT_S = 30.0
+"""Seconds without a line after which a plain display shows that it lives."""
+
+
+MOMENT_S = 2.0
+"""Seconds after which a step is worth a line before it ends."""
+
+LONGEST = 80
+"""Characters of a step's title that a line shows."""
+
+
+class QuietDisplay:
+    """Shows nothing."""
+
+    def start(self, board: Board) -> None:
+        """Begin."""
+
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
+        """Take one line of the stream."""
+
+    def tick(self) -> None:
+        """Do what is due."""
+
+    def finish(self) -> None:
+        """End."""
+
+
+class RawDisplay(QuietDisplay):
+    """Passes the stream on as it comes, for programs to read; buildx's own text is left out."""
+
+    def __init__(self, console: Console) -> None:
+        self._file = console.file
+
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
+        """Pass the line on if it is JSON; its cell is told first, since several are baked at once."""
+        if not any(isinstance(event, TextLine) for event in events):
+            text = raw.decode(errors="replace").strip()
+            told = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
+            self._file.write(told + "\n")
+            self._file.flush()
+
+
+class PlainDisplay(QuietDisplay):
+    """A line for each step that ends, one for each that takes a while, and one now and then while it does."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._board = Board(())
+        self._spoke_at = clock()
+        self._width = 0
+        self._begun: dict[StepStarted, float] = {}
+        self._ends: dict[str, set[float]] = {}
+
+    def start(self, board: Board) -> None:
+        """Begin: names get one width, so that steps stand in a column."""
+        self._board = board
+        self._spoke_at = self._clock()
+        names = list(board.targets)
+        more = len(f" +{len(names) - 1}") if len(names) > 1 else 0
+        self._width = min(40, max((len(name) for name in names), default=0) + more)
+
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
+        """Show what ended; remember what began."""
+        for event in events:
+            match event:
+                case StepStarted(digest=digest):
+                    if not digest or digest not in self._ends:
+                        self._begun[event] = self._clock()
+                case StepFinished(targets, title):
+                    self._forget(title, targets)
+                    if not self._is_told(event):
+                        self._say(targets, title, _end(event))
+
+    def tick(self) -> None:
+        """Show what runs longer than a moment, and that it still runs when nothing was shown for a while."""
+        now = self._clock()
+        shown: set[str] = set()
+        for event in [event for event, at in self._begun.items() if now - at >= MOMENT_S]:
+            del self._begun[event]
+            if not event.digest or event.digest not in shown:
+                self._say(event.targets, event.title)
+            shown.add(event.digest)
+        if now - self._spoke_at < HEARTBEAT_S:
+            return
+        running = [state for state in self._board.targets.values() if state.finished_at is None and state.current]
+        for state in running:
+            self._say((state.name,), _title(state), f"still running, {duration(state.elapsed(now))}")
+        if not running:
+            self._say(("",), "waiting for the engine")
+
+    def _is_told(self, event: StepFinished) -> bool:
+        """Say whether this end is no news: bakes share steps, and each tells of them."""
+        if event.canceled:
+            # Nobody waits for it any more; or BuildKit found that two are the same, and goes on with the other.
+            return True
+        told = self._ends.setdefault(event.digest, set())
+        again = bool(event.digest) and not event.error and (event.seconds in told or (event.cached and bool(told)))
+        told.add(event.seconds)
+        return again
+
+    def _forget(self, title: str, targets: Sequence[str]) -> None:
+        # Cells have steps of the same title; targets may have joined since the step began.
+        for event in [event for event in self._begun if event.title == title and set(event.targets) & set(targets)]:
+            del self._begun[event]
+
+    def _say(self, targets: Sequence[str], title: str, end: str = "") -> None:
+        self._spoke_at = self._clock()
+        more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
+        short = title if len(title) <= LONGEST else f"{title[: LONGEST - 1].rstrip()}…"
+        text = f"{targets[0] + more:<{self._width}}  {short}{'  ' if end else ''}{end}"
+        # Lines of a log are not wrapped: whatever reads them does that.
+        self._console.print(Text(text), soft_wrap=True)
+
+
+def _title(state: TargetState) -> str:
+    return state.current.label.title if state.current else ""
+
+
+def _end(event: StepFinished) -> str:
+    if event.error:
+        return f"FAILED  {duration(event.seconds)}"
+    return "CACHED" if event.cached else duration(event.seconds)
+
+
+def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
+    """Return the display for a mode; ``auto`` is live on a terminal and plain elsewhere and in CI.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    match mode:
+        case "auto":
+            live = console.is_terminal and not console.is_dumb_terminal and not environ.get("CI")
+            return LiveDisplay(console) if live else PlainDisplay(console)
+        case "tty":
+            return LiveDisplay(console)
+        case "plain":
+            return PlainDisplay(console)
+        case "rawjson":
+            return RawDisplay(console)
+        case "quiet":
+            return QuietDisplay()
+        case _:
+            raise UsageError(f"unknown progress {mode!r}", hint="one of auto, tty, plain, rawjson, quiet")

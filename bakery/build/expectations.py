@@ -1,0 +1,147 @@
+"""What each wheel of a cell promises: the plan's words, in those that the audit needs nothing else to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.utils import BuildTag, parse_wheel_filename
+from packaging.version import Version
+
+from bakery.audit.expectation import Promise
+from bakery.audit.symbols import CxxAbi
+from bakery.core.errors import AuditError
+from bakery.core.names import MACHINES
+from bakery.plan.cells import Cell
+from bakery.plan.model import Plan
+from bakery.plan.options import Naming
+from bakery.plan.values import substitute
+from bakery.resolve.rules.device import DevicePromise
+from bakery.toolchains.facts import torch_release
+
+
+def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[Promise, ...]:
+    """Return what each of ``wheels`` promises, in their order: files with wheel names, all that a cell exported.
+
+    Raises:
+        AuditError: there is not one wheel for each naming of the recipe.
+    """
+    values = plan.values_of_wheel(cell)
+    left = list(wheels)
+    found: dict[Path, Promise] = {}
+    # A naming that says more is looked for first: the project's own name fits every wheel.
+    for naming in sorted(plan.audit.namings, key=_vagueness):
+        local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
+        wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
+        if wheel is None:
+            raise AuditError(
+                f"{cell.id}: no wheel is named as the recipe says: {_said(naming, local, tag)}",
+                details=[path.name for path in left],
+            )
+        left.remove(wheel)
+        found[wheel] = _promise(plan, cell, device, values, naming, _version(plan, local))
+    if left:
+        raise AuditError(f"{cell.id}: more wheels than names", details=[path.name for path in left])
+    return tuple(found[path] for path in wheels)
+
+
+def expected(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Return which of ``wheels`` are the cell's, one for each naming of the recipe, and in words what none of them is.
+
+    Args:
+        wheels: files with wheel names that may be of other cells.
+    """
+    values = plan.values_of_wheel(cell)
+    left = list(wheels)
+    found: list[Path] = []
+    absent: list[str] = []
+    for naming in sorted(plan.audit.namings, key=_vagueness):
+        local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
+        wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
+        if wheel is None:
+            absent.append(_said(naming, local, tag))
+        else:
+            left.remove(wheel)
+            found.append(wheel)
+    return found, absent
+
+
+def _vagueness(naming: Naming) -> int:
+    return -(4 * bool(naming.build_tag) + 2 * bool(naming.local) + naming.clean)
+
+
+def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:
+    _, version, build, _ = parse_wheel_filename(path.name)
+    if (naming.clean and version.local) or (local and version.local != Version(f"0+{local}").local):
+        return False
+    return not tag or build == _build(tag)
+
+
+def _build(tag: str) -> BuildTag:
+    """Return a build tag as names of files are compared by it: 01 is 1."""
+    return parse_wheel_filename(f"x-0-{tag}-py3-none-any.whl")[2]
+
+
+def _said(naming: Naming, local: str, tag: str) -> str:
+    parts = (
+        "no local version" if naming.clean else "",
+        f"local version +{local}" if local else "",
+        f"build tag {tag}" if tag else "",
+    )
+    return ", ".join(filter(None, parts)) or "as the project names it"
+
+
+def _version(plan: Plan, local: str) -> str | None:
+    if not plan.audit.version:
+        return None
+    return f"{Version(plan.audit.version).public}+{local}" if local else plan.audit.version
+
+
+def _plat(plan: Plan, cell: Cell) -> str | None:
+    """Return the platform tag that a cell's wheel must install under; None for any."""
+    if cell.platform.startswith("macos/"):
+        minimum = plan.cibuildwheel.minimum_macos.replace(".", "_")
+        return f"macosx_{minimum}_{MACHINES[cell.platform]}" if minimum else None
+    named = cell.platform.startswith("linux/") and plan.audit.plat != "auto" and plan.audit.repaired
+    return f"{plan.audit.plat}_{MACHINES[cell.platform]}" if named else None
+
+
+def _cxx_abi(torch: str, platform: str) -> CxxAbi:
+    """Return libstdc++'s ABI of a release of torch; empty for none, and where it is not known."""
+    release, _, variant = torch.partition("+")
+    row = torch_release(release) if release else None
+    if row is None:
+        return ""
+    if row.abi or variant in row.new_abi:
+        return "cxx11"
+    # The facts are those of PyPI's wheels, and of the variants that have a CUDA.
+    is_known = platform == "linux/amd64" and (not variant or variant in row.variants)
+    return "old" if is_known else ""
+
+
+def _promise(
+    plan: Plan,
+    cell: Cell,
+    device: DevicePromise | None,
+    values: dict[str, str],
+    naming: Naming,
+    version: str | None,
+) -> Promise:
+    audit = plan.audit
+    served = (item.axes["python"] for item in (*plan.cells, *plan.elsewhere) if item.built_by == cell.id)
+    return Promise(
+        name=audit.name or None,
+        version=version,
+        python=cell.axes["python"],
+        pythons=tuple(dict.fromkeys((audit.abi3, *served))) if cell.abi3 else (),
+        abi3=True if cell.abi3 else None,
+        platform=cell.platform,
+        plat=_plat(plan, cell),
+        excludes=audit.excludes,
+        device_archs=device.archs if device else (),
+        cuda=device.cuda if device else "",
+        requires=tuple(substitute(item, values) for item in audit.requires),
+        cxx_abi=_cxx_abi(values.get("TORCH_VERSION", ""), cell.platform),
+        stripped=audit.stripped,
+        public_index=naming.index == "public",
+    )

@@ -1,0 +1,87 @@
+"""A lock as a build is handed it: a context with a folder for each place, and BuildKit's policy for sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from bakery.build.lock.materials import Materials, Packages
+from bakery.core.image_names import full
+from bakery.plan.dockerfile import Workdir
+from bakery.plan.model import Plan
+from bakery.plan.values import Json
+
+CONTEXT = "lock"
+"""The stage of the Dockerfile that a context takes the place of."""
+
+
+def places(plan: Plan) -> list[str]:
+    """Return the folders that the steps of a plan look into."""
+    stage = next(stage for stage in plan.stages if stage.name == CONTEXT)
+    return [step.path.lstrip("/") for step in stage.steps if isinstance(step, Workdir)]
+
+
+def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None:
+    """Write a context in which every place has exactly what is locked.
+
+    Args:
+        strict: refuse what no hash holds, such as what builds a source archive.
+    """
+    told: dict[str, Json] = {place: {**_told(item, ()), "strict": strict} for place, item in locked.packages.items()}
+    told["suites"] = {"suites": dict(locked.suites)}
+    _write(folder, plan, "locked.json", told)
+
+
+def recorded(folder: Path, plan: Plan, made: Materials) -> None:
+    """Write a context in which every place has what a record lists; pip must come to the same by itself.
+
+    A source archive is not among them: the recipe names its release, and the index its hash.
+    """
+    told: dict[str, Json] = {place: _told(item, ()) for place, item in made.packages.items() if place in places(plan)}
+    told.pop("source", None)
+    _write(folder, plan, "recorded.json", told)
+
+
+def preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[str], stamp: str) -> None:
+    """Write a context in which packages are resolved anew, keeping those that are locked as far as they fit.
+
+    Args:
+        without: distributions that are not kept.
+        stamp: differs from run to run, so that the index is asked again.
+    """
+    none = Packages((), {})
+    told: dict[str, Json] = {
+        place: {**_told(locked.packages.get(place, none), without), "asked": stamp} for place in places(plan)
+    }
+    _write(folder, plan, "preferred.json", told)
+
+
+def _told(item: Packages, without: Collection[str]) -> dict[str, Json]:
+    packages: list[Json] = []
+    for name, file in item.files.items():
+        if file.name not in without:
+            told: dict[str, Json] = {"name": file.name, "version": file.version, "sha256": file.sha256}
+            # A repository has no file.
+            told |= {"file": "" if name == file.origin else name}
+            packages.append({**told, "origin": file.origin} if file.origin else told)
+    return {"requirements": list(item.requirements), "packages": packages}
+
+
+def _write(folder: Path, plan: Plan, name: str, told: Mapping[str, Json]) -> None:
+    for place in places(plan):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        if place in told:
+            text, path = json.dumps(told[place], indent=1, sort_keys=True), folder / place / name
+            # Another run may be sending it.
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+
+
+def policy(images: Iterable[tuple[str, str]]) -> str:
+    """Return BuildKit's source policy that allows no images but these (name, digest)."""
+    rules: list[Json] = [{"action": "DENY", "selector": {"identifier": "docker-image://*"}}]
+    for name, digest in sorted(set(images)):
+        identifier = f"docker-image://{full(name)}@{digest}"
+        rules.append({"action": "ALLOW", "selector": {"identifier": identifier}})
+    return json.dumps({"version": 1, "rules": rules}, indent=1)

@@ -1,0 +1,35 @@
+"""A failed bake, told as what it is: a build that failed, or a lock that was not kept."""
+
+from __future__ import annotations
+
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
+from bakery.build.buildx.retryable import OWN_WORK, is_transient
+from bakery.build.lock.pip_errors import refusals
+from bakery.core.errors import LockError
+
+
+class LockFailure(BakeFailure):
+    """A step was given something else than what is locked; ``details`` says what differs."""
+
+    exit_code = LockError.exit_code
+    title = LockError.title
+
+    def __init__(self, outcome: BakeOutcome, lock: str, details: tuple[str, ...]) -> None:
+        super().__init__(outcome)
+        self.message = f"what the build was given is not what {lock} says: {details[0]}"
+        self.details = details
+        again = "`bakery lock` looks all of it up again; before that, find out why a file that was published changed"
+        log = outcome.failures[0].log
+        self.hint = f"{again}; the whole log: {log}" if log else again
+
+
+def failure(outcome: BakeOutcome, lock: str) -> BakeFailure:
+    """Return what a bake with failures is to be reported as.
+
+    Args:
+        lock: the lock that it was held to; empty for none.
+    """
+    # A project's own code may print anything.
+    told = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
+    details = tuple(line for item in told for line in refusals(item.tail, reached=not is_transient(item)))
+    return LockFailure(outcome, lock, details) if details else BakeFailure(outcome)

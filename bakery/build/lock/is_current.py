@@ -1,0 +1,133 @@
+"""A lock that is there: whether it fits what a plan asks for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bakery.build.lock import lock_file
+from bakery.build.lock.differences import stale
+from bakery.build.lock.materials import Materials
+from bakery.build.lock.origins import foreign
+from bakery.build.lock.requirements import Asked, asked
+from bakery.build.lock.session import file_of
+from bakery.core.errors import LockError
+from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Run, Script
+from bakery.plan.model import Plan
+from bakery.toolchains.programs import requires
+
+AGAIN = "run `bakery lock`: it keeps what still fits; `bakery lock --upgrade NAME` takes a newer one of NAME"
+_SHOWN = 40
+
+
+def fitting(
+    root: Path, plan: Plan, cells: Sequence[Cell], say: Callable[[str], None], *, strict: bool
+) -> dict[str, Materials]:
+    """Return cell → what is locked for it; nothing where there is no lock, or one for other requirements.
+
+    Args:
+        say: told in one line that a build is not locked, and why.
+        strict: there must be a lock that fits.
+
+    Raises:
+        LockError: it is damaged, or takes files from elsewhere than it may; or, where ``strict``, it is missing or
+            out of date.
+    """
+    lock = lock_file.read(file_of(root, plan), plan.lock)
+    if lock is None:
+        if strict:
+            raise LockError(f"--locked: there is no {plan.lock}", hint="`bakery lock` makes it")
+        say(f"{plan.recipe}: not locked; `bakery lock` makes {plan.lock}")
+        return {}
+    locked = lock_file.cells(lock)
+    check_origins(root, plan, cells, locked)
+    told = stale(locked, {cell.id: _asked(root, plan, cell) for cell in cells})
+    told += sorted(
+        {
+            f"base image {image.ref} ({image.platform}) is not in it"
+            for cell in cells
+            for image in cell.images
+            if (image.ref, image.platform) not in locked_images(locked)
+        }
+    )
+    if not told:
+        return {cell.id: locked[cell.id] for cell in cells}
+    if strict:
+        raise LockError(f"{plan.lock} is out of date", details=shown(told), hint=AGAIN)
+    for line in (f"warning: {plan.recipe}: {plan.lock} is out of date, so this build is not locked:", *shown(told)):
+        say(line if line.startswith("warning") else f"  {line}")
+    return {}
+
+
+def check_origins(
+    root: Path, plan: Plan, cells: Sequence[Cell], locked: Mapping[str, Materials], *, lock: bool = True
+) -> None:
+    """Make sure that what is locked comes from the index, or from addresses that the recipe allows.
+
+    Args:
+        lock: it is what the plan's lock says; else a provenance says it.
+
+    Raises:
+        LockError: something comes from elsewhere.
+    """
+    direct = {cell for cell, own in locked.items() if _has_origins(own)}
+    found = foreign(locked, {cell.id: _asked(root, plan, cell) for cell in cells if cell.id in direct})
+    if found:
+        lines = lock_file.lines_of(file_of(root, plan), plan.lock, found) if lock else {}
+        raise LockError(
+            f"{plan.lock if lock else 'the provenance'} names addresses that are not allowed",
+            details=[(f"{plan.lock}:{lines[name]}: " if lock else "") + said for name, said in found.items()],
+            hint="find out who changed it; `bakery lock --upgrade NAME` takes the package from the index again. "
+            "To allow an address: builder.allow-direct",
+        )
+
+
+def _has_origins(locked: Materials) -> bool:
+    return any(file.origin for packages in locked.packages.values() for file in packages.files.values())
+
+
+def keyed(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:
+    """Return cell → digest of what defines it, with what is locked for it."""
+    return {cell: _key(key, cell, locked) if cell in locked else key for cell, key in keys.items()}
+
+
+def _key(key: str, cell: str, locked: Mapping[str, Materials]) -> str:
+    text = lock_file.text(lock_file.lock_of(cell, {cell: locked[cell]}))
+    return hashlib.sha256(f"{key} {text}".encode()).hexdigest()
+
+
+def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], str]:
+    """Return (name in the files, platform) → digest of the base images that are locked for cells."""
+    return next(iter(locked.values())).images if locked else {}
+
+
+def shown(lines: Sequence[str]) -> list[str]:
+    """Return the lines that a message shows of many."""
+    more = len(lines) - _SHOWN
+    return [*lines[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _asked(root: Path, plan: Plan, cell: Cell) -> dict[str, Asked]:
+    return asked(plan, cell, _listed(root, plan))
+
+
+def _listed(root: Path, plan: Plan) -> dict[str, list[str]]:
+    """Return the files of requirements that are made of the project's own pyproject.toml; none for other sources."""
+    project = next(stage for stage in plan.stages if stage.name == "project")
+    run = next(step for step in project.steps if isinstance(step, Run))
+    source = next(mount for mount in run.mounts if mount.target == "/src")
+    if source.from_:
+        return {}
+    folder = str(root / plan.context / source.source)
+    found = {}
+    for command in run.commands:
+        # What the step runs: PYTHON …/requires.py build|run /src [NAME...] > FILE
+        words = command.text.split() if isinstance(command, Script) else []
+        names, file = words[4:-2], words[-1]
+        try:
+            found[file] = requires.requirements(folder) if words[2] == "build" else requires.dependencies(folder, names)
+        except SystemExit:
+            return {}  # The build says it better, with its place.
+    return found

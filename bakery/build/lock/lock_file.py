@@ -1,0 +1,173 @@
+"""``bakery.lock`` ↔ what each cell is made of. The same cells give the same text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from bakery.build.lock.materials import Materials, Packages, System
+from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem
+from bakery.core.errors import BakeError, LockError, RecipeError
+from bakery.recipe import toml_file
+from bakery.recipe.problems import Problem, recipe_error
+from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.toml_positions import line_of
+
+_Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+_ENTRIES = 200_000
+"""Keys and list items that a lock may have."""
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_AGAIN = "`bakery lock` writes it anew"
+
+
+def read(path: Path, shown: str) -> Lock | None:
+    """Return the lock in a file; None where there is none.
+
+    Args:
+        shown: how messages name the file.
+
+    Raises:
+        LockError: it is none.
+    """
+    if not path.exists():
+        return None
+    try:
+        found = toml_file.read(path, shown, entries=_ENTRIES)
+        problems = findings(Lock, found.data)
+        if problems:
+            raise recipe_error(
+                shown, (Problem(item.path, item.what, "", line_of(found.lines, item.path)) for item in problems)
+            )
+    except RecipeError as error:
+        raise LockError(error.message, details=error.details, hint=_AGAIN) from None
+    lock = Lock.model_validate(found.data, by_alias=True, by_name=False)
+    unknown = sorted({name for item in lock.packages for name in item.files if name not in lock.files})
+    if unknown:
+        raise LockError(f"{shown} lacks files that it names", details=unknown, hint=_AGAIN)
+    return lock
+
+
+def lines_of(path: Path, shown: str, files: Iterable[str]) -> dict[str, int]:
+    """Return file → the line of a lock that says what it is."""
+    lines = toml_file.read(path, shown).lines
+    return {name: line_of(lines, ("files", name)) for name in files}
+
+
+def cells(lock: Lock) -> dict[str, Materials]:
+    """Return cell → what is locked for it. Images, sources and suites are those of all cells."""
+    shared = [*(item.cells for item in lock.packages), *(item.cells for item in lock.system)]
+    ids = dict.fromkeys(cell for own in shared for cell in own)
+    images = {(ref, str(platform)): digest for ref, by in lock.images.items() for platform, digest in by.items()}
+    found: dict[str, Materials] = {}
+    for cell in ids:
+        packages = {
+            item.place: Packages(item.requirements, {name: lock.files[name] for name in item.files})
+            for item in lock.packages
+            if cell in item.cells
+        }
+        system = {item.image: System(item.packages, item.tools) for item in lock.system if cell in item.cells}
+        found[cell] = Materials(images, lock.sources, packages, system, lock.suites)
+    return found
+
+
+def lock_of(recipe: str, made: Mapping[str, Materials]) -> Lock:
+    """Return the lock of a recipe whose cells are made of ``made``.
+
+    Raises:
+        BakeError: two files of one name are not the same.
+    """
+    images: dict[str, dict[str, str]] = {}
+    files: dict[str, LockedFile] = {}
+    packages: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    system: dict[tuple[str, _Pairs, _Pairs], list[str]] = {}
+    for cell, item in made.items():
+        for (ref, platform), digest in item.images.items():
+            images.setdefault(ref, {})[platform] = digest
+        for place, found in item.packages.items():
+            for name, file in found.files.items():
+                if files.setdefault(name, file) != file:
+                    raise BakeError(
+                        f"the package index gave two files named {name}: sha256 {files[name].sha256} and {file.sha256}"
+                    )
+            packages.setdefault((place, found.requirements, tuple(found.files)), []).append(cell)
+        for image, told in item.system.items():
+            system.setdefault((image, tuple(told.packages.items()), tuple(told.tools.items())), []).append(cell)
+    return Lock.model_validate(
+        {
+            "version": VERSION,
+            "recipe": recipe,
+            "images": {ref: dict(sorted(by.items())) for ref, by in sorted(images.items())},
+            "sources": _merged(item.sources for item in made.values()),
+            "suites": _merged(item.suites for item in made.values()),
+            "files": dict(sorted(files.items())),
+            "packages": sorted(
+                (
+                    LockedPackages(place=place, cells=tuple(ids), requirements=words, files=names)
+                    for (place, words, names), ids in packages.items()
+                ),
+                key=lambda item: (item.place, item.cells),
+            ),
+            "system": sorted(
+                (
+                    LockedSystem(image=image, cells=tuple(ids), packages=dict(own), tools=dict(tools))
+                    for (image, own, tools), ids in system.items()
+                ),
+                key=lambda item: (item.image, item.cells),
+            ),
+        },
+        by_name=True,
+    )
+
+
+def _merged(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return dict(sorted((key, value) for table in tables for key, value in table.items()))
+
+
+def text(lock: Lock) -> str:
+    """Return the file: TOML, sorted, one thing a line, so that a change of one thing is a change of one line."""
+    return "\n".join(_lines(lock)) + "\n"
+
+
+def _lines(lock: Lock) -> Iterator[str]:
+    yield f"# What the wheels of recipe {lock.recipe} are made of. Made by `bakery lock`: commit it, and do not edit it."
+    yield f"version = {lock.version}"
+    yield f"recipe = {_quoted(lock.recipe)}"
+    if lock.images:
+        yield from ("", "[images]")
+        for ref, by in lock.images.items():
+            yield f"{_key(ref)} = {{ {', '.join(f'{_key(key)} = {_quoted(value)}' for key, value in by.items())} }}"
+    for title, table in (("sources", lock.sources), ("suites", lock.suites)):
+        if table:
+            yield from ("", f"[{title}]", *(f"{_key(key)} = {_quoted(value)}" for key, value in table.items()))
+    if lock.files:
+        yield from ("", "[files]")
+        for name, file in lock.files.items():
+            fields = {"name": file.name, "version": file.version, "sha256": file.sha256, "origin": file.origin}
+            yield f"{_key(name)} = {{ {', '.join(f'{key} = {_quoted(value)}' for key, value in fields.items() if value)} }}"
+    for item in lock.packages:
+        yield from ("", "[[packages]]", f"place = {_quoted(item.place)}")
+        for key, values in (("cells", item.cells), ("requirements", item.requirements), ("files", item.files)):
+            yield from _list(key, values)
+    for image in lock.system:
+        yield from ("", "[[system]]", f"image = {_quoted(image.image)}", *_list("cells", image.cells))
+        for key, named in (("tools", image.tools), ("packages", image.packages)):
+            yield from (f"[system.{key}]", *(f"{_key(name)} = {_quoted(value)}" for name, value in named.items()))
+
+
+def _list(key: str, values: Iterable[str]) -> Iterator[str]:
+    items = [f"    {_quoted(value)}," for value in values]
+    yield from (f"{key} = [", *items, "]") if items else (f"{key} = []",)
+
+
+def _key(text: str) -> str:
+    return text if _BARE.match(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, but for the one character that TOML wants escaped and JSON does not.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,114 @@
+"""What one cell is made of, as the target ``materials`` tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakery.build.lock.model import LockedFile
+from bakery.core.errors import BakeError
+from bakery.core.plain_files import read_plain
+
+_LARGEST = 16 << 20
+"""Bytes of a file that a target exported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What the step at one place installs.
+
+    Attributes:
+        requirements: what was asked for, sorted.
+        files: file name, or address of a repository → what it is.
+    """
+
+    requirements: tuple[str, ...]
+    files: Mapping[str, LockedFile]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What an image has beside the one below it.
+
+    Attributes:
+        packages: package of the base's own manager → version.
+        tools: program → what it says of its version.
+        purls: package → its package URL; no lock has them.
+        sums: package → SHA-256 of dpkg's list of its files and their MD5 sums; no lock has them.
+    """
+
+    packages: Mapping[str, str]
+    tools: Mapping[str, str]
+    purls: Mapping[str, str] = field(default_factory=dict)
+    sums: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Materials:
+    """What a cell is made of.
+
+    Attributes:
+        images: (name in the files, platform) → digest.
+        sources: git address with its ref → commit.
+        packages: place → what is installed there.
+        system: stage → what its image has.
+        suites: Debian suite → date of its Release file.
+    """
+
+    images: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, Packages] = field(default_factory=dict)
+    system: Mapping[str, System] = field(default_factory=dict)
+    suites: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(folder: Path) -> Materials:
+    """Return what the files that the target exported tell; images and sources only the engine knows.
+
+    Raises:
+        BakeError: they are not what the target writes.
+    """
+    try:
+        packages = {path.stem: _packages(_json(path)) for path in sorted((folder / "packages").glob("*.json"))}
+        told = {path.stem: _json(path) for path in sorted((folder / "system").glob("*.json"))}
+        suites = {str(key): str(value) for key, value in told.pop("suites", {}).items()}
+        system = {
+            name: System(
+                _texts(item["packages"]),
+                _texts(item["tools"]),
+                _texts(item.get("purls", {})),
+                _texts(item.get("sums", {})),
+            )
+            for name, item in told.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BakeError(f"what the materials of {folder.name} told cannot be read: {error}") from error
+    return Materials(packages=packages, system=system, suites=suites)
+
+
+def _json(path: Path) -> dict[str, object]:
+    document = json.loads(read_plain(path, _LARGEST))
+    if not isinstance(document, dict):
+        raise TypeError(f"{path.name} holds no table")
+    return document
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError("expected a table")
+    return {str(key): str(item) for key, item in sorted(value.items())}
+
+
+def _packages(told: Mapping[str, object]) -> Packages:
+    listed, words = told["packages"], told["requirements"]
+    if not isinstance(listed, list) or not isinstance(words, list):
+        raise TypeError("expected lists")
+    files = {}
+    for item in listed:
+        made = LockedFile(
+            name=item["name"], version=item["version"], sha256=item["sha256"], origin=item.get("origin") or None
+        )
+        files[str(item["file"] or item["origin"])] = made
+    return Packages(tuple(map(str, words)), dict(sorted(files.items())))

@@ -1,0 +1,182 @@
+"""Holds a build to what is locked: images by digest, packages by hash, branches and tags by commit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bakery.build.lock import build_context, lock_file
+from bakery.build.lock.is_current import locked_images
+from bakery.build.lock.materials import Materials
+from bakery.build.lock.session import Bench, Pins
+from bakery.build.run_folders import remove_tree
+from bakery.core.errors import LockError, OutputError
+from bakery.core.file_locks import locked_folder
+from bakery.core.files import write
+from bakery.core.image_names import familiar
+from bakery.engine import image_digests
+from bakery.plan.cells import Cell, Image, Target
+from bakery.plan.dockerfile import Add, Stage
+from bakery.plan.model import Plan
+from bakery.plan.values import literal
+
+_KEPT = 3
+"""Locks whose contexts are kept in the state folder."""
+
+
+def check_images(bench: Bench, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
+    """Make sure that the locked base images can be had.
+
+    Raises:
+        LockError: one cannot; what is here in its place is told.
+    """
+    images = dict.fromkeys(image for cell in cells for image in cell.images)
+    problems = []
+    for image in images:
+        digest = locked_images(locked)[image.ref, image.platform]
+        here = other_than(bench, image, digest)
+        if here is not None:
+            what = f"here it is {here}" if here else "it is not to be had here"
+            problems.append(f"base image {image.ref} ({image.platform}): {digest} is locked, and {what}")
+    if problems:
+        raise LockError(
+            f"{bench.plan.lock} names base images that cannot be had",
+            details=problems,
+            hint="load or pull the locked one, or take the one that is here: `bakery lock --upgrade IMAGE`",
+        )
+
+
+def again(
+    bench: Bench,
+    locked: Mapping[str, Materials],
+    cells: Iterable[Cell],
+    images: Mapping[str, str],
+    say: Callable[[str], None],
+) -> dict[str, Materials]:
+    """Return what cells are to be made of again: their base images by digest, as far as these can be had.
+
+    Args:
+        images: name → digest of those that were used.
+        say: told of each that is another one here.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for image in dict.fromkeys(image for cell in cells for image in cell.images):
+        digest = images.get(familiar(bench.name(image)), "")
+        here = other_than(bench, image, digest)
+        if here is not None and digest:
+            say(
+                f"base image {image.ref} ({image.platform}): {digest} was used, and here it is {here or 'not to be had'}"
+            )
+        if used := digest if here is None else here:
+            found[image.ref, image.platform] = used
+    return {cell: replace(own, images=found) for cell, own in locked.items()}
+
+
+def other_than(bench: Bench, image: Image, digest: str) -> str | None:
+    """Return None where an image can be had by its digest, else the digest that its name has here."""
+    name, platform = bench.name(image).partition("@")[0], image.platform
+    own = image_digests.present(bench.environment, name, platform)
+    if digest and (digest == own or image_digests.offered(bench.environment, f"{name}@{digest}") == digest):
+        return None
+    return own or image_digests.offered(bench.environment, name)
+
+
+def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
+    """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
+    if not locked:
+        return Pins({target.name: images_of(bench, target, {}) for target in targets})
+    folder = _recorded(bench.record, bench, locked) if bench.record else _contexts(bench, locked, strict=strict)
+    overrides = {
+        target.name: (
+            *images_of(bench, target, locked_images(locked)),
+            f"{target.name}.contexts.{build_context.CONTEXT}={folder / target.cell.id}",
+        )
+        for target in targets
+    }
+    named = {
+        (bench.name(image).partition("@")[0], digest)
+        for target in targets
+        for image in target.images
+        if (digest := locked_images(locked).get((image.ref, image.platform)))
+    }
+    policy = build_context.policy(named)
+    # Two runs of one lock may bake different targets.
+    name = f"policy-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.json"
+    write(folder, {name: policy})
+    environment = {"EXPERIMENTAL_BUILDKIT_SOURCE_POLICY": str(folder / name)}
+    return Pins(overrides, environment, reads=(folder,), locked=True)
+
+
+def images_of(bench: Bench, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    """Return the overrides that name a target's base images: stand-ins, and the digests that are pinned."""
+    found = []
+    for image in target.images:
+        name, digest = bench.name(image), pinned.get((image.ref, image.platform), "")
+        name += f"@{digest}" if digest and "@" not in name else ""
+        if name != image.ref:
+            found.append(f"{target.name}.contexts.{context_of(image, target)}=docker-image://{name}")
+    return tuple(found)
+
+
+def context_of(image: Image, target: Target) -> str:
+    """Return the named context that stands for a target's base image.
+
+    Of a name with several platforms it is for one of them (BuildKit's frontend/dockerui/context.go: ``NAME::PLATFORM``).
+    """
+    several = len({other.platform for other in target.images if other.ref == image.ref}) > 1
+    return f"{image.ref}::{image.platform}" if several else image.ref
+
+
+def _recorded(folder: Path, bench: Bench, made: Mapping[str, Materials]) -> Path:
+    """Write the contexts of cells whose materials a record lists, and return their folder."""
+    for cell, own in made.items():
+        build_context.recorded(folder / cell, bench.plan, own)
+    return folder
+
+
+def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:
+    """Write the contexts of all cells, and return their folder; the same lock is the same one.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    text = lock_file.text(lock_file.lock_of(bench.plan.recipe, locked))
+    digest = hashlib.sha256(f"{strict} {build_context.places(bench.plan)} {text}".encode()).hexdigest()[:16]
+    folder = bench.state / "lock" / digest
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked_folder(folder.parent):
+            for cell, own in locked.items():
+                build_context.pinned(folder / cell, bench.plan, own, strict=strict)
+            os.utime(folder)
+            others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=_age)
+            for path in others[:-_KEPT]:
+                remove_tree(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
+    return folder
+
+
+def _age(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:
+    """Return the plan with the commits that are locked in place of branches and tags."""
+    known = {address: commit for own in locked.values() for address, commit in own.sources.items()}
+
+    def pinned(stage: Stage) -> Stage:
+        return replace(
+            stage, steps=tuple(_pinned(step, known) if isinstance(step, Add) else step for step in stage.steps)
+        )
+
+    return replace(plan, stages=tuple(map(pinned, plan.stages))) if known else plan
+
+
+def _pinned(step: Add, known: Mapping[str, str]) -> Add:
+    text = "".join(part for part in step.source if isinstance(part, str))
+    commit = known.get(text)
+    return replace(step, source=literal(f"{text.partition('#')[0]}#{commit}")) if commit else step

@@ -1,0 +1,123 @@
+"""What is known about a wheel and its build, in the words that both records share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from bakery.plan.values import Json
+
+FOLDER = ".provenance"
+"""The folder of records in the output folder.
+
+``twine upload dist/*``, and what runs it, refuses every file and folder there that is no distribution; a shell's ``*``
+leaves out names that begin with a dot.
+"""
+
+PROVENANCE = ".provenance.json"
+SBOM = ".cdx.json"
+"""What is added to a wheel's file name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Something that a wheel was made from.
+
+    Attributes:
+        name: what it is called for people.
+        uri: where it is to be had, without credentials; empty where there is no such place.
+        digest: algorithm → hexadecimal text, in the words of in-toto's DigestSet.
+        kind: ``source``, ``image``, ``package`` or ``system`` (a package of the base's own manager).
+        notes: what else is known.
+    """
+
+    name: str
+    kind: str
+    uri: str = ""
+    digest: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Who built: versions and platform. Neither a user's name nor a machine's.
+
+    Attributes:
+        engine: the version of ``program``, which is ``buildkit`` on a node.
+    """
+
+    engine: str
+    buildx: str
+    platform: str
+    program: str = "docker-engine"
+
+
+def record_path(wheel: Path, suffix: str) -> Path:
+    """Return where the record of a wheel lies."""
+    return wheel.parent / FOLDER / f"{wheel.name}{suffix}"
+
+
+_USER = re.compile(r"(?<=://)[^\s/?#]*@")
+_QUERY = re.compile(r"(://[^\s?#]*)\?([^\s#]*)")
+_HARMLESS = frozenset(("ref", "branch", "tag", "commit", "checksum", "subdir", "submodules", "keep-git-dir"))
+"""What BuildKit takes in the query of a git address (util/gitutil); the rest of a query may be a token."""
+
+
+def without_user(uri: str) -> str:
+    """Return a text with addresses without what may be a secret in them: user, password and query."""
+    return _QUERY.sub(_without_query, _USER.sub("", uri))
+
+
+def _without_query(match: re.Match[str]) -> str:
+    kept = "&".join(item for item in match[2].split("&") if item.partition("=")[0] in _HARMLESS)
+    return match[1] + (f"?{kept}" if kept else "")
+
+
+def of_buildkit(said: object, sent: Mapping[str, str] | None = None) -> tuple[Material, ...]:
+    """Return the materials that BuildKit's provenance (SLSA 0.2, as buildx's metadata has it) names.
+
+    Args:
+        sent: sha256 → package URL, of images that a node was sent. BuildKit calls them ``pkg:oci/…``, and the same image
+            of an engine's own ``pkg:docker/…`` (solver/llbsolver/provenance): the record is the same wherever it was built.
+    """
+    found = said.get("materials") if isinstance(said, dict) else None
+    return tuple(
+        Material(_name(uri), _kind(uri), without_user(uri), item.get("digest") or {})
+        for item in (found if isinstance(found, list) else ())
+        if isinstance(item, dict) and isinstance(item.get("uri"), str)
+        for uri in [_known(item, sent or {})]
+    )
+
+
+def image_purl(name: str, platform: str) -> str:
+    """Return an image's package URL as BuildKit writes it (util/purl/image.go)."""
+    path, colon, tag = name.partition("@")[0].rpartition(":")
+    if not colon or "/" in tag:
+        path, tag = name.partition("@")[0], "latest"
+    return f"pkg:docker/{path}@{tag}?platform={quote(platform, safe='')}"
+
+
+def _known(item: Mapping[str, Json], sent: Mapping[str, str]) -> str:
+    uri, digest = str(item["uri"]), item.get("digest")
+    if uri.startswith("pkg:oci/") and isinstance(digest, dict):
+        return sent.get(str(digest.get("sha256")), uri)
+    return uri
+
+
+def _kind(uri: str) -> str:
+    return "image" if uri.startswith("pkg:docker/") else "source"
+
+
+def _name(uri: str) -> str:
+    path = without_user(uri).removeprefix("pkg:docker/").partition("?")[0]
+    return path.replace("@", ":") if uri.startswith("pkg:docker/") else path.partition("#")[0]
+
+
+def merged(materials: Iterable[Material]) -> tuple[Material, ...]:
+    """Return each material once, by kind and name."""
+    return tuple(
+        sorted({repr(item): item for item in materials}.values(), key=lambda item: (item.kind, item.name, item.uri))
+    )

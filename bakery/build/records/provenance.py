@@ -1,0 +1,136 @@
+"""The provenance of a wheel: an in-toto Statement v1 with a SLSA provenance v1 predicate.
+
+Nothing of the machine is in it: no user, no host, no path, no value of a secret. Both formats are specified at
+https://in-toto.io/Statement/v1 and https://slsa.dev/spec/v1.0/provenance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from urllib.parse import quote
+
+from bakery import __version__
+from bakery.build.records.buildkit import Machine, Material
+from bakery.core.names import axis_variable
+from bakery.plan.cells import Cell
+from bakery.plan.model import Plan
+from bakery.plan.options import Override
+from bakery.plan.values import Json
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "tag:wheel-bakery,2026:wheel/v1"
+BUILDER = "tag:wheel-bakery,2026:bakery"
+
+_EFFECTIVE = ("args", "platform", "contexts", "network", "target")
+"""Keys of overrides that can change a wheel; the others name caches, tags, outputs and secrets."""
+
+
+def definition(
+    plan: Plan,
+    cell: Cell,
+    files: Mapping[str, str],
+    materials: Iterable[Material],
+    requirements: Mapping[str, Json] | None = None,
+) -> dict[str, Json]:
+    """Return SLSA's buildDefinition: what has to be the same for the same wheel.
+
+    Args:
+        files: path → text of the plan's generated files.
+        requirements: place → what was asked of the package index for it.
+    """
+    external: dict[str, Json] = {
+        "recipe": {"name": plan.recipe, "file": plan.source_file},
+        "cell": cell.id,
+        "axes": dict(cell.axes),
+        "settings": list(settings(plan, cell)),
+        "arguments": dict(plan.args_of(cell)),
+    }
+    internal: dict[str, Json] = {
+        "bakery": __version__,
+        "dockerfile": {"sha256": hashlib.sha256(files[plan.dockerfile].encode()).hexdigest()},
+        **({"requirements": dict(requirements)} if requirements else {}),
+    }
+    return {
+        "buildType": BUILD_TYPE,
+        "externalParameters": external,
+        "internalParameters": internal,
+        "resolvedDependencies": [_descriptor(item) for item in materials],
+    }
+
+
+def statement(
+    name: str,
+    sha256: str,
+    defined: Mapping[str, Json],
+    machine: Machine,
+    began: datetime,
+    ended: datetime,
+) -> dict[str, Json]:
+    """Return the statement about one wheel.
+
+    Args:
+        name: the wheel's file name.
+        began: when the bake began (UTC); ``ended`` when the wheel was ready to be published.
+    """
+    versions: dict[str, Json] = {"bakery": __version__, machine.program: machine.engine, "buildx": machine.buildx}
+    engine: dict[str, Json] = {
+        "name": "engine",
+        "uri": f"pkg:generic/{machine.program}@{quote(machine.engine)}",
+        "annotations": {"platform": machine.platform},
+    }
+    ran: dict[str, Json] = {
+        "builder": {"id": BUILDER, "version": versions, "builderDependencies": [engine]},
+        "metadata": {"startedOn": _time(began), "finishedOn": _time(ended)},
+    }
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": name, "digest": {"sha256": sha256}}],
+        "predicateType": PREDICATE,
+        "predicate": {"buildDefinition": dict(defined), "runDetails": ran},
+    }
+
+
+def settings(plan: Plan, cell: Cell) -> tuple[str, ...]:
+    """Return what ``--set`` has to say for the same plan: all that was set, and the time that was taken from git."""
+    found: dict[str, str] = {}
+    for path, (value, origin) in plan.origins.items():
+        place, _, name = path.partition(".")
+        if origin != "--set" and not origin.startswith("BAKERY_"):
+            continue
+        if place == "variables":
+            found[name] = value
+        elif place == "matrix":
+            found[axis_variable(name)] = value.strip("[]")
+        elif path == "platforms":
+            found["*.platform"] = value.strip("[]").replace(" ", "")
+    carried = {axis_variable(axis) for axis in cell.axes}
+    values = plan.values()
+    found |= {
+        f"wheel-{cell.id}.args.{name}": value
+        for name, value in cell.args.items()
+        if name not in carried and name != "WHEEL_PYTHON" and values.get(name) != value
+    }
+    found["SOURCE_DATE_EPOCH"] = values["SOURCE_DATE_EPOCH"]
+    told = [f"{name}={value}" for name, value in sorted(found.items())]
+    return (*told, *(str(item) for item in plan.overrides if _matters(item)))
+
+
+def _matters(override: Override) -> bool:
+    key = override.key.partition(".")[0]
+    # A folder of the machine as context is a path of it; no other machine has it.
+    return key in _EFFECTIVE and (key != "contexts" or "://" in override.value)
+
+
+def _descriptor(material: Material) -> Json:
+    """Return in-toto's ResourceDescriptor of a material."""
+    found: dict[str, Json] = {"name": material.name}
+    found |= {"uri": material.uri} if material.uri else {}
+    found |= {"digest": dict(material.digest)} if material.digest else {}
+    return found | {"annotations": {"kind": material.kind, **material.notes}}
+
+
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,173 @@
+"""Reads a wheel's provenance back: a file that anybody may have written."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bakery.build.records.buildkit import PROVENANCE, record_path
+from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
+from bakery.core.errors import UnavailableError
+from bakery.core.plain_files import read_plain
+
+LARGEST = 4 << 20
+"""Bytes that a provenance may have."""
+
+
+_Hex = Annotated[str, Field(pattern=r"\A[0-9a-f]*\z")]
+
+
+class RecordedMaterial(BaseModel):
+    """Something that a wheel was made from.
+
+    Attributes:
+        notes: what else is known of it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    uri: str = ""
+    digest: dict[str, _Hex] = {}
+    notes: dict[str, Any] = Field(default={}, alias="annotations")
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image whose digest is known."""
+        return self.notes.get("kind") == "image" and "sha256" in self.digest
+
+    @property
+    def places(self) -> list[str]:
+        """Where it was installed; empty for what is no package of the index."""
+        found = self.notes.get("places")
+        return [str(place) for place in found] if isinstance(found, list) and "version" in self.notes else []
+
+
+class _Recipe(BaseModel):
+    name: str
+    file: str
+
+
+class _External(BaseModel):
+    recipe: _Recipe
+    cell: str
+    settings: list[str]
+
+
+class _Digest(BaseModel):
+    sha256: str
+
+
+class _Internal(BaseModel):
+    bakery: str
+    dockerfile: _Digest
+    requirements: dict[str, list[str]] = {}
+
+
+class _Definition(BaseModel):
+    buildType: str
+    externalParameters: _External
+    internalParameters: _Internal
+    resolvedDependencies: list[RecordedMaterial] = []
+
+
+class _Predicate(BaseModel):
+    buildDefinition: _Definition
+
+
+class _Subject(BaseModel):
+    name: str
+    digest: _Digest
+
+
+class _Statement(BaseModel):
+    predicateType: str
+    subject: list[_Subject] = Field(min_length=1, max_length=1)
+    predicate: _Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a provenance says of a wheel.
+
+    Attributes:
+        recipe: the recipe's name; ``recipe_file`` where it stood, relative to the project, or which shipped one it is.
+        settings: what ``--set`` has to say.
+        bakery: the version that planned it.
+        dockerfile: sha256 of the generated Dockerfile.
+        materials: what it was made from.
+        requirements: place → what was asked of the package index for it.
+    """
+
+    path: Path
+    recipe: str
+    recipe_file: str
+    cell: str
+    settings: tuple[str, ...]
+    bakery: str
+    dockerfile: str
+    materials: tuple[RecordedMaterial, ...]
+    requirements: dict[str, list[str]]
+
+    @property
+    def source(self) -> tuple[dict[str, str], dict[str, Any]] | None:
+        """Digests and notes of the source that the engine was sent; None where it fetched it."""
+        return next(((item.digest, item.notes) for item in self.materials if "dirHash" in item.digest), None)
+
+
+def read(wheel: Path, given: Path | None = None) -> Recorded:
+    """Return the provenance of a wheel.
+
+    Args:
+        given: the file; None to look beside the wheel.
+
+    Raises:
+        UnavailableError: there is none, it cannot be read, or it is about another file.
+    """
+    places = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise UnavailableError(
+            f"{wheel.name} has no provenance",
+            details=[f"not there: {place}" for place in places],
+            hint="bakery writes it beside every wheel that it publishes; --provenance names the file",
+        )
+    if not wheel.is_file():
+        raise UnavailableError(f"{wheel} is not a regular file")
+    try:
+        said = _Statement.model_validate_json(read_plain(path, LARGEST))
+        with wheel.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise UnavailableError(f"cannot read {error.filename}: {error.strerror}") from error
+    except ValidationError as error:
+        details = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:20]]
+        raise UnavailableError(f"{path} is no provenance that bakery wrote", details=details) from error
+    defined = said.predicate.buildDefinition
+    if (said.predicateType, defined.buildType) != (PREDICATE, BUILD_TYPE):
+        raise UnavailableError(
+            f"{path} is another kind of provenance: {said.predicateType}, {defined.buildType}",
+            hint=f"expected {PREDICATE}, {BUILD_TYPE}",
+        )
+    if said.subject[0].digest.sha256 != sha256:
+        raise UnavailableError(
+            f"{path.name} is about another file: its sha256 is {said.subject[0].digest.sha256[:16]}…, "
+            f"that of the wheel {sha256[:16]}…",
+            hint="one of the two was replaced",
+        )
+    parameters = defined.externalParameters
+    return Recorded(
+        path,
+        parameters.recipe.name,
+        parameters.recipe.file,
+        parameters.cell,
+        tuple(parameters.settings),
+        defined.internalParameters.bakery,
+        defined.internalParameters.dockerfile.sha256,
+        tuple(defined.resolvedDependencies),
+        defined.internalParameters.requirements,
+    )

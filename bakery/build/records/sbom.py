@@ -1,0 +1,130 @@
+"""The bill of materials of a wheel, in CycloneDX: what it is, has inside, needs at run time, and was built from.
+
+The same wheel from the same materials gives the same text: its serial number follows from the wheel's hash, and its time
+is that of the source.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.dependency import Dependency
+from cyclonedx.model.tool import ToolRepository
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from bakery import __version__
+from bakery.build.records.buildkit import Material
+from bakery.build.records.wheelfile import Contents
+
+ROLE = "bakery:role"
+"""The property that says what a component is to the wheel: ``bundled``, ``runtime`` or ``build``."""
+
+# A wheel that needs nothing is complete without dependencies.
+warnings.filterwarnings("ignore", message="The Component this BOM is describing", category=UserWarning)
+
+_TYPES = {"image": ComponentType.CONTAINER, "source": ComponentType.FILE}
+
+
+def sbom(file: str, sha256: str, found: Contents, materials: Iterable[Material], epoch: int) -> str:
+    """Return the bill of materials of one wheel.
+
+    Args:
+        file: the wheel's file name.
+        epoch: the time that is written into it, in seconds since 1970.
+    """
+    wheel = Component(
+        name=found.name,
+        version=found.version,
+        type=ComponentType.LIBRARY,
+        bom_ref="wheel",
+        description=found.summary or None,
+        purl=PackageURL("pypi", None, canonicalize_name(found.name), found.version, {"file_name": file}),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+        licenses=[LicenseFactory().make_from_string(found.license)] if found.license else None,
+    )
+    inside = [
+        Component(
+            name=item.name,
+            type=ComponentType.LIBRARY,
+            bom_ref=f"bundled:{item.path}",
+            scope=ComponentScope.REQUIRED,
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
+            properties=_properties("bundled", path=item.path),
+        )
+        for item in found.bundled
+    ]
+    needed = [_requirement(text) for text in dict.fromkeys(found.requires)]
+    built = [_material(number, item) for number, item in enumerate(materials)]
+    bakery = Component(name="wheel-bakery", version=__version__, type=ComponentType.APPLICATION, bom_ref="bakery")
+    bom = Bom(
+        serial_number=uuid.uuid5(uuid.NAMESPACE_OID, f"sha256:{sha256}"),
+        metadata=BomMetaData(
+            component=wheel,
+            timestamp=datetime.fromtimestamp(epoch, UTC),
+            tools=ToolRepository(components=[bakery]),
+        ),
+        components=[*inside, *needed, *built],
+        dependencies=[
+            Dependency(wheel.bom_ref, [Dependency(item.bom_ref) for item in (*inside, *needed)]),
+            *(Dependency(item.bom_ref) for item in (*inside, *needed, *built)),
+        ],
+    )
+    text: str = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
+    return text + "\n"
+
+
+def _requirement(text: str) -> Component:
+    """Return a run-time requirement: which release meets it is decided where the wheel is installed."""
+    requirement = Requirement(text)
+    name = canonicalize_name(requirement.name)
+    optional = "extra" in str(requirement.marker or "")
+    return Component(
+        name=name,
+        type=ComponentType.LIBRARY,
+        bom_ref=f"runtime:{text}",
+        scope=ComponentScope.OPTIONAL if optional else ComponentScope.REQUIRED,
+        purl=PackageURL("pypi", None, name),
+        properties=_properties("runtime", requirement=text),
+    )
+
+
+def _material(number: int, item: Material) -> Component:
+    """Return what the wheel was built from; none of it is in the wheel because of that."""
+    package = item.uri.startswith("pkg:")
+    version = str(item.notes["version"]) if "version" in item.notes else None
+    return Component(
+        name=item.name.removesuffix(f" {version}"),
+        type=_TYPES.get(item.kind, ComponentType.LIBRARY),
+        bom_ref=f"build:{number}",
+        scope=ComponentScope.EXCLUDED,
+        version=version,
+        purl=PackageURL.from_string(item.uri) if package else None,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.digest["sha256"])]
+        if "sha256" in item.digest
+        else None,
+        properties=_properties("build", **_told(item, package=package)),
+    )
+
+
+def _told(item: Material, *, package: bool) -> dict[str, str]:
+    """Return what a component's own fields have no place for."""
+    digests = {name: value for name, value in item.digest.items() if name != "sha256"}
+    return {"kind": item.kind, **digests, **({"uri": item.uri} if item.uri and not package else {})}
+
+
+def _properties(role: str, **more: str) -> list[Property]:
+    return [
+        Property(name=ROLE, value=role),
+        *(Property(name=f"bakery:{key}", value=value) for key, value in more.items()),
+    ]

@@ -1,0 +1,141 @@
+"""The folders of runs, ``.bakery/runs/<time>-<process>``: made, locked while in use, pruned when old."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bakery.core.errors import OutputError
+from bakery.core.file_locks import lock, locked_folder
+
+KEPT = 5
+"""Ended runs whose logs are kept."""
+
+_LOCK = ".lock"
+
+
+@contextmanager
+def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
+    """Make the folder of a new run in the project ``root``; prune old ones.
+
+    The folder is locked until the context ends, or until its process dies; only what is not locked is pruned.
+    Its ``stage`` is removed at the end; logs and results stay.
+
+    Raises:
+        OutputError: it cannot be made, or a link of the checkout takes its place.
+    """
+    runs = _runs(root)
+    path = runs / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
+    try:
+        # The folder's own lock keeps another run from pruning the new one before it is locked.
+        with locked_folder(runs):
+            path = _fresh(path)
+            handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+            lock(handle)
+            prune(runs, keep)
+    except OSError as error:
+        raise OutputError(f"cannot make {path}: {error}") from error
+    try:
+        yield path
+    finally:
+        remove_tree(path / "stage")
+        os.close(handle)
+
+
+def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
+    """Refuse a path of the project ``root`` where a part of it is a link: a checkout may bring links to anywhere.
+
+    A path outside of the project is not looked at: a person named it.
+
+    Args:
+        below: refuse links in the folder at ``path``, too.
+
+    Raises:
+        OutputError: there is a link, or the folder cannot be read.
+    """
+    home, place = (Path(os.path.normpath(item.absolute())) for item in (root, path))
+    if not place.is_relative_to(home):
+        return
+    parts = [place, *place.parents][: len(place.relative_to(home).parts)]
+    link = next((part for part in reversed(parts) if part.is_symlink()), None)
+    if below and link is None:
+        link = _link_below(place)
+    if link is not None:
+        raise OutputError(f"{link} is a link, and bakery writes in its place", hint="remove the link")
+
+
+def _link_below(folder: Path) -> Path | None:
+    paths = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    return next((path for path in paths if path.is_symlink()), None)
+
+
+def _runs(root: Path) -> Path:
+    """Make the folder of runs in ``.bakery``, which git ignores."""
+    home = root / ".bakery"
+    runs = home / "runs"
+    refuse_links(root, runs)
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        # Not through a link, whatever it leads to.
+        with contextlib.suppress(FileExistsError), (home / ".gitignore").open("x") as ignore:
+            ignore.write("*\n")
+    except OSError as error:
+        raise OutputError(f"cannot write {runs}: {error.strerror or error}") from error
+    return runs
+
+
+def _fresh(path: Path) -> Path:
+    """Make ``path``, or a name beside it where one process bakes twice in a second."""
+    for number in range(1, 1000):
+        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        try:
+            candidate.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return candidate
+    raise FileExistsError(path)
+
+
+def prune(runs: Path, keep: int = KEPT) -> None:
+    """Remove the oldest runs beyond ``keep``, and what the dead ones left in their stage folders."""
+    folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), key=_age)
+    ended = [path for path in folders if not _in_use(path)]
+    for path in ended:
+        remove_tree(path / "stage")
+    for path in ended[: max(0, len(ended) - keep)]:
+        remove_tree(path)
+
+
+def _age(path: Path) -> tuple[float, str]:
+    # Not the name alone: clocks jump. What is of a time to come is older than anything that is made now.
+    changed = path.stat().st_mtime
+    return changed if changed <= time.time() + 1 else 0.0, path.name
+
+
+def _in_use(run: Path) -> bool:
+    try:
+        handle = os.open(run / _LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        lock(handle, wait=False)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder as far as that is possible; links are removed, not followed."""
+    if path.is_symlink() or not path.is_dir():
+        return
+    # What came out of a container may have folders that its owner cannot enter.
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)

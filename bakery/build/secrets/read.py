@@ -1,0 +1,177 @@
+"""Secrets of a plan: read just before a bake, told to buildx alone, and known until it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bakery.build.secrets.mask import Mask
+from bakery.build.secrets.private_files import private_files
+from bakery.core.errors import UsageError
+from bakery.plan.options import Secret
+
+LARGEST = 500 * 1024
+"""Bytes that a secret may have: BuildKit's own limit (session/secrets, MaxSecretSize)."""
+
+COMMAND_S = 60.0
+"""Seconds that a command may take to print a secret."""
+
+_CHUNK = 1024 * 1024
+
+_NONE_LEFT = "a secret is missing, and the build would go on without it"
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """What a bake is told in confidence.
+
+    Attributes:
+        variables: variable of the bake file → the file that it names; empty where no step is told.
+        mask: hides the values in what steps print.
+    """
+
+    variables: Mapping[str, str]
+    mask: Mask
+
+
+@contextlib.contextmanager
+def revealed(
+    secrets: Sequence[Secret], needed: Sequence[Secret], root: Path, environ: Mapping[str, str]
+) -> Iterator[Revealed]:
+    """Read the secrets that a bake needs; they are forgotten when the context ends.
+
+    Args:
+        secrets: all of the plan.
+        needed: those that a target of the bake is told.
+        root: the project, which relative files and commands are relative to.
+        environ: the environment that variables are read from, and that commands run in.
+
+    Raises:
+        UsageError: one or more cannot be had; all are named, none of their values is.
+    """
+    values: dict[str, bytes] = {}
+    problems = []
+    for secret in needed:
+        try:
+            value = _value(secret, root, environ)
+            if secret.variable and b"\0" in value:
+                raise ValueError("it holds a NUL byte, and so cannot be an environment variable")
+            values[secret.name] = value
+        except ValueError as reason:
+            problems.append(f"{secret.name} ({secret.origin}): {reason}")
+    if problems:
+        raise UsageError(_NONE_LEFT, details=problems, hint="see [secrets] in the recipe")
+    held = {secret.holder: values[secret.name] for secret in needed if secret.holder}
+    with private_files(held) as files:
+        variables = {secret.holder: str(files.get(secret.holder, "")) for secret in secrets if secret.holder}
+        yield Revealed(variables, Mask(values))
+
+
+def leaks(wheel: Path, mask: Mask) -> list[str]:
+    """Return what a sound wheel tells of secrets: a line for each of its files that does, without the value."""
+    if not mask:
+        return []
+    found = []
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            told = mask.told_by(os.fsencode(info.filename))
+            with archive.open(info) as member:
+                rest = b""
+                while chunk := member.read(_CHUNK):
+                    told |= mask.told_by(rest + chunk)
+                    rest = (rest + chunk)[-mask.longest :]
+            found += [
+                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}" for name in sorted(told)
+            ]
+    return found
+
+
+def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
+    """Return what a secret is.
+
+    Raises:
+        ValueError: it cannot be had, in words without the value.
+    """
+    if secret.env:
+        value = os.fsencode(environ.get(secret.env, ""))
+        where = "the variable is not set" if secret.env not in environ else "the variable is empty"
+    elif secret.file:
+        value, where = _read(root / secret.file), "the file is empty"
+    else:
+        value, where = _printed(secret.command, root, environ), "it printed nothing"
+    if not value:
+        raise ValueError(where)
+    if len(value) > LARGEST:
+        raise ValueError(f"more than {LARGEST // 1024} kB, which is all that BuildKit takes")
+    return value
+
+
+def _read(path: Path) -> bytes:
+    try:
+        # Not blocking: a pipe would wait for its writer.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("this is no plain file")
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+
+
+def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> bytes:
+    """Run a program without a shell; what it writes to its standard error is dropped, since it may hold the value."""
+    program = str(root / command[0]) if "/" in command[0] else command[0]
+    try:
+        child = subprocess.Popen(
+            [program, *command[1:]],
+            cwd=root,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot be run: {getattr(error, 'strerror', '') or error}") from None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill(child.pid)
+
+    timer = threading.Timer(COMMAND_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        value = _bounded(child.stdout)
+        if len(value) <= LARGEST:
+            # Not reaped yet, so its number cannot be another's by now.
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    finally:
+        timer.cancel()
+        _kill(child.pid)
+        code = child.wait()
+    if late.is_set():
+        raise ValueError(f"not done within {COMMAND_S:g} s")
+    if code and len(value) <= LARGEST:
+        raise ValueError(f"it ended with exit code {code}; run it by hand to see why")
+    return value.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _bounded(pipe: IO[bytes] | None) -> bytes:
+    assert pipe is not None
+    with pipe:
+        return pipe.read(LARGEST + 1)
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

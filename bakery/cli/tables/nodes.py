@@ -1,0 +1,58 @@
+"""How the nodes of builders are, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from bakery.engine.nodes import Look
+from bakery.plan.values import Json
+
+VERSION = 1
+"""Version of the JSON."""
+
+
+def render(looks: Mapping[str, Sequence[Look]]) -> Table:
+    """Return a table of builder → its nodes."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("builder", "node", "", "BuildKit", "slots", "running", "platforms"):
+        table.add_column(title, no_wrap=title != "platforms", overflow="fold")
+    for name, own in looks.items():
+        for look in own:
+            table.add_row(
+                name,
+                look.node.name,
+                Text("down", style="bold red") if look.fault else Text("up", style="green"),
+                look.version,
+                str(look.node.slots),
+                "" if look.fault else str(look.running),
+                Text(look.fault or ", ".join(look.platforms)),
+            )
+    return table
+
+
+def to_json(looks: Mapping[str, Sequence[Look]]) -> dict[str, Json]:
+    """Return the same for machines."""
+    return {
+        "version": VERSION,
+        "builders": {
+            name: [
+                {
+                    "node": look.node.name,
+                    "builder": look.node.builder,
+                    "driver": look.node.driver,
+                    "endpoint": look.node.endpoint,
+                    "up": not look.fault,
+                    "fault": look.fault,
+                    "buildkit": look.version,
+                    "platforms": list(look.platforms or look.node.platforms),
+                    "slots": look.node.slots,
+                    "running": look.running,
+                }
+                for look in own
+            ]
+            for name, own in looks.items()
+        },
+    }

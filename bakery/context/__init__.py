@@ -1,1 +1,0 @@
-"""What of a project is sent to the engine, looked at before it is."""

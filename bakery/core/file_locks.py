@@ -1,0 +1,92 @@
+"""Locks between processes, on every system: held until they are given back or their holder dies."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bakery.core.errors import InterruptedBake
+
+_PAUSE_S = 0.05
+"""Seconds between two looks at a lock that another process holds."""
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(handle: int, *, wait: bool = True) -> None:
+        """Lock an open file.
+
+        Raises:
+            BlockingIOError: another process holds it, and ``wait`` is false.
+        """
+        try:
+            msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+
+else:
+
+    def lock(handle: int, *, wait: bool = True) -> None:
+        """Lock an open file or folder.
+
+        Raises:
+            BlockingIOError: another process holds it, and ``wait`` is false.
+        """
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked_file(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, waiting for other holders; file and folders are made where they are not there.
+
+    Raises:
+        OSError: the file cannot be created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        lock(handle.fileno())
+        yield
+
+
+@contextmanager
+def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Hold a folder's own lock: it leaves no file behind and is freed when its holder dies.
+
+    Windows opens no folders: there an empty file in it is locked, and stays.
+
+    Args:
+        is_halted: asked now and then while another holder is waited for; True ends the wait. Without it only a signal
+            handler that raises does.
+
+    Raises:
+        InterruptedBake: the wait was ended.
+        OSError: the folder cannot be opened.
+    """
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    else:
+        handle = os.open(folder / ".bakery-lock", os.O_CREAT | os.O_RDWR)
+    try:
+        if is_halted is None:
+            lock(handle)
+        while is_halted and not _locks(handle):
+            if is_halted():
+                raise InterruptedBake(f"interrupted while another run holds {folder}")
+            time.sleep(_PAUSE_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locks(handle: int) -> bool:
+    try:
+        lock(handle, wait=False)
+    except BlockingIOError:
+        return False
+    return True

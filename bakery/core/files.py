@@ -1,0 +1,69 @@
+"""Generated text on disk: writing it, and checking it for drift."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bakery.core.errors import DriftError, OutputError
+from bakery.core.plain_files import read_plain
+
+LARGEST = 64 << 20
+"""Bytes that a generated file may have."""
+
+
+def write(root: Path, texts: Mapping[str, str]) -> list[str]:
+    """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
+
+    Raises:
+        OutputError: a file cannot be written, or a link leads its folder out of ``root``; the one before it is as it
+            was.
+    """
+    changed = []
+    for name, text in texts.items():
+        path = _inside(root, name)
+        try:
+            if path.is_file() and read_plain(path, LARGEST) == text.encode():
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+            # A checkout may bring a link of that name, too.
+            scratch.unlink(missing_ok=True)
+            with scratch.open("xb") as file:
+                file.write(text.encode())
+            scratch.replace(path)
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}", hint="check permissions and space") from error
+        changed.append(name)
+    return changed
+
+
+def compare(root: Path, texts: Mapping[str, str]) -> None:
+    """Compare each text with its file.
+
+    Raises:
+        DriftError: one or more files differ or are missing; ``details`` is a unified diff.
+    """
+    diff: list[str] = []
+    for name, text in texts.items():
+        try:
+            found = read_plain(_inside(root, name), LARGEST).decode("utf-8", "replace")
+        except FileNotFoundError:
+            found = ""
+        except OSError as error:
+            raise OutputError(f"cannot read {root / name}: {error.strerror}") from error
+        diff += difflib.unified_diff(
+            found.splitlines(), text.splitlines(), name, f"{name} (from the recipe)", lineterm=""
+        )
+    if diff:
+        raise DriftError("generated files differ from their recipes", hint="run `wheel-bakery generate`", details=diff)
+
+
+def _inside(root: Path, name: str) -> Path:
+    """Return the path of a file below ``root``; what a checkout brings may be a link to anywhere."""
+    path = root / name
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise OutputError(f"{path} is a link that leads out of {root}", hint="remove the link")
+    return path

@@ -1,0 +1,365 @@
+"""Debian base images without a registry: made on this machine from its own Debian mirror.
+
+A stand-in is used only where the engine has no image of that name and no registry answers. It is kept as an
+OCI tar in the cache folder, so another engine loads it in seconds. Delete that file to have a newer one made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+from bakery.core.errors import UnavailableError
+from bakery.core.file_locks import locked_file
+from bakery.core.names import MACHINES
+from bakery.engine import debian_packages, oci_archive
+from bakery.engine.debian_packages import Bundle, Mirror, Progress
+from bakery.engine.paths import Places, places
+from bakery.engine.qemu import HINT as EMULATION_HINT
+from bakery.engine.qemu import emulated
+
+SUITES = ("bullseye", "bookworm", "trixie", "forky")
+ARCHITECTURES = tuple(platform.removeprefix("linux/") for platform in MACHINES if platform.startswith("linux/"))
+"""As Debian and Docker call them."""
+
+REPOSITORY = "bakery.local/debian"
+RECIPE = 1
+"""Part of a kept image's file name; raise it when what goes into an image changes."""
+
+MMDEBSTRAP = Bundle(name="mmdebstrap", own=("mmdebstrap",))
+REGISTRY_TIMEOUT_S = 8
+PULL_TIMEOUT_S = 600
+MAKE_TIMEOUT_S = 3600
+_LATE = 124
+"""What timeout(1) ends with where the time was over."""
+HINT = "load the image into the engine (`docker load` or `docker pull`), or run as root on Debian 12 or newer"
+
+# What Debian's slim images leave out, and how Debian's images set up apt and dpkg.
+_LEFT_OUT = ("doc", "groff", "info", "linda", "lintian", "locale", "man")
+_FILES = {
+    "etc/apt/apt.conf.d/docker-clean": (
+        'DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/archives/partial/*.deb || true"; };\n'
+        'APT::Update::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb || true"; };\n'
+        'Dir::Cache::pkgcache ""; Dir::Cache::srcpkgcache "";\n'
+    ),
+    "etc/apt/apt.conf.d/docker-no-languages": 'Acquire::Languages "none";\n',
+    "etc/apt/apt.conf.d/docker-gzip-indexes": 'Acquire::GzipIndexes "true";\n',
+    "etc/dpkg/dpkg.cfg.d/docker-apt-speedup": "force-unsafe-io\n",
+}
+# What would differ from one run or machine to the next. Not /tmp: mmdebstrap keeps its apt configuration there
+# until it has cleaned up, and without it that apt would clean up the machine's own package lists instead.
+_VOLATILE = (
+    "etc/hostname",
+    "etc/resolv.conf",
+    "var/cache/apt/*.bin",
+    "var/cache/debconf/*-old",
+    "var/cache/ldconfig/aux-cache",
+    "var/lib/dpkg/*-old",
+    "var/log/*.log",
+    "var/log/apt/*",
+)
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    """An image that the engine has.
+
+    Attributes:
+        name: the name to build from: the tag that was asked for, or the stand-in's own name where that tag
+            belongs to an image of another architecture.
+        digest: the engine's id of it, ``sha256:…``.
+        arch: amd64 or arm64.
+        stand_in: true if bakery made it.
+    """
+
+    name: str
+    digest: str
+    arch: str
+    stand_in: bool
+
+
+def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str, progress: Progress) -> ImageInfo:
+    """Make sure that the engine has a Debian image; make a stand-in if it can be had in no other way.
+
+    Args:
+        engine_env: variables that lead to the engine, from :func:`bakery.engine.private_engine.environment`;
+            they are added to the process's own.
+        suite: one of SUITES.
+        arch: one of ARCHITECTURES.
+        tag: the image's usual name, e.g. ``debian:bookworm-slim``. An existing one is never replaced.
+        progress: told each step.
+
+    Raises:
+        UnavailableError: the suite or architecture is unknown, or the image cannot be had here.
+        OSError: the cache cannot be written.
+    """
+    if suite not in SUITES or arch not in ARCHITECTURES:
+        raise UnavailableError(
+            f"no Debian base for {suite} {arch}",
+            hint=f"suites: {', '.join(SUITES)}; architectures: {', '.join(ARCHITECTURES)}",
+        )
+    env = {**os.environ, **engine_env}
+    if found := inspect(env, tag, arch):
+        return found
+    if in_registry(env, tag):
+        progress(f"pulling {tag}")
+        _docker(env, ["pull", "--quiet", "--platform", f"linux/{arch}", tag], PULL_TIMEOUT_S)
+    else:
+        name = _load_stand_in(env, suite, arch, progress)
+        if not _docker_says(env, ["image", "inspect", "--format", "{{.Id}}", tag]):
+            _docker(env, ["tag", name, tag])
+        else:
+            tag = name
+    if found := inspect(env, tag, arch):
+        return found
+    raise UnavailableError(f"the engine has no {tag} for {arch}", hint=HINT)
+
+
+def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
+    """Return an image that the engine has, or None.
+
+    Args:
+        env: the complete environment of the docker client.
+        name: image name with tag.
+        arch: the image must be for this architecture.
+
+    Raises:
+        UnavailableError: the docker client cannot be run.
+    """
+    text = _docker_says(env, ["image", "inspect", "--format", "{{json .}}", "--platform", f"linux/{arch}", name])
+    if not text:
+        return None
+    image = json.loads(text)
+    if image.get("Architecture") != arch:
+        return None
+    stand_in = any(str(other).startswith(f"{REPOSITORY}:") for other in image.get("RepoTags") or ())
+    return ImageInfo(name=name, digest=str(image["Id"]), arch=arch, stand_in=stand_in)
+
+
+def in_registry(env: Mapping[str, str], tag: str) -> bool:
+    """Say whether a registry answers and has the image."""
+    command = ["buildx", "imagetools", "inspect", "--raw", tag]
+    return bool(_docker_says(env, command, REGISTRY_TIMEOUT_S))
+
+
+def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Progress) -> str:
+    """Load a stand-in into the engine, unless it has it; return its name."""
+    image = _image_file(places(env), suite, arch, progress)
+    try:
+        name = oci_archive.read_name(image)
+    except (OSError, tarfile.TarError, ValueError, KeyError) as error:
+        raise UnavailableError(f"{image} is damaged: {error}", hint="delete it and try again") from error
+    if not inspect(env, name, arch):
+        progress(f"loading {name}")
+        _docker(env, ["load", "--quiet", "--input", str(image)])
+    return name
+
+
+def _image_file(where: Places, suite: str, arch: str, progress: Progress) -> Path:
+    """Return the kept image of a suite; make it if there is none."""
+    folder = where.cache / "bases"
+    final = folder / f"debian-{suite}-{arch}-{RECIPE}.tar"
+    if final.is_file():
+        return final
+    _require_means(arch)
+    with locked_file(folder / f".{final.name}.lock"):
+        if final.is_file():
+            return final
+        with tempfile.TemporaryDirectory(prefix=".make-", dir=folder) as scratch:
+            made = make_image(where, Path(scratch), suite, arch, progress)
+            made.rename(final)
+    return final
+
+
+def _require_means(arch: str) -> None:
+    """Raise UnavailableError unless this machine can make an image for an architecture."""
+    if os.geteuid() != 0:
+        raise UnavailableError("making a Debian base needs root", hint=HINT)
+    try:
+        debian_packages.machine_suite()
+    except UnavailableError as error:
+        raise UnavailableError(error.message, hint=HINT) from error
+    platform = f"linux/{arch}"
+    if arch != debian_packages.architecture() and not emulated(platform):
+        raise UnavailableError(
+            f"this machine cannot run {arch} programs",
+            hint=f"`bakery engine emulate {platform}`; where bakery cannot: {EMULATION_HINT}",
+        )
+
+
+def make_image(where: Places, scratch: Path, suite: str, arch: str, progress: Progress) -> Path:
+    """Make an image of a suite from the machine's mirror; the same mirror state gives the same bytes.
+
+    Args:
+        where: where the cache is.
+        scratch: an empty folder to work in, on a filesystem that allows device files.
+        suite: one of SUITES.
+        arch: one of ARCHITECTURES.
+        progress: told each step.
+
+    Returns:
+        The image's file, inside ``scratch``.
+
+    Raises:
+        UnavailableError: the mirror does not have the suite, or mmdebstrap fails.
+        OSError: a file cannot be written.
+    """
+    tool = debian_packages.unpack_bundle(where, MMDEBSTRAP, progress, lambda _root, _final: None)
+    mirror = debian_packages.machine_mirror(debian_packages.machine_suite())
+    progress(f"reading {suite}'s release files")
+    dates = release_dates(scratch, mirror, suite)
+    epoch = max(dates.values())
+    sources = scratch / "debian.sources"
+    sources.write_text(sources_text(mirror, suite, list(dates)))
+    tree = _extra_files(scratch)
+    takes = "about half a minute" if arch == debian_packages.architecture() else "some minutes, by emulation"
+    progress(f"making a Debian {suite} base for {arch} ({takes})")
+    rootfs = scratch / "rootfs.tar"
+    _mmdebstrap(tool, scratch, [*_arguments(tool, arch, sources, tree), suite, str(rootfs), str(sources)], epoch)
+    image = scratch / "image.tar"
+    oci_archive.write_image(rootfs, image, repository=REPOSITORY, tag=f"{suite}-{arch}", arch=arch, epoch=epoch)
+    return image
+
+
+def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
+    """Return which parts of a suite the mirror has, each with its Release file's date.
+
+    Args:
+        scratch: folder for the files.
+        mirror: the mirror to ask.
+        suite: code name.
+
+    Returns:
+        Suffix of the suite (empty, ``-updates``, ``-security``) to seconds since 1970. The signatures are
+        checked later, by the apt that reads the same files.
+
+    Raises:
+        UnavailableError: the mirror does not have the suite.
+    """
+    found = {}
+    for suffix, address in debian_packages.addresses(mirror).items():
+        text = debian_packages.fetch(f"{address}/dists/{suite}{suffix}/InRelease", scratch / f"InRelease{suffix}")
+        date = next((line[5:] for line in (text or "").splitlines() if line.startswith("Date:")), None)
+        if date is not None:
+            found[suffix] = int(parsedate_to_datetime(date.strip()).timestamp())
+    if "" not in found:
+        raise UnavailableError(f"this machine's mirror does not have {suite}", hint=HINT)
+    return found
+
+
+def sources_text(mirror: Mirror, suite: str, suffixes: Sequence[str]) -> str:
+    """Return the image's apt sources, in the form that Debian's images have."""
+    addresses = debian_packages.addresses(mirror)
+    stanzas = [
+        f"Types: deb\nURIs: {addresses[suffix]}\nSuites: {suite}{suffix}\nComponents: main\nSigned-By: {debian_packages.KEYRING}\n"
+        for suffix in suffixes
+    ]
+    return "\n".join(stanzas)
+
+
+def _extra_files(scratch: Path) -> Path:
+    """Write the files that are laid over the root filesystem; return their folder."""
+    tree = scratch / "files"
+    for name, text in _FILES.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tree
+
+
+def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
+    """Return mmdebstrap's options."""
+    volatile = " ".join(f'"$1"/{pattern}' for pattern in _VOLATILE)
+    left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
+    return [
+        "--mode=root",
+        "--variant=minbase",
+        "--format=tar",
+        f"--architectures={arch}",
+        "--include=ca-certificates",
+        *left_out,
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+        # A mirror that stands still needs these on the machine, so it needs them in the image as well.
+        *(f'--aptopt={name} "false"' for name in debian_packages.disabled_checks()),
+        # /bin is a link from bookworm on, as in Debian's images; without the hook that pulls in all of perl.
+        f"--hook-dir={tool / 'usr/share/mmdebstrap/hooks/maybe-merged-usr'}",
+        f'--customize-hook=mv "$1"/etc/apt/sources.list.d/*{sources.name} "$1"/etc/apt/sources.list.d/{sources.name}',
+        f'--customize-hook=cp -r --no-preserve=all {tree}/. "$1"/',
+        f"--customize-hook=rm -rf {volatile}",
+        "--skip=output/dev",
+        # It would ask arch-test, which looks for its parts below /usr/lib; `_require_means` knows already.
+        "--skip=check/qemu",
+    ]
+
+
+def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int) -> None:
+    """Run mmdebstrap from its private folder.
+
+    Raises:
+        UnavailableError: it fails or takes longer than MAKE_TIMEOUT_S.
+    """
+    env = os.environ | {
+        "PATH": f"{tool / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
+        "TMPDIR": str(scratch),
+        "SOURCE_DATE_EPOCH": str(epoch),
+        "LC_ALL": "C.UTF-8",
+    }
+    try:
+        done = subprocess.run(
+            # coreutils' timeout ends the whole group by a signal that mmdebstrap unmounts its file systems at.
+            ["timeout", "--kill-after=60", str(MAKE_TIMEOUT_S), "mmdebstrap", *arguments],
+            env=env,
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise UnavailableError(f"mmdebstrap cannot be run: {error}", hint=HINT) from error
+    if done.returncode == _LATE:
+        raise UnavailableError(
+            f"mmdebstrap was not done within {MAKE_TIMEOUT_S} s", hint="try again on an idle machine"
+        )
+    if done.returncode != 0:
+        raise UnavailableError("mmdebstrap failed", hint=HINT, details=done.stderr.splitlines()[-20:])
+
+
+def _docker_says(env: Mapping[str, str], arguments: Sequence[str], timeout: float = 60) -> str | None:
+    """Return what the docker client prints, or None if it fails or takes longer than ``timeout`` seconds.
+
+    Raises:
+        UnavailableError: there is no docker client.
+    """
+    try:
+        done = subprocess.run(
+            ["docker", *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError as error:
+        raise UnavailableError(f"the docker client cannot be run: {error}", hint="see `bakery engine`") from error
+    return done.stdout if done.returncode == 0 else None
+
+
+def _docker(env: Mapping[str, str], arguments: Sequence[str], timeout: float = 300) -> None:
+    """Run the docker client.
+
+    Raises:
+        UnavailableError: it fails.
+    """
+    if _docker_says(env, arguments, timeout) is None:
+        raise UnavailableError(f"`docker {' '.join(arguments)}` failed", hint=HINT)

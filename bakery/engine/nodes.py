@@ -1,0 +1,364 @@
+"""The nodes of a builder: a builder of buildx for each, so that bakery, not buildx, says what is baked where.
+
+Of one builder with several nodes buildx sends all that is of one platform to the first (buildx#1081).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from bakery.core.errors import EngineError
+from bakery.engine.client import DOCTOR
+
+PREFIX = "bakery-"
+"""How the names of buildx's builders begin that are bakery's."""
+
+LOOK_S = 90.0
+"""Seconds that a look at a node may take; buildx itself gives up after 20 (commands/inspect.go), so this only ends a
+client that hangs."""
+
+BOOT_S = 600.0
+"""Seconds that a container or a pod may take to start; its image may have to be pulled."""
+
+_OPTION = re.compile(r'([^\s="]+)=("(?:[^"\\]|\\.)*")')
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a builder.
+
+    Attributes:
+        name: among the nodes of its builder.
+        builder: the name of buildx's builder that has it alone.
+        platforms: what is built on it; empty for what it says itself.
+        slots: cells at a time.
+        options: of the driver.
+    """
+
+    name: str
+    builder: str
+    driver: str
+    endpoint: str = ""
+    platforms: tuple[str, ...] = ()
+    slots: int = 2
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a node says of itself.
+
+    Attributes:
+        fault: why it cannot be used; empty where it answers.
+        version: BuildKit's; Debian's engine has ``v0.0.0+unknown``.
+        running: builds, whoever began them.
+    """
+
+    node: Node
+    fault: str = ""
+    version: str = ""
+    platforms: tuple[str, ...] = ()
+    running: int = 0
+
+
+def builder_of(name: str, node: str) -> str:
+    """Return the name of buildx's builder for a node of the builder ``name``; names have no double dash."""
+    return f"{PREFIX}{name}--{node}"
+
+
+class Client:
+    """The docker client that nodes are reached by."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def look(self, node: Node, *, running: bool = False) -> Look:
+        """Ask a node how it is.
+
+        Args:
+            running: count its builds, too.
+
+        Raises:
+            EngineError: there is no docker.
+        """
+        code, said, wrong = self._run(["inspect", node.builder], LOOK_S)
+        if code:
+            return Look(node, _reason(wrong))
+        told = _fields(said)
+        if told.get("Status") != "running":
+            return Look(node, told.get("Error") or f"it does not answer ({told.get('Status') or 'no status'})")
+        platforms = tuple(name.strip(" *") for name in told.get("Platforms", "").split(",") if name.strip())
+        found = Look(node, "", told.get("BuildKit version", ""), node.platforms or platforms)
+        return replace(found, running=self._builds(node)) if running else found
+
+    def look_at_all(self, nodes: Sequence[Node], *, running: bool = False) -> list[Look]:
+        """Ask nodes how they are, all at once.
+
+        Raises:
+            EngineError: there is no docker.
+        """
+        with ThreadPoolExecutor(max(1, len(nodes))) as pool:
+            return list(pool.map(partial(self.look, running=running), nodes))
+
+    def up(self, node: Node) -> bool:
+        """Make buildx's builder for a node, unless it is there as it should be; say whether that was needed.
+
+        Raises:
+            EngineError: buildx refuses it, or its container or pod does not start.
+        """
+        code, said, _ = self._run(["inspect", node.builder], LOOK_S)
+        fresh = bool(code) or not _is_same(said, node)
+        if fresh and not code:
+            self._do(node, ["rm", "--force", "--keep-state", node.builder], LOOK_S)
+        if fresh:
+            self._do(node, create_arguments(node), LOOK_S)
+        if node.driver != "remote" and (fresh or _fields(said).get("Status") != "running"):
+            self._do(node, ["inspect", "--bootstrap", node.builder], BOOT_S)
+        return fresh
+
+    def down(self, builder: str) -> None:
+        """Remove a builder of buildx, with its container or pod and their caches.
+
+        Raises:
+            EngineError: buildx cannot remove it.
+        """
+        self._do(Node(builder, builder, ""), ["rm", "--force", builder], BOOT_S)
+
+    def made(self, name: str) -> list[str]:
+        """Return buildx's builders that were made for the builder ``name``, of its configuration now or before.
+
+        Raises:
+            EngineError: buildx does not answer.
+        """
+        code, said, wrong = self._run(["ls", "--format", "{{json .}}"], LOOK_S)
+        if code:
+            raise EngineError("buildx does not list its builders", hint=DOCTOR, details=wrong.splitlines())
+        documents = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        names = {str(document.get("Name", "")) for document in documents}
+        return sorted(item for item in names if item.startswith(builder_of(name, "")))
+
+    def _builds(self, node: Node) -> int:
+        words = ["history", "ls", "--builder", node.builder, "--filter", "status=running", "--format", "{{json .}}"]
+        code, said, _ = self._run(words, LOOK_S)
+        return 0 if code else sum(line.startswith("{") for line in said.splitlines())
+
+    def _do(self, node: Node, words: Sequence[str], limit_s: float) -> None:
+        code, _, wrong = self._run(words, limit_s)
+        if code:
+            raise EngineError(f"node {node.name}: {_reason(wrong)}", hint="`bakery builders ls` says how each node is")
+
+    def _run(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+        """Return exit code, output and errors of buildx; a client that takes too long has failed."""
+        try:
+            done = subprocess.run(
+                ["docker", "buildx", *words],
+                env=dict(self._environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=limit_s,
+            )
+        except subprocess.TimeoutExpired:
+            return 1, "", f"no answer within {limit_s:g} s"
+        except OSError as error:
+            raise EngineError(f"docker cannot be run: {error}", hint=DOCTOR) from error
+        return done.returncode, done.stdout, done.stderr
+
+
+def create_arguments(node: Node) -> list[str]:
+    """Return the arguments of ``docker buildx`` that make the builder of a node."""
+    options = [f"--driver-opt={_csv(f'{key}={value}')}" for key, value in sorted(node.options.items())]
+    where = [node.endpoint] if node.endpoint else []
+    return ["create", f"--name={node.builder}", f"--node={node.builder}", f"--driver={node.driver}", *options, *where]
+
+
+def _csv(text: str) -> str:
+    """Return text as one field: buildx splits an option at its commas."""
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow([text])
+    return row.getvalue()
+
+
+def _fields(said: str) -> dict[str, str]:
+    """Return what ``docker buildx inspect`` says of a builder's only node, and its driver."""
+    pairs = (line.partition(":") for line in said.splitlines() if line and not line[0].isspace())
+    return {name: value.strip() for name, found, value in pairs if found}
+
+
+def _is_same(said: str, node: Node) -> bool:
+    told = _fields(said)
+    options = {key: json.loads(value) for key, value in _OPTION.findall(told.get("Driver Options", ""))}
+    # A pod's endpoint is what the driver makes of its name.
+    where = node.driver == "kubernetes" or not node.endpoint or told.get("Endpoint") == node.endpoint
+    return told.get("Driver") == node.driver and options == dict(node.options) and where
+
+
+def _reason(said: str) -> str:
+    lines = [line for line in said.strip().splitlines() if line] or ["no reason given"]
+    return lines[-1].removeprefix("ERROR: ")
+
+
+WATCH_S = 30.0
+"""Seconds between two looks at a node that bakes."""
+
+SILENT = 2
+"""Looks in a row without an answer after which a node is taken for gone, though its connections are still open."""
+
+
+@dataclass
+class Watch:
+    """Looks after nodes while they bake, in threads of its own: one that is cut off ends no connection.
+
+    Attributes:
+        ask: returns why a node, by its name, cannot be used; empty where it answers.
+    """
+
+    ask: Callable[[str], str]
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="watch"))
+    _asking: dict[str, Future[str]] = field(default_factory=dict, init=False)
+    _asked: dict[str, float] = field(default_factory=dict, init=False)
+    _silent: dict[str, int] = field(default_factory=dict, init=False)
+    _doubted: set[str] = field(default_factory=set, init=False)
+
+    def doubt(self, node: str) -> None:
+        """Ask a node at once; it is gone if it does not answer this time."""
+        self._doubted.add(node)
+        self._asked.pop(node, None)
+
+    def doubts(self, node: str) -> bool:
+        """Whether a doubted node has still to answer."""
+        return node in self._doubted
+
+    def turn(self, busy: Iterable[str], now: float) -> dict[str, str]:
+        """Ask nodes that it is time to ask; return those that are gone, and why.
+
+        Args:
+            busy: the nodes that bake.
+            now: local clock, in seconds.
+        """
+        gone = {}
+        for node in [node for node, answer in self._asking.items() if answer.done()]:
+            fault = self._asking.pop(node).result()
+            self._silent[node] = self._silent.get(node, 0) + 1 if fault else 0
+            if fault and (node in self._doubted or self._silent[node] >= SILENT):
+                gone[node] = fault
+            self._doubted.discard(node)
+        for node in {*busy, *self._doubted} - {*self._asking, *gone}:
+            if now - self._asked.get(node, float("-inf")) >= WATCH_S:
+                self._asked[node] = now
+                self._asking[node] = self.pool.submit(self.ask, node)
+        return gone
+
+    def end(self) -> None:
+        """Ask no more."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass
+class Nodes:
+    """The nodes of a builder that can be used; one serves all recipes of a command.
+
+    Attributes:
+        name: of the builder.
+        seats: the nodes that answered when the command began.
+        lost: node → why it is no longer used, of those that did not answer then or went away since.
+    """
+
+    name: str
+    client: Client
+    seats: tuple[Look, ...]
+    lost: dict[str, str]
+
+    @property
+    def alive(self) -> tuple[Look, ...]:
+        """The nodes that are used."""
+        return tuple(seat for seat in self.seats if seat.node.name not in self.lost)
+
+    def ask(self, name: str) -> str:
+        """Return why a node cannot be used; empty where it answers."""
+        try:
+            return self.client.look(self.node(name)).fault
+        except EngineError as error:
+            return error.message
+
+    def node(self, name: str) -> Node:
+        """Return a node by its name."""
+        return next(seat.node for seat in self.seats if seat.node.name == name)
+
+    def require(self, platforms: Iterable[str]) -> None:
+        """Make sure that each platform has a node.
+
+        Raises:
+            EngineError: one has none that answers.
+        """
+        offered = {platform for seat in self.alive for platform in seat.platforms}
+        missing = [platform for platform in dict.fromkeys(platforms) if platform not in offered]
+        if missing:
+            raise EngineError(
+                f"builder {self.name} has no node for {' and '.join(missing)} that answers",
+                hint="start one, name the platform in a node's platforms, or leave its cells out with --only",
+                details=[*(f"{seat.node.name}: {', '.join(seat.platforms)}" for seat in self.alive), *_told(self.lost)],
+            )
+
+
+def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say: Callable[[str], None]) -> Nodes:
+    """Make buildx's builders for nodes as far as needed, and see which of them answer.
+
+    Args:
+        environment: of the docker client.
+        say: told of each node that is left out, and how many there are.
+
+    Raises:
+        EngineError: none of them answers.
+    """
+    client = Client(environment)
+
+    def one(node: Node) -> Look:
+        try:
+            client.up(node)
+        except EngineError as error:
+            return Look(node, error.message.removeprefix(f"node {node.name}: "))
+        return client.look(node)
+
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        looks = list(pool.map(one, nodes))
+    lost = {look.node.name: look.fault for look in looks if look.fault}
+    if len(lost) == len(nodes):
+        raise EngineError(
+            f"builder {name}: no node answers",
+            hint=f"start their BuildKit, or look at [builders.{name}]; `bakery builders ls` asks again",
+            details=_told(lost),
+        )
+    for line in _told(lost):
+        say(f"builder {name}: left out: {line}")
+    seats = native_first([look for look in looks if not look.fault])
+    slots = sum(seat.node.slots for seat in seats)
+    say(f"builder {name}: {slots} cells at a time on {', '.join(seat.node.name for seat in seats)}")
+    return Nodes(name, client, seats, lost)
+
+
+def native_first(looks: Sequence[Look]) -> tuple[Look, ...]:
+    """Return nodes without the platforms that they only emulate where another one has them.
+
+    BuildKit names its own platform first. What a node's table says stays.
+    """
+    had = {platform for look in looks for platform in (look.node.platforms or look.platforms[:1])}
+    return tuple(
+        look
+        if look.node.platforms
+        else replace(look, platforms=(*look.platforms[:1], *(item for item in look.platforms[1:] if item not in had)))
+        for look in looks
+    )
+
+
+def _told(lost: Mapping[str, str]) -> list[str]:
+    return [f"{node}: {why}" for node, why in lost.items()]

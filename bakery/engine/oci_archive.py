@@ -1,0 +1,163 @@
+"""Writes a root filesystem as an image that ``docker load`` reads: an OCI layout in a tar, byte for byte
+the same for the same root filesystem."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bakery.engine.unix_socket import Document
+
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+# Uncompressed, so that no compressor's version decides the digest.
+_LAYER = "application/vnd.oci.image.layer.v1.tar"
+_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_VARIANTS = {"arm64": "v8"}
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A content-addressed piece of an image: bytes in memory, or a file.
+
+    Attributes:
+        media_type: its OCI media type.
+        digest: ``sha256:…``.
+        size: bytes.
+        content: the bytes, or where they are.
+    """
+
+    media_type: str
+    digest: str
+    size: int
+    content: bytes | Path
+
+    @property
+    def path(self) -> str:
+        """Its place in the layout."""
+        return f"blobs/{self.digest.replace(':', '/')}"
+
+    @property
+    def descriptor(self) -> Document:
+        """How a manifest refers to it."""
+        return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+
+
+def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: str, epoch: int) -> str:
+    """Write an image of one layer to a tar.
+
+    Args:
+        rootfs: uncompressed tar of the root filesystem.
+        target: the file to write; the caller renames it into place.
+        repository: image name without tag.
+        tag: start of the tag; the first 12 hex digits of the digest are appended.
+        arch: architecture as Go and Debian call it: amd64, arm64.
+        epoch: creation time, in seconds since 1970.
+
+    Returns:
+        The image's full name.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    layer = _file_blob(rootfs, _LAYER)
+    config = _json_blob(_image_config(layer, arch, epoch), _CONFIG)
+    manifest = _json_blob(
+        {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": config.descriptor,
+            "layers": [layer.descriptor],
+        },
+        _MANIFEST,
+    )
+    name = f"{repository}:{tag}-{manifest.digest.removeprefix('sha256:')[:12]}"
+    index = {
+        "schemaVersion": 2,
+        "manifests": [
+            {
+                **manifest.descriptor,
+                "annotations": {
+                    "io.containerd.image.name": name,
+                    "org.opencontainers.image.ref.name": name.rpartition(":")[2],
+                },
+                "platform": _platform(arch),
+            }
+        ],
+    }
+    # manifest.json is for engines without the containerd store, which do not read index.json.
+    legacy = [{"Config": config.path, "RepoTags": [name], "Layers": [layer.path]}]
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
+        _add(archive, "index.json", _dump(index))
+        _add(archive, "manifest.json", _dump(legacy))
+        _add(archive, "oci-layout", _dump({"imageLayoutVersion": "1.0.0"}))
+        for blob in (config, manifest, layer):
+            _add(archive, blob.path, blob.content)
+    return name
+
+
+def read_name(image: Path) -> str:
+    """Return the full name of an image that :func:`write_image` wrote.
+
+    Raises:
+        OSError, tarfile.TarError, ValueError, KeyError: the file is not such an image.
+    """
+    with tarfile.open(image, "r:") as archive:
+        member = archive.extractfile("manifest.json")
+        if member is None:
+            raise ValueError(f"{image} has no manifest.json")
+        return str(json.load(member)[0]["RepoTags"][0])
+
+
+def _platform(arch: str) -> Document:
+    """Return an OCI platform."""
+    variant = {"variant": _VARIANTS[arch]} if arch in _VARIANTS else {}
+    return {"architecture": arch, "os": "linux", **variant}
+
+
+def _image_config(layer: Blob, arch: str, epoch: int) -> Document:
+    """Return the image's configuration: what Debian's own image has."""
+    created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        **_platform(arch),
+        "created": created,
+        "config": {"Env": [_PATH], "Cmd": ["bash"]},
+        "rootfs": {"type": "layers", "diff_ids": [layer.digest]},
+        "history": [{"created": created, "created_by": "bakery: mmdebstrap --variant=minbase"}],
+    }
+
+
+def _file_blob(path: Path, media_type: str) -> Blob:
+    """Hash a file."""
+    with path.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    return Blob(media_type, f"sha256:{digest}", path.stat().st_size, path)
+
+
+def _json_blob(document: Document, media_type: str) -> Blob:
+    """Encode a document."""
+    content = _dump(document)
+    return Blob(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content), content)
+
+
+def _dump(document: object) -> bytes:
+    """Encode as JSON that depends on nothing but the content."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
+    """Add a member whose header holds nothing of this machine or moment."""
+    member = tarfile.TarInfo(name)
+    member.mode = 0o644
+    if isinstance(content, bytes):
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+        return
+    member.size = content.stat().st_size
+    with content.open("rb") as handle:
+        archive.addfile(member, handle)

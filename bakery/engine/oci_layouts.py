@@ -1,0 +1,126 @@
+"""Base images that only this machine's engine has, as OCI layouts: buildx sends them to a node that lacks them.
+
+A node asks registries, never the engine of who calls it. A named context ``oci-layout://FOLDER@DIGEST`` is read by the
+client, and BuildKit fetches from it the blobs that it does not have, once.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.core.errors import UnavailableError
+from bakery.core.file_locks import locked_file
+from bakery.engine import image_digests
+from bakery.engine.debian_rootfs import in_registry
+from bakery.plan.values import Json
+
+SAVE_S = 900.0
+"""Seconds that writing an image may take."""
+
+_INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An image in a folder; ``digest`` is that of its manifest."""
+
+    folder: Path
+    digest: str
+
+    @property
+    def context(self) -> str:
+        """The named context of bake that stands for it."""
+        return f"oci-layout://{self.folder}@{self.digest}"
+
+
+class Layouts:
+    """The layouts of one engine's images; each is looked for once.
+
+    Attributes:
+        folder: where they are kept, by the engine's id of the image.
+    """
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self.folder = folder
+        self._environment = environment
+        self._known: dict[tuple[str, str], Layout | None] = {}
+
+    def of(self, name: str, platform: str) -> Layout | None:
+        """Return an image as a layout; None where the engine lacks it, or a registry has it for everybody.
+
+        Raises:
+            UnavailableError: the engine cannot hand it out.
+            OSError: the folder cannot be written.
+        """
+        key = name.partition("@")[0], platform
+        if key not in self._known:
+            self._known[key] = self._find(*key)
+        return self._known[key]
+
+    def _find(self, name: str, platform: str) -> Layout | None:
+        own = image_digests.present(self._environment, name, platform)
+        if not own or in_registry(self._environment, name):
+            return None
+        final = self.folder / f"{own.removeprefix('sha256:')[:24]}-{platform.replace('/', '-')}"
+        if not final.is_dir():
+            with locked_file(self.folder / f".{final.name}.lock"):
+                if not final.is_dir():
+                    self._save(name, platform, final)
+        return Layout(final, _manifest(final, platform))
+
+    def _save(self, name: str, platform: str, final: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix=".save-", dir=self.folder) as scratch:
+            tar, place = Path(scratch, "image.tar"), Path(scratch, "layout")
+            command = ["docker", "image", "save", "--platform", platform, "--output", str(tar), name]
+            try:
+                subprocess.run(
+                    command,
+                    env=dict(self._environment),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    timeout=SAVE_S,
+                )
+                with tarfile.open(tar, "r:") as archive:
+                    archive.extractall(place, filter="data")
+            except (subprocess.SubprocessError, tarfile.TarError) as error:
+                hint = "push it to a registry that the nodes reach"
+                raise UnavailableError(f"the engine does not hand out {name}: {error}", hint=hint) from error
+            _manifest(place, platform)
+            shutil.move(place, final)
+
+
+def _manifest(folder: Path, platform: str) -> str:
+    """Return the digest of the manifest for a platform in a layout.
+
+    Raises:
+        UnavailableError: it has none.
+    """
+    try:
+        todo = _listed(folder / "index.json")
+        while todo:
+            item = todo.pop(0)
+            digest = str(item["digest"])
+            if item.get("mediaType") in _INDEXES:
+                todo += _listed(folder / "blobs" / digest.replace(":", "/"))
+                continue
+            own = item.get("platform")
+            if not isinstance(own, dict) or f"{own.get('os')}/{own.get('architecture')}" == platform:
+                return digest
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UnavailableError(f"{folder} is no image layout: {error}", hint="delete it and try again") from error
+    raise UnavailableError(f"{folder} has no image for {platform}", hint="delete it and try again")
+
+
+def _listed(path: Path) -> list[dict[str, Json]]:
+    """Return the descriptors that an index holds."""
+    found: list[dict[str, Json]] = json.loads(path.read_bytes())["manifests"]
+    return found

@@ -1,0 +1,264 @@
+"""The package index of this machine, as pip is configured to use it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from http.client import HTTPException
+from pathlib import Path
+
+from packaging.utils import canonicalize_name, parse_sdist_filename
+from packaging.version import Version
+
+from bakery.core.errors import UnavailableError
+from bakery.core.wheel_names import parse_wheel_name
+from bakery.plan.cells import Need
+
+TIMEOUT_S = 60
+REMEMBER_S = 24 * 3600
+"""How long a release that was seen is taken to be there still; a missing one is asked for every time."""
+
+_SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-timeout", "retries")
+"""Settings of pip that mean the same inside a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Where packages come from.
+
+    Attributes:
+        url: the simple index that is asked first.
+        settings: pip's settings that hold inside a container, too.
+    """
+
+    url: str
+    settings: Mapping[str, str]
+
+    @property
+    def address(self) -> str:
+        """The simple index without a user and a password: what may be shown and kept."""
+        return without_credentials(self.url)
+
+    def pip_conf(self) -> str:
+        """Return a pip configuration file for containers; empty where pip's defaults do."""
+        if not self.settings:
+            return ""
+        return "[global]\n" + "".join(f"{key} = {value}\n" for key, value in self.settings.items())
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without a user and a password."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def configured() -> Index:
+    """Return the index that pip would use here: its files and environment, else its own default.
+
+    A folder of this machine (``file:``) is none of a container's, so it is left out.
+
+    Raises:
+        UnavailableError: pip's configuration cannot be read.
+    """
+    # pip has no public interface for its configuration and its default; these names have stood since pip 10.
+    from pip._internal.configuration import Configuration
+    from pip._internal.exceptions import PipError
+    from pip._internal.models.index import PyPI
+
+    configuration = Configuration(isolated=False)
+    try:
+        configuration.load()
+    except PipError as error:
+        raise UnavailableError(
+            "pip's configuration cannot be read", hint="`pip config debug` lists its files", details=[str(error)]
+        ) from error
+    merged = _merge(configuration.items())
+    # Several values may stand on several lines, which another configuration file would have to indent.
+    settings = {key: " ".join(_remote(value)) for key, value in merged.items()}
+    settings = {key: value for key, value in settings.items() if value}
+    return Index(settings.get("index-url", PyPI.simple_url), settings)
+
+
+def _merge(found: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Merge what pip's `Configuration` holds the way ``pip install`` does.
+
+    Sections count first, the environment most; in each, a later file wins over an earlier one; what is empty
+    counts only there.
+
+    Args:
+        found: a dictionary of values for each file, ``:env:`` for the environment (pip 25.1 and newer), or the
+            values themselves.
+    """
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    for source, content in found:
+        values = content if isinstance(content, dict) else {source: content}
+        for key, value in values.items():
+            section, _, name = str(key).partition(".")
+            if section in sections and name in _SHARED:
+                sections[section][name] = str(value)
+    return {name: value for section in sections.values() for name, value in section.items() if value}
+
+
+def _remote(value: str) -> list[str]:
+    return [word for word in value.split() if not word.startswith("file:")]
+
+
+class _Anchors(HTMLParser):
+    """Collects the file names of an index page in HTML (PEP 503)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href")
+        if tag == "a" and href:
+            self.names.append(urllib.parse.unquote(urllib.parse.urlsplit(href).path.rsplit("/", 1)[-1]))
+
+
+def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
+    """Return the versions of a distribution that the index offers, oldest first; none when it has no such name.
+
+    Args:
+        sdist: only versions with a source archive.
+        ca_bundle: a PEM file of certificate authorities; empty for those the system trusts.
+        timeout_s: seconds to wait for each part of the answer.
+
+    Raises:
+        UnavailableError: the index cannot be reached, or does not answer like one.
+    """
+    request = _request(index, name)
+    try:
+        context = ssl.create_default_context(cafile=ca_bundle or None) if request.type == "https" else None
+        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as reply:
+            files = _names(reply.headers.get_content_type(), reply.read())
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return []
+        raise UnavailableError(f"the package index answered {error.code} for {name}", hint=_REACH) from error
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        raise UnavailableError(
+            f"cannot reach the package index for {name}", hint=_REACH, details=[str(error)]
+        ) from error
+    return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
+
+
+def _request(index: Index, name: str) -> urllib.request.Request:
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
+    headers = {"Accept": accept, "User-Agent": "wheel-bakery"}
+    request = urllib.request.Request(f"{index.address.rstrip('/')}/{canonicalize_name(name)}/", headers=headers)
+    user, _, password = urllib.parse.urlsplit(index.url).netloc.rpartition("@")[0].partition(":")
+    if user:
+        # urllib takes a user and a password for a part of the host's name. No other host shall see them.
+        both = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}".encode()
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(both).decode()}")
+    return request
+
+
+_REACH = "see `wheel-bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
+
+
+def _names(kind: str, body: bytes) -> list[str]:
+    if kind.endswith("+json"):
+        return [str(item["filename"]) for item in json.loads(body)["files"]]
+    page = _Anchors()
+    page.feed(body.decode("utf-8", "replace"))
+    return page.names
+
+
+def _version(file: str, name: str, *, sdist: bool) -> Version | None:
+    try:
+        if file.endswith(".whl"):
+            return None if sdist else parse_wheel_name(file)[1]
+        return parse_sdist_filename(file)[1]
+    except ValueError:
+        return None
+
+
+def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
+    """Make sure that the index has every release a plan needs.
+
+    Args:
+        memory: a JSON file that remembers for `REMEMBER_S` what was found.
+
+    Raises:
+        UnavailableError: one or more cannot be had; names the nearest releases and who else has them.
+    """
+    seen = _recall(memory)
+    now = time.time()
+    problems: list[str] = []
+    for need in dict.fromkeys(needs):
+        key = f"{index.address} {need.name}=={need.version}{' sdist' if need.sdist else ''}"
+        if _is_fresh(seen.get(key, 0.0), now):
+            continue
+        offered = releases(index, need.name, sdist=need.sdist, ca_bundle=ca_bundle)
+        if Version(need.version) in offered:
+            seen[key] = now
+        else:
+            problems += _missing(need, offered)
+    if problems:
+        raise UnavailableError("the package index does not have what the plan needs", details=problems)
+    _remember(memory, seen)
+
+
+def _is_fresh(at: float, now: float) -> bool:
+    """Whether something seen at a time is worth remembering; a time to come is of a clock that has jumped since."""
+    return 0 <= now - at < REMEMBER_S
+
+
+def _missing(need: Need, offered: Sequence[Version]) -> list[str]:
+    what = f"{need.why}: {need.name}=={need.version} is not in the package index"
+    if not offered:
+        return [what, f"  it has no {'source archive of ' if need.sdist else ''}{need.name} at all"]
+    lines = [what, f"  nearest: {', '.join(nearest(Version(need.version), offered))}"]
+    if need.alternatives:
+        lines.append(f"  other toolkits: {', '.join(need.alternatives)}; or an image with its own CUDA as the base")
+    return lines
+
+
+def nearest(wanted: Version, offered: Sequence[Version], count: int = 4) -> list[str]:
+    """Return the versions that are most like ``wanted``, the most alike first."""
+
+    def distance(version: Version) -> tuple[int, ...]:
+        pairs = zip(_three(wanted), _three(version), strict=True)
+        return tuple(abs(ours - theirs) for ours, theirs in pairs)
+
+    usable = [version for version in offered if not version.is_prerelease] or list(offered)
+    return [_release(version) for version in sorted(usable, key=distance)[:count]]
+
+
+def _release(version: Version) -> str:
+    """Write a version the way CUDA does: without the fourth part that the index adds."""
+    return ".".join(map(str, _three(version))) if version.release[3:] == (0,) else str(version)
+
+
+def _three(version: Version) -> tuple[int, int, int]:
+    return version.major, version.minor, version.micro
+
+
+def _recall(memory: Path) -> dict[str, float]:
+    try:
+        data = json.loads(memory.read_text(encoding="utf-8"))
+        return {str(key): float(value) for key, value in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _remember(memory: Path, seen: Mapping[str, float]) -> None:
+    fresh = {key: value for key, value in seen.items() if _is_fresh(value, time.time())}
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        scratch = memory.with_suffix(f".{re.sub('[^0-9]', '', str(time.time()))}")
+        scratch.write_text(json.dumps(fresh), encoding="utf-8")
+        scratch.replace(memory)
+    except OSError:
+        return  # only a memory: the next run asks again

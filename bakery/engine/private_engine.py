@@ -1,0 +1,325 @@
+"""The private engine: a Docker engine of bakery's own, on a Debian machine that has none.
+
+Its programs are unpacked Debian packages in the cache folder, its images and build cache live in the data
+folder, its sockets under ``/run/bakery``. Nothing is installed system-wide. See :mod:`bakery.engine.paths`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.core.errors import EngineError, UnavailableError
+from bakery.core.file_locks import locked_file
+from bakery.engine import host as machine
+from bakery.engine.debian_packages import Progress, machine_suite, unpack_bundle
+from bakery.engine.paths import Places, places
+from bakery.engine.private_engine_files import ENGINE_BUNDLE, Prefix, link_programs
+from bakery.engine.unix_socket import ApiError, Document, get
+
+CACHE_POLICY: Document = {
+    "all": True,
+    "reservedSpace": "5GB",
+    "maxUsedSpace": "30GB",
+    "minFreeSpace": "5GB",
+}
+"""What the build cache may hold: one rule for everything. The engine's own first rule drops cache mounts
+(compiler caches) beyond about 4 GiB and after two days, whatever defaultKeepStorage says."""
+
+START_TIMEOUT_S = 120.0
+_SLOW_CONTAINERD = "timeout waiting for containerd to start"
+"""What dockerd ends with 15 s after it started its containerd, whose database is read whole before it answers: on
+a cold, slow disk that takes longer. What was read stays in memory, so the next start comes further."""
+
+STOP_TIMEOUT_S = 30.0
+REQUIREMENT = (
+    "install Docker Engine 28 or newer with the buildx plugin 0.19 or newer, start it, and let this user reach it"
+)
+
+
+@dataclass(frozen=True)
+class RunningEngine:
+    """A private engine that answers.
+
+    Attributes:
+        pid: dockerd's process id.
+        host: its address, as for DOCKER_HOST.
+        version: dockerd's version.
+        prefix: where its programs are.
+        places: where its data is.
+    """
+
+    pid: int
+    host: str
+    version: str
+    prefix: Prefix
+    places: Places
+
+
+def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Prefix:
+    """Fetch and unpack the engine's programs; at once when that was done before.
+
+    Args:
+        progress: told each step.
+        environ: decides the folders; the process's own environment when None.
+
+    Raises:
+        EngineError: this machine cannot have a private engine, or the packages cannot be fetched.
+    """
+    _require_capable_machine()
+    try:
+        return Prefix(unpack_bundle(places(environ), ENGINE_BUNDLE, progress, link_programs))
+    except UnavailableError as error:
+        raise EngineError(
+            f"cannot fetch an engine: {error.message}", hint=error.hint or REQUIREMENT, details=error.details
+        ) from error
+
+
+def _require_capable_machine() -> None:
+    """Raise EngineError unless a private engine can run here."""
+    if os.geteuid() != 0:
+        raise EngineError("a private engine needs root", hint=f"run as root, or {REQUIREMENT}")
+    try:
+        machine_suite()
+    except UnavailableError as error:
+        raise EngineError(f"no private engine here: {error.message}", hint=REQUIREMENT) from error
+
+
+def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None = None) -> RunningEngine:
+    """Start the private engine in a session of its own; return the running one if there is one.
+
+    Args:
+        prefix: from :func:`install`.
+        progress: told each step.
+        environ: decides the folders and what dockerd inherits; the process's own when None.
+
+    Raises:
+        EngineError: it cannot start; ``details`` is the tail of its log.
+    """
+    _require_capable_machine()
+    where = places(environ)
+    with locked_file(where.run / ".lock"):
+        if running := status(environ):
+            return running
+        _end(where)
+        machine.prepare(progress)
+        _write_configuration(where, prefix)
+        progress("starting dockerd")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            pid = _spawn(where, prefix, os.environ if environ is None else environ)
+            if running := _wait(where, pid, deadline, environ):
+                return running
+            progress("dockerd did not wait for its containerd; starting it again")
+
+
+def _write_configuration(where: Places, prefix: Prefix) -> None:
+    """Write daemon.json and the client's config.json."""
+    where.run.mkdir(parents=True, exist_ok=True)
+    where.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    where.config.write_text(json.dumps(daemon_configuration(where, prefix), indent=2) + "\n")
+    where.client.mkdir(parents=True, exist_ok=True)
+    settings = {"cliPluginsExtraDirs": [str(prefix.plugins)]}
+    (where.client / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def daemon_configuration(where: Places, prefix: Prefix) -> Document:
+    """Return the engine's daemon.json."""
+    return {
+        "data-root": str(where.data / "docker"),
+        "exec-root": str(where.exec_root),
+        "pidfile": str(where.pid_file),
+        "hosts": [f"unix://{where.socket}"],
+        "features": {"containerd-snapshotter": True},
+        "builder": {"gc": {"enabled": True, "policy": [CACHE_POLICY]}},
+        "init-path": str(prefix.bin / "docker-init"),
+        "userland-proxy-path": str(prefix.bin / "docker-proxy"),
+    }
+
+
+def _spawn(where: Places, prefix: Prefix, environ: Mapping[str, str]) -> int:
+    """Start dockerd detached from this process; return its process id.
+
+    ``posix_spawn`` and not Popen: nobody waits for a daemon, and Popen complains of that when it is freed.
+    """
+    # Two daemons would fight over docker0 and the firewall's DOCKER chains (even one without a bridge deletes
+    # docker0), so a second one gets a network of its own, which leads nowhere.
+    isolation = [] if where.primary else ["unshare", "--net", "--"]
+    search = f"{prefix.bin}:{environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    command = [*isolation, str(prefix.path / "usr/sbin/dockerd"), "--config-file", str(where.config)]
+    return os.posix_spawnp(
+        command[0],
+        command,
+        # BuildKit clips a noisy step's log at 200 KiB/s, and with it the error that ends it.
+        {**environ, "PATH": search, "BUILDKIT_STEP_LOG_MAX_SIZE": "-1", "BUILDKIT_STEP_LOG_MAX_SPEED": "-1"},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(where.log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+
+
+def _wait(where: Places, pid: int, deadline: float, environ: Mapping[str, str] | None) -> RunningEngine | None:
+    """Wait until the engine answers; None if it ended as its containerd was slow and there is time for another try.
+
+    Raises:
+        EngineError: it ended, or did not answer by the deadline (of the monotonic clock), or has no overlayfs.
+    """
+    reason = f"the engine did not answer within {START_TIMEOUT_S:.0f} s"
+    while time.monotonic() < deadline:
+        if running := status(environ):
+            _require_overlay(where)
+            return running
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            reason = "the engine ended as soon as it was started"
+            break
+        time.sleep(0.1)
+    _end(where)
+    details = _tail(where.log)
+    if time.monotonic() < deadline and any(_SLOW_CONTAINERD in line for line in details):
+        return None
+    raise EngineError(reason, hint=f"see {where.log}", details=details)
+
+
+def _require_overlay(where: Places) -> None:
+    """Stop the engine and raise EngineError if it cannot stack layers where its data is."""
+    try:
+        driver = get(where.socket, "/info").get("Driver")
+    except ApiError as error:
+        raise EngineError(f"the engine does not answer: {error}", details=_tail(where.log)) from error
+    if driver != "overlayfs":
+        _end(where)
+        raise EngineError(
+            f"overlayfs does not work in {where.data} (the engine chose {driver})",
+            hint="set XDG_DATA_HOME to a folder on an ordinary disk filesystem",
+        )
+
+
+def _tail(path: Path, lines: int = 20) -> list[str]:
+    """Return the last lines of a file; none if it cannot be read."""
+    try:
+        return path.read_text(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
+def stop(environ: Mapping[str, str] | None = None) -> bool:
+    """Stop the private engine; say whether one was running.
+
+    Raises:
+        EngineError: it does not end.
+    """
+    where = places(environ)
+    if not where.run.is_dir():
+        return False
+    with locked_file(where.run / ".lock"):
+        return _end(where)
+
+
+def _end(where: Places) -> bool:
+    """End our dockerd, if there is one, and remove what a dead one left behind."""
+    pid = engine_pid(where)
+    if pid is not None:
+        _terminate(pid, lambda: engine_pid(where) == pid)
+    containerd_pid_file = where.exec_root / "containerd" / "containerd.pid"
+    # A killed dockerd's containerd.pid may name a stranger by now: dockerd would wait for it in vain.
+    for leftover in (where.pid_file, where.socket, containerd_pid_file):
+        leftover.unlink(missing_ok=True)
+    return pid is not None
+
+
+def _terminate(pid: int, alive: Callable[[], bool]) -> None:
+    """End a process, by force after STOP_TIMEOUT_S.
+
+    Raises:
+        EngineError: it is still there after that.
+    """
+    for number, patience in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if not alive():
+                return
+            time.sleep(0.05)
+    raise EngineError(f"dockerd (process {pid}) does not end", hint="end it by hand and try again")
+
+
+def engine_pid(where: Places) -> int | None:
+    """Return the process id of our dockerd, or None if the pid file is missing, stale or another's."""
+    try:
+        pid = int(where.pid_file.read_text())
+    except (OSError, ValueError):
+        return None
+    return pid if _engine_command(where, pid) else None
+
+
+def _engine_command(where: Places, pid: int) -> list[str]:
+    """Return the command line of our dockerd if that is what a process is, else nothing."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
+    return words if Path(words[0]).name == "dockerd" and str(where.config) in words else []
+
+
+def status(environ: Mapping[str, str] | None = None) -> RunningEngine | None:
+    """Return the private engine if it runs and answers, else None."""
+    where = places(environ)
+    pid = engine_pid(where)
+    if pid is None:
+        return None
+    try:
+        version = get(where.socket, "/version").get("Version")
+    except ApiError:
+        return None
+    # The programs' folder is in its command line, so no state file can be out of date.
+    command = _engine_command(where, pid)
+    if not command:
+        return None
+    prefix = Prefix(Path(command[0]).parents[2])
+    return RunningEngine(pid, f"unix://{where.socket}", str(version), prefix, where)
+
+
+def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables with which ``docker buildx bake`` talks to a private engine.
+
+    Args:
+        engine: from :func:`start` or :func:`status`.
+        environ: whose PATH is extended; the process's own when None.
+
+    Returns:
+        PATH, DOCKER_HOST and DOCKER_CONFIG; the rest of the caller's environment stays as it is.
+    """
+    env = os.environ if environ is None else environ
+    entries = [entry for entry in env.get("PATH", os.defpath).split(":") if entry != str(engine.prefix.bin)]
+    return {
+        "PATH": ":".join([str(engine.prefix.bin), *entries]),
+        "DOCKER_HOST": engine.host,
+        "DOCKER_CONFIG": str(engine.places.client),
+    }
+
+
+def remove(environ: Mapping[str, str] | None = None) -> None:
+    """Stop the private engine and delete its images, build cache and state (not the downloads).
+
+    Raises:
+        EngineError: it does not end, or something of it is still in use.
+        OSError: something cannot be deleted.
+    """
+    where = places(environ)
+    stop(environ)
+    for folder in (where.data, where.run):
+        if folder.is_dir():
+            # Never delete through a mount: what it shows may be somebody else's.
+            machine.unmount_below(folder)
+            shutil.rmtree(folder)

@@ -1,0 +1,97 @@
+"""The private engine's programs: which packages they come from, and how they run from a folder."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.engine.debian_packages import Bundle
+
+ENGINE_BUNDLE = Bundle(
+    name="engine",
+    # runc and iptables come from the machine's own suite: the newer ones need a newer glibc.
+    own=(
+        "runc",
+        "libseccomp2",
+        "iptables",
+        "libip4tc2",
+        "libip6tc2",
+        "libmnl0",
+        "libnetfilter-conntrack3",
+        "libnfnetlink0",
+        "libnftnl11",
+        "libxtables12",
+    ),
+    newer=("docker.io", "docker-cli", "docker-buildx", "docker-compose", "containerd", "tini-static"),
+)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """An unpacked engine.
+
+    Attributes:
+        path: the folder that holds it.
+    """
+
+    path: Path
+
+    @property
+    def bin(self) -> Path:
+        """What belongs on PATH: docker, dockerd and the programs that dockerd calls."""
+        return self.path / "bin"
+
+    @property
+    def plugins(self) -> Path:
+        """The client's plugins: buildx and compose."""
+        return self.path / "usr" / "libexec" / "docker" / "cli-plugins"
+
+
+def link_programs(root: Path, final: Path) -> None:
+    """Give an unpacked engine its ``bin`` folder: links, and wrappers where libraries must be found."""
+    folder = root / "bin"
+    folder.mkdir()
+    for name in ("usr/bin/docker", "usr/sbin/dockerd", "usr/sbin/docker-proxy", "usr/bin/ctr"):
+        (folder / Path(name).name).symlink_to(Path("..") / name)
+    for program in (root / "usr/bin").glob("containerd*"):
+        (folder / program.name).symlink_to(Path("..") / "usr/bin" / program.name)
+    (folder / "docker-init").symlink_to("../usr/bin/tini-static")
+    _write_wrapper(folder / "runc", root, final, "usr/sbin/runc")
+    flavour = _iptables_flavour(root)
+    for family in ("iptables", "ip6tables"):
+        for action in ("", "-save", "-restore"):
+            multi = f"usr/sbin/xtables-{flavour}-multi"
+            _write_wrapper(folder / f"{family}{action}", root, final, multi, f"{family}{action}")
+
+
+def _libraries(root: Path) -> list[Path]:
+    """Return the library folders of an unpacked engine, relative to it."""
+    found = {path.parent.relative_to(root) for path in root.glob("**/lib/*-linux-gnu*/*.so.*")}
+    return sorted(found)
+
+
+def _extensions(root: Path) -> Path:
+    """Return the folder of iptables' extensions, relative to an unpacked engine."""
+    return next(root.glob("**/xtables/libxt_*.so")).parent.relative_to(root)
+
+
+def _write_wrapper(path: Path, root: Path, final: Path, program: str, *arguments: str) -> None:
+    """Write a script that runs a program of the engine with the engine's own libraries."""
+    variables = {
+        "LD_LIBRARY_PATH": ":".join(str(final / folder) for folder in _libraries(root)),
+        "XTABLES_LIBDIR": str(final / _extensions(root)),
+    }
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    command = shlex.join([str(final / program), *arguments])
+    path.write_text(f'#!/bin/sh\nexport {settings}\nexec {command} "$@"\n')
+    path.chmod(0o755)
+
+
+def _iptables_flavour(root: Path) -> str:
+    """Return which iptables this kernel supports: ``nft``, or ``legacy`` where nft is missing."""
+    environ = {"LD_LIBRARY_PATH": ":".join(str(root / folder) for folder in _libraries(root))}
+    command = [str(root / "usr/sbin/xtables-nft-multi"), "iptables", "-t", "nat", "-n", "-L"]
+    done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return "nft" if done.returncode == 0 else "legacy"

@@ -1,0 +1,79 @@
+"""The engine that bakes, and what this machine gives it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from bakery.core.names import platform_of
+from bakery.engine import package_index
+from bakery.engine.base_images import Bases
+from bakery.engine.client import EXECUTION, Engine, EngineInfo
+from bakery.engine.nodes import Nodes
+from bakery.engine.oci_layouts import Layouts
+from bakery.engine.paths import places
+
+
+def warm_up() -> None:
+    """Import what a bake needs and what is slow to import; called while the engine is asked who it is."""
+    for name in ("python_on_whales", "pip._internal.configuration"):
+        importlib.import_module(name)
+
+
+class Oven:
+    """The engine, and what this machine gives it; one serves any number of recipes.
+
+    Attributes:
+        environment: the process' environment with what leads to the engine.
+        ca_bundle: a PEM file that build steps shall trust; None for none.
+        say: tells a person one line.
+        bases: the base images it has.
+        nodes: what bakes it in the engine's place; None for the engine itself.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        ca_bundle: Path | None,
+        say: Callable[[str], None],
+        nodes: Nodes | None = None,
+    ) -> None:
+        self.environment = environment
+        self.ca_bundle = ca_bundle
+        self.say = say
+        self.bases = Bases(environment, say)
+        self.places = places(environment)
+        self.index = package_index.configured()
+        self.nodes = nodes
+        self.layouts = Layouts(environment, self.places.cache / "layouts")
+
+    @cached_property
+    def info(self) -> EngineInfo:
+        """What the engine says of itself, asked once.
+
+        Raises:
+            EngineError: the engine does not answer.
+        """
+        return Engine(self.environment).info()
+
+    @cached_property
+    def offers_execution(self) -> bool:
+        """Whether its buildx can go on with the other targets of a bake when one fails (buildx#3297), asked once.
+
+        Raises:
+            EngineError: buildx does not answer.
+        """
+        return Engine(self.environment).bake_offers(EXECUTION)
+
+    @cached_property
+    def platforms(self) -> tuple[str, ...]:
+        """The own platforms of what builds: of the nodes, or of the engine.
+
+        Raises:
+            EngineError: the engine does not answer.
+        """
+        if self.nodes:
+            return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
+        return (platform_of(self.info.architecture),)

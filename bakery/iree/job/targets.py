@@ -1,0 +1,74 @@
+"""Names of targets → what they mean to the pinned compiler."""
+
+from __future__ import annotations
+
+from bakery.iree.plan import ModuleTarget
+from bakery.recipe.problems import nearest, one_of, shorten
+from bakery.toolchains import facts
+
+
+class UnknownTarget(Exception):
+    """A name that is no target; the message says what is wrong, ``fix`` what to write."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.fix = fix
+
+
+def known() -> dict[str, ModuleTarget]:
+    """Return name → target, in the order of the facts."""
+    found = {}
+    for row in facts.iree_targets():
+        for architecture in row.names or ("",):
+            name = ":".join(part for part in (row.backend, architecture and row.prefix + architecture) if part)
+            found[name] = ModuleTarget(
+                name=name,
+                backend=row.backend,
+                architecture=row.architecture or architecture.partition(":")[0],
+                machine=row.machine,
+                device=row.device,
+                flags=tuple(flag.replace("{}", architecture) for flag in row.flags),
+                is_local=row.is_local,
+            )
+    return found
+
+
+def target(text: str) -> ModuleTarget:
+    """Return the target of a name.
+
+    Raises:
+        UnknownTarget: the compiler would refuse it, or crash.
+    """
+    names = known()
+    if text in names:
+        return names[text]
+    shown = shorten(text)
+    for row in facts.iree_refused():
+        if text in row.names or f"cuda:{text}" in row.names:
+            raise UnknownTarget(f"target '{shown}': {row.why}", f"write one of: {one_of(row.instead)}")
+    backends = dict.fromkeys(name.partition(":")[0] for name in names)
+    backend, _, rest = text.partition(":")
+    if "," in text:
+        raise UnknownTarget(f"target '{shown}' is a list; each target is an entry of its own", _several(text))
+    if backend in backends and not rest:
+        some = next(name for name in names if name.startswith(f"{backend}:"))
+        raise UnknownTarget(f"target '{shown}' does not say which {_DEVICES[backend]}", f"write one such as {some}")
+    if backend not in backends:
+        guess = nearest(text, [*names, *(name.partition(":")[2] for name in names)])
+        meant = guess if guess in names else next((name for name in names if guess and name.endswith(f":{guess}")), "")
+        fix = f"write {meant}" if meant else f"expected one of {', '.join(backends)}, such as {next(iter(names))}"
+        raise UnknownTarget(f"unknown target '{shown}'" + (f"; did you mean {meant!r}?" if meant else ""), fix)
+    mine = [name for name in names if name.startswith(f"{backend}:")]
+    close = nearest(text, mine, 0.5)
+    what = f"unknown target '{shown}'" + (f"; did you mean {close!r}?" if close else "")
+    raise UnknownTarget(what, f"write {close}; there are {one_of(mine)}" if close else f"there are {one_of(mine)}")
+
+
+_DEVICES = {"cpu": "CPU", "cuda": "architecture", "rocm": "architecture"}
+
+
+def _several(text: str) -> str:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    backend = parts[0].partition(":")[0] if parts else ""
+    full = [part if ":" in part else f"{backend}:{part}" for part in parts]
+    return " ".join(f"--target {shorten(part)}" for part in full[:8])

@@ -1,0 +1,264 @@
+"""A module's file → its exported functions, or what is wrong with it, with line and column.
+
+This is no parser of MLIR. It follows brackets, strings and comments (MLIR language reference, "Notation" and "Common
+syntax"), and reads the headers of ``func.func`` operations, in their own and in the generic form. What it lets pass,
+the compiler may still refuse; what it refuses, the compiler does, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from bakery.core.errors import ModuleError
+from bakery.core.plain_files import open_plain
+from bakery.iree.mlir.signature import Function, Module, Type
+
+MAGIC = b"ML\xefR"
+"""How bytecode begins (MLIR bytecode format, version 6)."""
+
+LARGEST = 4 * 1024**3
+"""Bytes that a module may have."""
+
+LARGEST_TEXT = 512 * 1024**2
+"""Bytes that one in text may have: all of it is in memory, twice. Weights take a tenth as bytecode."""
+
+LARGEST_HEADERS = 8 * 1024**2
+"""Bytes of all functions' arguments and results: of 100,000 arguments."""
+
+DEEPEST = 256
+"""Brackets that may stand in one another: the compiler's own parser recurses, and dies of more than some thousands."""
+
+_TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|["(){}\[\]]|\bfunc\.func\b')
+_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
+_HEADER = re.compile(r'\s*(?:(?P<visibility>public|private|nested)\s+)?@(?P<name>[\w$.-]+|"(?:[^"\\]|\\.)*")\s*\(')
+_RESULTS = re.compile(r"\s*->\s*")
+_GENERIC = re.compile(r"\s*\(\)\s*(?:<\s*)?\{")
+# A text may hold as many functions as it likes: each is read from where it stands, and nothing is copied.
+_IN_TYPE = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\]]|\battributes\b|\n|\bfunc\.func\b')
+_IN_BRACKETS = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]')
+_SPACE = re.compile(r"\s+")
+
+
+def read_module(path: Path) -> Module:
+    """Return what a module's file holds.
+
+    Raises:
+        ModuleError: it cannot be read, is no MLIR, or exports no function.
+    """
+    try:
+        with open_plain(path) as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            is_bytecode = file.read(len(MAGIC)) == MAGIC
+            most = LARGEST if is_bytecode else LARGEST_TEXT
+            if size > most:
+                raise ModuleError(f"{path} has {size:,} bytes, more than {most:,}")
+            if is_bytecode:
+                return Module(bytecode=True)
+            file.seek(0)
+            data = file.read(most)
+    except OSError as error:
+        raise ModuleError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ModuleError(
+            f"{path} is neither MLIR text nor bytecode: byte {error.start} is not UTF-8",
+            hint="expected StableHLO as text (.mlir), or as bytecode (.mlirbc)",
+        ) from None
+    functions = _Reader(str(path), text).functions()
+    if not functions:
+        raise ModuleError(
+            f"{path} exports no function",
+            hint="expected at least one public `func.func @name(…)`; private ones cannot be called",
+        )
+    return Module(bytecode=False, functions=functions)
+
+
+class _Reader:
+    """Reads one text."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self._counted = (0, 1, 0)
+        self._left = LARGEST_HEADERS
+
+    def functions(self) -> tuple[Function, ...]:
+        """Return the exported functions of the module.
+
+        Raises:
+            ModuleError: brackets or strings do not end, or a function's header cannot be read.
+        """
+        found = [function for start, end in self._operations() for function in self._function(start, end)]
+        twice = [name for name, times in Counter(item.name for item in found).items() if times > 1]
+        if twice:
+            raise ModuleError(f"{self._name}: two functions have the name @{min(twice)}")
+        return tuple(found)
+
+    def _operations(self) -> Iterator[tuple[int, int]]:
+        """Yield begin and end of the word ``func.func`` of each function of the outermost module."""
+        stack: list[tuple[str, int]] = []
+        for match in _TOKEN.finditer(self._text):
+            word = match[0]
+            if word == '"':
+                raise self._error(match.start(), "a string that does not end")
+            if word in _CLOSING:
+                stack.append((word, match.start()))
+                if len(stack) > DEEPEST:
+                    raise self._error(match.start(), f"brackets in one another, more than {DEEPEST}")
+            elif word in ")}]":
+                if not stack or _CLOSING[stack[-1][0]] != word:
+                    raise self._error(match.start(), f"{word!r} closes nothing")
+                stack.pop()
+            # The module's own braces, or none where a file is a module without saying so; the generic form of a
+            # module is an operation with a region: "builtin.module"() ({ … }).
+            elif word in ("func.func", '"func.func"') and _is_outermost(stack):
+                yield match.start(), match.end()
+        if stack:
+            opened, where = stack[-1]
+            raise self._error(where, f"{opened!r} is never closed")
+
+    def _function(self, start: int, end: int) -> Iterator[Function]:
+        if self._text[start] == '"':
+            yield from self._generic(start, end)
+            return
+        match = _HEADER.match(self._text, end)
+        if match is None:
+            raise self._error(start, "expected a function: `func.func @name(%arg0: type) -> type`")
+        if (match["visibility"] or "public") != "public":
+            return
+        inside, after = self._enclosed(match.end() - 1)
+        arguments = [self._argument(text, start) for text in _split(inside)]
+        results: list[str] = []
+        arrow = _RESULTS.match(self._text, after)
+        if arrow:
+            if self._text.startswith("(", arrow.end()):
+                listed, _ = self._enclosed(arrow.end())
+                results = [_without_attributes(text) for text in _split(listed)]
+            else:
+                results = [self._single(arrow.end())]
+        yield self._made(match["name"], arguments, results, start)
+
+    def _generic(self, start: int, end: int) -> Iterator[Function]:
+        opened = _GENERIC.match(self._text, end)
+        if opened is None:
+            raise self._error(start, 'expected a function: `"func.func"() <{function_type = …, sym_name = "…"}>`')
+        inside, _ = self._enclosed(opened.end() - 1)
+        fields = dict(_pair(text) for text in _split(inside))
+        if fields.get("sym_visibility", '"public"') != '"public"':
+            return
+        type_, name = fields.get("function_type", ""), fields.get("sym_name", "")
+        before, arrow, after = _arrow(type_)
+        if not name or not arrow:
+            raise self._error(start, "expected a function with sym_name and function_type")
+        arguments = _split(before.strip()[1:-1])
+        results = _split(after.strip()[1:-1]) if after.strip().startswith("(") else [after]
+        yield self._made(name, arguments, results, start)
+
+    def _made(self, name: str, arguments: list[str], results: list[str], start: int) -> Function:
+        types = [[Type(_SPACE.sub(" ", text.strip())) for text in texts] for texts in (arguments, results)]
+        empty = not all(item.text for side in types for item in side)
+        if empty:
+            raise self._error(start, "a type is missing in the function's header")
+        return Function(name.strip('"'), tuple(types[0]), tuple(types[1]), self._place(start)[0])
+
+    def _argument(self, text: str, start: int) -> str:
+        """Return the type of ``%name: type {attributes}``."""
+        name, colon, type_ = text.partition(":")
+        if not colon or not name.strip().startswith("%"):
+            raise self._error(start, f"expected `%name: type`, got {text.strip()[:60]!r}")
+        return _without_attributes(type_)
+
+    def _single(self, start: int) -> str:
+        """Return the one result type that stands without parentheses."""
+        depth = 0
+        for match in _IN_TYPE.finditer(self._text, start):
+            word = match[0]
+            if word == "func.func":
+                break
+            if depth == 0 and word in ("{", "attributes", "\n", ")", "}"):
+                return self._text[start : match.start()]
+            depth += word in _CLOSING
+            depth -= word in (">", ")", "}", "]")
+        else:
+            if depth == 0:
+                return self._text[start:]
+        raise self._error(start, "a type that does not end")
+
+    def _enclosed(self, start: int) -> tuple[str, int]:
+        """Return the text between the bracket at ``start`` and the one that closes it, and what comes after."""
+        depth = 0
+        for match in _IN_BRACKETS.finditer(self._text, start):
+            depth += match[0] in _CLOSING
+            depth -= match[0] in (")", "}", "]")
+            if depth == 0 and match[0] in (")", "}", "]"):
+                self._left -= match.end() - start
+                if self._left < 0:
+                    raise self._error(start, f"functions' headers of more than {LARGEST_HEADERS:,} bytes")
+                return _uncommented(self._text[start + 1 : match.start()]), match.end()
+        raise self._error(start, f"{self._text[start]!r} is never closed")
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        """Return line and column; what was counted for the last place is not counted again."""
+        at, line, begin = self._counted if self._counted[0] <= offset else (0, 1, 0)
+        line += self._text.count("\n", at, offset)
+        begin = max(begin, self._text.rfind("\n", at, offset) + 1)
+        self._counted = (offset, line, begin)
+        return line, offset - begin + 1
+
+    def _error(self, offset: int, what: str) -> ModuleError:
+        line, column = self._place(offset)
+        return ModuleError(f"{self._name}:{line}:{column}: {what}", hint="this is no MLIR that a compiler would take")
+
+
+def _is_outermost(stack: list[tuple[str, int]]) -> bool:
+    return len(stack) <= 2 and [opened for opened, _ in stack] in ([], ["{"], ["(", "{"])
+
+
+def _uncommented(text: str) -> str:
+    return re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*', lambda match: match[1] or "", text)
+
+
+def _split(text: str) -> list[str]:
+    """Return the items of a list, split at commas that no bracket encloses."""
+    items, depth, begin = [], 0, 0
+    for match in re.finditer(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\],]', text):
+        word = match[0]
+        depth += word in _CLOSING
+        depth -= word in (">", ")", "}", "]")
+        if word == "," and depth == 0:
+            items.append(text[begin : match.start()])
+            begin = match.end()
+    rest = text[begin:]
+    return [*items, rest] if items or rest.strip() else []
+
+
+def _without_attributes(text: str) -> str:
+    """Return a type without the dictionary of attributes behind it."""
+    depth = 0
+    for match in re.finditer(r"->|[<>{}]", text):
+        if match[0] == "{" and depth == 0:
+            return text[: match.start()]
+        depth += match[0] in "<{"
+        depth -= match[0] in ">}"
+    return text
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip(), value.strip()
+
+
+def _arrow(text: str) -> tuple[str, str, str]:
+    """Split a function type at the arrow that no bracket encloses."""
+    depth = 0
+    for match in re.finditer(r"->|[<>(){}\[\]]", text):
+        if match[0] == "->" and depth == 0:
+            return text[: match.start()], "->", text[match.end() :]
+        depth += match[0] in _CLOSING
+        depth -= match[0] in (">", ")", "}", "]")
+    return text, "", ""

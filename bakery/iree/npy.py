@@ -1,0 +1,288 @@
+"""Arrays as people hand them in: ``.npy`` and ``.npz`` files, and IREE's words for constants. No numpy is needed.
+
+Files are read as far as their headers (NEP 1, "A Simple File Format for NumPy Arrays"); nothing in them is executed.
+Whatever the form, what goes into a container is a ``.npy`` file that IREE takes: little-endian, in C order.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO
+
+from bakery.iree.mlir.signature import ELEMENT_TYPES, Type
+
+LARGEST = 1024**3
+"""Bytes that a literal, or a member of a ``.npz`` file, may take."""
+
+MOST = 256
+"""Arrays that a ``.npz`` file may hold."""
+
+ELEMENTS = {**ELEMENT_TYPES, "bf16": "bfloat16"}
+"""MLIR's element type → the name of the dtype."""
+
+DESCRIPTIONS = {
+    "bool": "|b1",
+    "int8": "|i1",
+    "int16": "<i2",
+    "int32": "<i4",
+    "int64": "<i8",
+    "uint8": "|u1",
+    "uint16": "<u2",
+    "uint32": "<u4",
+    "uint64": "<u8",
+    "float16": "<f2",
+    "bfloat16": "<V2",
+    "float32": "<f4",
+    "float64": "<f8",
+    "complex64": "<c8",
+    "complex128": "<c16",
+}
+"""dtype → how a ``.npy`` file writes it; numpy knows no bfloat16, ml_dtypes writes it so."""
+
+_MAGIC = b"\x93NUMPY"
+_HEADER = 64 * 1024
+"""Bytes that a header may have."""
+
+_LITERAL = re.compile(r"(?P<shape>(?:[0-9]{1,10}x)*)(?P<type>[a-z]{1,2}[0-9]{1,2})(?:=(?P<values>.*))?\Z", re.DOTALL)
+_SCALAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)\Z")
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    OverflowError,
+    LookupError,
+)
+"""What ``zipfile`` raises over a damaged archive, beside `OSError`."""
+
+_FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"} | {
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float16": "e",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+class DataError(ValueError):
+    """A value that cannot be used; the text says why, and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array.
+
+    Attributes:
+        source: what a person wrote, for messages.
+        dtype: one of `DESCRIPTIONS`.
+        content: a whole ``.npy`` file.
+    """
+
+    source: str
+    dtype: str
+    shape: tuple[int, ...]
+    content: Path | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number that is no tensor.
+
+    Attributes:
+        source: the number, as a person wrote it.
+    """
+
+    source: str
+
+
+Value = Array | Scalar
+
+
+def read_data(text: str, folder: Path) -> list[Value]:
+    """Return the values that a text stands for: several for a ``.npz`` file, else one.
+
+    Args:
+        text: a path (``.npy``, ``.npz``; ``@`` may stand before it), ``64x64xf32=1``, or a number.
+        folder: what paths are relative to.
+
+    Raises:
+        DataError: it is none of these, or no array that IREE takes.
+    """
+    path = Path(text.removeprefix("@"))
+    if path.suffix not in (".npy", ".npz"):
+        return [_literal(text)]
+    path = folder / path
+    try:
+        if not path.is_file():
+            raise DataError(f"{text}: no such file")
+        if path.suffix == ".npz":
+            return list(_archive(path, text))
+        with path.open("rb") as file:
+            dtype, shape = _header(file, text, path.stat().st_size)
+    except OSError as error:
+        raise DataError(f"{text}: {error.strerror or error}") from error
+    return [Array(text, dtype, shape, path)]
+
+
+def mismatch(value: Value, type_: Type) -> str:
+    """Return why a value cannot be an argument of a type; empty where it can, or where nobody can tell."""
+    shape = type_.shape
+    if shape is None:
+        number = re.fullmatch(r"[su]?i[0-9]+|b?f[0-9]+|index", type_.text)
+        if isinstance(value, Array) and number:
+            return f"expected a number ({type_}), got {described(value)}"
+        return ""
+    if isinstance(value, Scalar):
+        return f"expected {type_}, got the number {value.source}; write it as {_words(type_)}={value.source}"
+    wanted = ELEMENTS.get(type_.element.removeprefix("s"), "")
+    if wanted and value.dtype not in _taken(wanted):
+        return f"expected {wanted} ({type_}), got {described(value)}"
+    fits = len(shape) == len(value.shape) and all(
+        size in (None, given) for size, given in zip(shape, value.shape, strict=True)
+    )
+    return "" if fits else f"expected the shape {_shown(shape)} ({type_}), got {described(value)}"
+
+
+def described(value: Value) -> str:
+    """Return a value as messages name it."""
+    if isinstance(value, Scalar):
+        return f"the number {value.source}"
+    return f"{value.dtype} of shape {_shown(value.shape)}"
+
+
+def npy(dtype: str, shape: Sequence[int], data: bytes) -> bytes:
+    """Return a ``.npy`` file, version 1.0, spelled as numpy does: IREE's reader takes no other dictionary."""
+    fields = {"descr": DESCRIPTIONS[dtype], "fortran_order": False, "shape": tuple(shape)}
+    description = ("{" + "".join(f"{name!r}: {value!r}, " for name, value in fields.items()) + "}").encode()
+    padding = b" " * (-(len(_MAGIC) + 4 + len(description) + 1) % 64)
+    header = description + padding + b"\n"
+    return _MAGIC + b"\x01\x00" + struct.pack("<H", len(header)) + header + data
+
+
+def raw(array: Array) -> bytes:
+    """Return the elements alone, as a ``.npy`` file holds them.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    data = array.content if isinstance(array.content, bytes) else array.content.read_bytes()
+    width = 2 if data[6] == 1 else 4
+    start = 8 + width + int.from_bytes(data[8 : 8 + width], "little")
+    return data[start : start + prod(array.shape) * _item(array.dtype)]
+
+
+def size(array: Array) -> int:
+    """Return the bytes of an array's elements."""
+    return prod(array.shape) * _item(array.dtype)
+
+
+def _taken(wanted: str) -> tuple[str, ...]:
+    # MLIR's integers have no sign: the same bits.
+    return (wanted, f"u{wanted}") if wanted.startswith("int") else (wanted,)
+
+
+def _words(type_: Type) -> str:
+    return "x".join([*(str(size or "N") for size in type_.shape or ()), type_.element])
+
+
+def _shown(shape: Sequence[int | None]) -> str:
+    return "x".join("?" if size is None else str(size) for size in shape) or "()"
+
+
+def _archive(path: Path, source: str) -> list[Array]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if not 0 < len(members) <= MOST:
+                raise DataError(f"{source}: expected 1 to {MOST} arrays, got {len(members)}")
+            if sum(member.file_size for member in members) > LARGEST:
+                raise DataError(f"{source}: more than {LARGEST} bytes; save the arrays as .npy files")
+            found = []
+            for member in members:
+                name = f"{source}[{member.filename.removesuffix('.npy')}]"
+                with archive.open(member) as file:
+                    dtype, shape = _header(file, name, member.file_size)
+                content = archive.read(member)
+                found.append(Array(name, dtype, shape, content))
+            return found
+    except DataError:
+        raise
+    except _DAMAGES as error:
+        raise DataError(f"{source}: no .npz file: {error}") from error
+
+
+def _header(file: IO[bytes], source: str, size: int) -> tuple[str, tuple[int, ...]]:
+    """Read the header of a ``.npy`` file and see that its data is there."""
+    start = file.read(8)
+    if len(start) < 8 or not start.startswith(_MAGIC) or start[6] not in (1, 2, 3):
+        raise DataError(f"{source}: no .npy file; write it with numpy.save")
+    width = 2 if start[6] == 1 else 4
+    length = int.from_bytes(file.read(width), "little")
+    if length > _HEADER:
+        raise DataError(f"{source}: a header of {length} bytes, more than {_HEADER}")
+    try:
+        header = ast.literal_eval(file.read(length).decode("utf-8" if start[6] == 3 else "latin-1").strip())
+        description, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
+    except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError) as error:
+        raise DataError(f"{source}: the header of the .npy file cannot be read") from error
+    names = {text: name for name, text in DESCRIPTIONS.items()} | {"|V2": "bfloat16"}
+    if not isinstance(description, str) or description not in names:
+        hint = "save it little-endian: array.astype(array.dtype.newbyteorder('<'))" if ">" in str(description) else ""
+        raise DataError(f"{source}: IREE takes no array of {str(description)[:60]!r}{'; ' if hint else ''}{hint}")
+    if not isinstance(shape, tuple) or not all(type(item) is int and item >= 0 for item in shape) or len(shape) > 64:
+        raise DataError(f"{source}: the header of the .npy file has no shape")
+    if fortran and sum(item > 1 for item in shape) > 1:
+        raise DataError(f"{source}: in Fortran order; save numpy.ascontiguousarray(array)")
+    dtype = names[description]
+    needed = len(start) + width + length + prod(shape) * _item(dtype)
+    if size < needed:
+        raise DataError(f"{source}: cut off: {size} bytes of {needed}")
+    return dtype, shape
+
+
+def _item(dtype: str) -> int:
+    return int(DESCRIPTIONS[dtype][2:])
+
+
+def _literal(text: str) -> Value:
+    if _SCALAR.match(text):
+        return Scalar(text)
+    match = _LITERAL.match(text)
+    dtype = ELEMENTS.get(match["type"].removeprefix("s"), "") if match else ""
+    if match is None or not (dtype in _FORMATS or dtype == "bfloat16"):
+        raise DataError(f"{text[:100]!r}: expected a .npy or .npz file, a constant such as 64x64xf32=1, or a number")
+    shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
+    count = prod(shape)
+    if count * _item(dtype) > LARGEST:
+        raise DataError(f"{text[:100]}: more than {LARGEST} bytes")
+    words = re.sub(r"[\[\],]", " ", match["values"] or "0").split()
+    if len(words) not in (1, count):
+        raise DataError(f"{text[:100]}: {len(words)} values for {count} elements; give one, or all")
+    try:
+        data = b"".join(_packed(dtype, word) for word in words)
+    except (KeyError, ValueError, struct.error, OverflowError) as error:
+        raise DataError(f"{text[:100]}: not all values are {dtype}") from error
+    return Array(text[:100], dtype, shape, npy(dtype, shape, data if len(words) == count else data * count))
+
+
+def _packed(dtype: str, word: str) -> bytes:
+    if dtype == "bfloat16":
+        # Rounded to even, as hardware does; the upper half of a float32.
+        bits = int.from_bytes(struct.pack("<f", float(word)), "little")
+        return struct.pack("<H", ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF)
+    if dtype == "bool":
+        return struct.pack("?", {"0": False, "1": True, "false": False, "true": True}[word.lower()])
+    number: float | int = float(word) if dtype.startswith("float") else int(word)
+    return struct.pack(f"<{_FORMATS[dtype]}", number)

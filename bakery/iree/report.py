@@ -1,0 +1,146 @@
+"""What a run of a job came to, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
+from bakery.iree.plan import JobPlan
+from bakery.plan.values import Json
+
+_STYLES = {"done": "green", "kept": "green", "failed": "bold red", "canceled": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleReport:
+    """One cell of a run.
+
+    Attributes:
+        result: ``done``, ``failed``, ``canceled``, or ``kept`` where the output folder had it already.
+        seconds: that the compiler took when it ran, which may be in an earlier run.
+        size: bytes of the module; 0 for none.
+        path: the module in the output folder.
+        error: why it failed.
+    """
+
+    cell: str
+    shown: str
+    target: str
+    result: str
+    seconds: float
+    size: int
+    path: Path | None
+    log: Path | None
+    error: BakeryError | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRun:
+    """One run of one job; ``stopped`` is the name of the signal that ended it early."""
+
+    modules: tuple[ModuleReport, ...]
+    output: Path
+    state: Path
+    seconds: float
+    stopped: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the report for machines."""
+        return {
+            "version": 1,
+            "seconds": round(self.seconds, 3),
+            "output": str(self.output),
+            "stopped": self.stopped,
+            "modules": [
+                {
+                    "cell": item.cell,
+                    "input": item.shown,
+                    "target": item.target,
+                    "result": item.result,
+                    "seconds": round(item.seconds, 3),
+                    "size": item.size,
+                    "path": str(item.path) if item.path else None,
+                    "log": str(item.log) if item.log else None,
+                    "error": item.error.message if item.error else "",
+                }
+                for item in self.modules
+            ],
+        }
+
+
+def render(run: ModuleRun) -> Table:
+    """Return the table that ends a run."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("module", style="cyan", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("compiled in", justify="right", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for item in run.modules:
+        table.add_row(
+            item.cell,
+            Text(item.result, style=_STYLES[item.result]),
+            f"{item.seconds:.1f} s" if item.seconds else "",
+            f"{item.size / 1e3:.1f} kB" if item.size else "",
+            Text(item.error.message.partition(": ")[2] if item.error else ""),
+        )
+    return table
+
+
+def conclusion(run: ModuleRun) -> BakeryError | None:
+    """Return what a run has to fail with; None when all of it is done."""
+    done = [item for item in run.modules if item.result in ("done", "kept")]
+    failed = [item.error for item in run.modules if item.error]
+    if run.stopped:
+        return InterruptedBake(
+            f"interrupted by {run.stopped}", hint=f"{len(done)} of {len(run.modules)} modules are done; run it again"
+        )
+    if len(done) == len(run.modules):
+        return None
+    if len(run.modules) == 1 and failed:
+        return failed[0]
+    lines = _told(run)
+    message = f"{len(run.modules) - len(done)} of {len(run.modules)} modules failed"
+    hint = f"logs: {run.state / 'logs'}; the others are in {run.output}" if done else f"logs: {run.state / 'logs'}"
+    return _Failed(message, SomeFailed.exit_code if done or not failed else failed[0].exit_code, hint, lines)
+
+
+def _told(run: ModuleRun) -> list[str]:
+    """Return the failures, each once: most of what is wrong with a module is wrong for all targets."""
+    found: dict[str, list[ModuleReport]] = {}
+    for item in run.modules:
+        if item.error:
+            found.setdefault(item.error.message.removeprefix(f"{item.cell}: "), []).append(item)
+    lines = []
+    for message, items in found.items():
+        more = f" and {len(items) - 1} more" if len(items) > 1 else ""
+        lines.append(f"{items[0].cell}{more}: {message}")
+        error = items[0].error
+        lines += [f"  {detail}" for detail in (error.details[:5] if error else ()) if detail not in message]
+    return lines
+
+
+class _Failed(BakeError):
+    """Cells of a run failed; the exit code is that of what happened."""
+
+    def __init__(self, message: str, exit_code: int, hint: str, details: list[str]) -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.exit_code = exit_code
+        self.title = "modules"
+
+
+def cells(plan: JobPlan) -> Table:
+    """Return the table of what would be compiled."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("module", "input", "target", "exports"):
+        table.add_column(column, style="cyan" if column == "module" else "", overflow="fold")
+    for cell in plan.cells:
+        names = ", ".join(f"@{function.name}" for function in cell.source.functions)
+        table.add_row(
+            cell.id, Text(cell.source.shown), cell.target.name, Text(names or cell.source.problem or "(bytecode)")
+        )
+    return table

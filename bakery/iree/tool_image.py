@@ -1,0 +1,117 @@
+"""The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed.
+
+The hashes of its packages ship, too, for the release that the recipe names: `bakery lock -r RECIPE`, less what is of one
+machine (base images, their packages). Those of another release are what the index has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from bakery.build.display.listener import Listener
+from bakery.build.exit_status import conclusion
+from bakery.build.lock import lock_file
+from bakery.build.lock.differences import stale
+from bakery.build.lock.materials import Materials
+from bakery.build.lock.requirements import asked
+from bakery.build.options import Held, Options
+from bakery.build.pipeline import bake_plan
+from bakery.core.errors import PlanError
+from bakery.core.names import MACHINES, Kind
+from bakery.emit.bakefile import bake_json
+from bakery.emit.files import generate
+from bakery.engine.client import Engine
+from bakery.engine.session import Oven
+from bakery.plan.cells import Target
+from bakery.plan.model import Plan
+from bakery.plan.options import Override
+from bakery.recipe.load import load, shipped
+from bakery.resolve.plan import resolve
+
+RECIPE = "iree-cpu"
+
+
+def tool_image(oven: Oven, listener: Listener, version: str, *, recipe: str = RECIPE, machine: str = "") -> str:
+    """Return the name of the image with IREE's tools; it is baked where the engine does not have it.
+
+    Its name holds a digest of all that its recipe says, so another recipe is another image.
+
+    Args:
+        version: the release of IREE.
+        recipe: a shipped recipe.
+        machine: ``x86_64`` or ``aarch64``; empty for the engine's own.
+
+    Raises:
+        BakeryError: it cannot be made.
+    """
+    place = oven.places.cache / "images" / recipe
+    place.mkdir(parents=True, exist_ok=True)
+    engine = Engine(oven.environment)
+    plan, target = _planned(recipe, version, machine or _machine(engine.info().architecture), place)
+    name = _name(plan, target, version)
+    if not engine.has_image(name):
+        oven.say(f"baking {name}, which compiles and runs modules; this is done once")
+        _bake(place, plan, target, name, oven, listener)
+    return name
+
+
+def image_name(recipe: str, version: str, machine: str) -> str:
+    """Return what the image of a recipe, a release of IREE and a machine is called, wherever it is made.
+
+    Raises:
+        PlanError: the recipe has none for that machine.
+    """
+    # Not the recipe's own folder: there it would be a file of the project, and the files that it stands for others.
+    plan, target = _planned(recipe, version, machine, shipped()[recipe].parent / "nowhere")
+    return _name(plan, target, version)
+
+
+def _planned(recipe: str, version: str, machine: str, place: Path) -> tuple[Plan, Target]:
+    (loaded,) = load(recipe, place)
+    plan = resolve(loaded, [f"IREE_VERSION={version}"])
+    return plan, _target(plan, machine)
+
+
+def _name(plan: Plan, target: Target, version: str) -> str:
+    return f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
+
+
+def _target(plan: Plan, machine: str) -> Target:
+    found = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
+    if not found:
+        some = ", ".join(cell.platform for cell in plan.cells)
+        raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {some}")
+    return found[0]
+
+
+def _machine(architecture: str) -> str:
+    """Return the machine of an engine as wheels call it: ``docker info`` says x86_64 or aarch64, others amd64, arm64."""
+    return MACHINES.get(f"linux/{architecture}", architecture)
+
+
+def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
+    """Return cell → the packages whose hashes ship with bakery; nothing where the plan asks for others."""
+    file = shipped()[plan.recipe].with_suffix(".lock")
+    lock = lock_file.read(file, file.name)
+    locked = lock_file.cells(lock) if lock else {}
+    cell = target.cell
+    return {} if stale(locked, {cell.id: asked(plan, cell, {})}) else {cell.id: locked[cell.id]}
+
+
+def _digest(plan: Plan, target: Target) -> str:
+    locked = lock_file.text(lock_file.lock_of(plan.recipe, hashes(plan, target)))
+    texts = [generate(plan)[plan.dockerfile], bake_json(plan, (target,))[target.name]["args"], locked]
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _bake(place: Path, plan: Plan, target: Target, name: str, oven: Oven, listener: Listener) -> None:
+    named = replace(plan, overrides=(*plan.overrides, Override(target.name, "tags", False, name)))
+    locked = hashes(plan, target)
+    held = Held(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
+    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), held=held), oven, listener)
+    failed = conclusion([report])
+    if failed:
+        raise failed

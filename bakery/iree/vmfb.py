@@ -1,0 +1,241 @@
+"""Opens an IREE module (``.vmfb``) and looks at what it holds: its functions, and its code for each kind of device.
+
+A module is a FlatBuffer (identifier ``IREE``, behind a length of four or eight bytes), as a rule the first member of a
+zip archive that stores the code beside it, named after its format: ``main_dispatch_0_cuda_nvptx_fb.fb`` (seen in what
+iree-compile 3.13.0 writes, 2026-11-21). All of it is data of anybody: read within bounds, never executed.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+import zipfile
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.audit.limits import OverLimit
+from bakery.audit.zips import ERRORS, opened
+from bakery.core.errors import AuditError
+from bakery.core.plain_files import open_plain
+
+LARGEST = 1024**3
+"""Bytes of code that are read; the weights of a module are not."""
+
+MOST = 10_000
+"""Members that a module may have."""
+
+FORMATS = {
+    "embedded_elf_x86_64.so": "cpu",
+    "embedded_elf_arm_64.so": "cpu",
+    "cuda_nvptx_fb.fb": "cuda",
+    "vulkan_spirv_fb.fb": "vulkan",
+    "metal_msl_fb.fb": "metal",
+    "rocm_hsaco_fb.fb": "rocm",
+}
+"""End of a member's name → the kind of device that its code is for."""
+
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+"""e_machine of ELF."""
+
+_AMDGPU = 224
+_SPIRV = b"\x03\x02\x23\x07"
+_PTX = re.compile(rb"\.version [0-9]+\.[0-9]+\s+\.target (sm_[0-9]+[a-z]?)\b[^\0]*")
+_METAL = re.compile(rb"#include <metal_stdlib>[^\0]*")
+_KERNEL = re.compile(rb"\bkernel void (\w+)")
+_ROCM = re.compile(rb"amdhsa-unknown-(gfx[0-9a-f]+)")
+_FUNCTION = re.compile(rb"\ba?sync func @([\w$.-]+)\(")
+_PARAMETER = re.compile(r"(?:, |\A)%(?:input|output)\d+: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Code for a device.
+
+    Attributes:
+        name: the archive's name of it.
+        kind: the device: a value of `FORMATS`.
+        architecture: what it says that it is for: ``x86_64``, ``sm_80``, ``gfx942``; empty where its form does not tell.
+        texts: PTX, SPIR-V or Metal's source; the ELF file of others.
+    """
+
+    name: str
+    kind: str
+    architecture: str
+    texts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A function as the module itself declares it; types are MLIR's text."""
+
+    name: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vmfb:
+    """An IREE module."""
+
+    functions: tuple[Declaration, ...]
+    codes: tuple[Code, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of device that it has code for."""
+        return tuple(sorted({code.kind for code in self.codes}))
+
+
+def read_vmfb(path: Path) -> Vmfb:
+    """Open a module.
+
+    Raises:
+        AuditError: it is none, it is cut off, or it cannot be read.
+    """
+    try:
+        with open_plain(path) as file:
+            start, size = file.read(64), file.seek(0, 2)
+            if start.startswith(b"PK\x03\x04"):
+                with opened(file) as archive:
+                    return _opened(path, archive)
+            if size > LARGEST:
+                raise AuditError(f"{path} is too large for a module in one piece")
+            file.seek(0)
+            return Vmfb(_functions(path, file.read()), ())
+    except (OverLimit, *ERRORS) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise AuditError(f"{path} is no IREE module: {reason}", hint="it may be cut off: compile it again") from error
+
+
+def _opened(path: Path, archive: zipfile.ZipFile) -> Vmfb:
+    members = archive.infolist()
+    if not members or members[0].filename != "module.fb" or len(members) > MOST:
+        raise AuditError(f"{path} is no IREE module: its first member is not module.fb")
+    coded = [(member, kind) for member in members for end, kind in FORMATS.items() if member.filename.endswith(end)]
+    read = [members[0], *(member for member, _ in coded)]
+    if any(member.compress_type != zipfile.ZIP_STORED for member in read):
+        # IREE maps them into memory as they are; so no small file has much to read.
+        raise AuditError(f"{path} is no IREE module: a member is compressed")
+    if sum(member.file_size for member in read) > LARGEST:
+        raise AuditError(f"{path} has more than {LARGEST} bytes of code")
+    functions = _functions(path, archive.read(members[0]))
+    return Vmfb(functions, tuple(_code(member.filename, kind, archive.read(member)) for member, kind in coded))
+
+
+def _functions(path: Path, data: bytes) -> tuple[Declaration, ...]:
+    if b"IREE" not in (data[8:12], data[4:8], data[12:16]):
+        raise AuditError(f"{path} is no IREE module", hint="expected what iree-compile writes, a .vmfb file")
+    if int.from_bytes(data[:4], "little") > len(data):
+        raise AuditError(f"{path} is cut off", hint="compile it again")
+    found = {declaration.name: declaration for declaration in _declarations(data)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def _declarations(data: bytes) -> Iterator[Declaration]:
+    """Yield what texts such as ``sync func @f(%input0: tensor<f32>) -> ()`` declare; each text ends with a NUL byte."""
+    at = 0
+    while match := _FUNCTION.search(data, at):
+        end = data.find(b"\0", match.end())
+        text = data[match.end() : end if end >= 0 else match.end()]
+        arguments, arrow, rest = text.partition(b") -> (")
+        if arrow and (closed := _closed(rest)) >= 0:
+            yield Declaration(match[1].decode(), _types(arguments), _types(rest[:closed]))
+        # Nothing that begins later in a text ends otherwise.
+        at = max(end, match.end())
+
+
+def _closed(rest: bytes) -> int:
+    """Return where the results of a declaration end, -1 where they do not."""
+    attributes = rest.find(b") attributes")
+    return attributes if attributes >= 0 else len(rest) - 1 if rest.endswith(b")") else -1
+
+
+def _types(text: bytes) -> tuple[str, ...]:
+    return tuple(_PARAMETER.split(text.decode("utf-8", "replace"))[1:])
+
+
+def _code(name: str, kind: str, data: bytes) -> Code:
+    architecture, texts = "", [data]
+    if kind == "cpu":
+        architecture = _MACHINES.get(_elf_machine(data), "")
+    elif kind == "cuda":
+        found = list(_PTX.finditer(data))
+        architecture = found[0][1].decode() if found else ""
+        texts = [match[0] for match in found]
+    elif kind == "rocm":
+        match = _ROCM.search(data)
+        at = data.find(b"\x7fELF")
+        architecture = match[1].decode() if match and at >= 0 and _elf_machine(data[at:]) == _AMDGPU else ""
+    elif kind == "metal":
+        texts = [match[0] for match in _METAL.finditer(data)]
+    elif kind == "vulkan":
+        texts = _spirv(data)
+    return Code(name, kind, architecture, tuple(texts))
+
+
+def _elf_machine(data: bytes) -> int:
+    if not data.startswith(b"\x7fELF") or len(data) < 20:
+        return 0
+    return int(struct.unpack_from("<H", data, 18)[0])
+
+
+def _spirv(data: bytes) -> list[bytes]:
+    """Return the SPIR-V modules of a FlatBuffer: vectors of words, behind the number of these.
+
+    Raises:
+        AuditError: more begins in it than it can hold, so that reading it would not end.
+    """
+    found = []
+    left = 2 * len(data)
+    at = data.find(_SPIRV, 4)
+    while at >= 0:
+        size = 4 * int.from_bytes(data[at - 4 : at], "little")
+        if at % 4 == 0 and 20 <= size <= len(data) - at:
+            left -= size
+            if left < 0:
+                raise AuditError("its SPIR-V modules lie in one another", hint="no compiler writes such a module")
+            if not spirv_problem(data[at : at + size]):
+                found.append(data[at : at + size])
+                at += size - 4
+        at = data.find(_SPIRV, at + 4)
+    return found
+
+
+def spirv_problem(data: bytes) -> str:
+    """Return why words are no SPIR-V (specification 1.6, section 2.3): header, and instructions that fill it exactly."""
+    if len(data) < 20 or len(data) % 4:
+        return "no header"
+    words = array("I", data)
+    if sys.byteorder == "big":
+        words.byteswap()
+    at, operations = 5, Counter[int]()
+    while at < len(words):
+        count, operation = words[at] >> 16, words[at] & 0xFFFF
+        if count == 0 or at + count > len(words):
+            return f"an instruction that does not end, at word {at}"
+        operations[operation] += 1
+        at += count
+    # OpFunction, OpFunctionEnd
+    if operations[54] != operations[56]:
+        return "a function that does not end"
+    # OpMemoryModel, OpEntryPoint
+    return "" if operations[14] and operations[15] else "no entry point"
+
+
+def spirv_version(data: bytes) -> str:
+    """Return the version that a SPIR-V module says it is of: ``1.0``."""
+    return f"{data[6]}.{data[5]}"
+
+
+def as_spirv_1_6(data: bytes) -> bytes:
+    """Return a SPIR-V module that says it is of version 1.6."""
+    return data[:4] + b"\x00\x06\x01\x00" + data[8:]
+
+
+def metal_kernels(text: bytes) -> list[str]:
+    """Return the names of the kernels in Metal's source."""
+    return [match.decode() for match in _KERNEL.findall(text)]

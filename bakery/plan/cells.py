@@ -1,0 +1,112 @@
+"""The matrix of a plan: cells, the images and releases they need, and their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bakery.core.names import PHASES, Kind, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A base image that an engine must have before anything is baked.
+
+    Attributes:
+        ref: the image's name as the files write it.
+        platform: the platform it is needed for; empty for that of whoever builds.
+        provider: who can provide it when no registry can be reached.
+        release: what the provider calls it (for ``debian`` the suite).
+        tests: the test alone stands on it.
+    """
+
+    ref: str
+    platform: str
+    provider: str
+    release: str
+    tests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A release that must exist in the package index before anything is baked.
+
+    Attributes:
+        name: the distribution in the index.
+        version: the exact version.
+        sdist: a source archive is needed.
+        why: what it is needed for, for messages.
+        alternatives: who else could provide it, for messages.
+    """
+
+    name: str
+    version: str
+    sdist: bool
+    why: str
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of the matrix.
+
+    Attributes:
+        id: names the targets, the log, the stage directory and the row of every table.
+        axes: axis → value.
+        args: build arguments that this cell adds to `Plan.args` or changes.
+        images: the base images it needs, the one that compiles first.
+        needs: the releases it needs from the package index.
+        built_by: the id of the cell that builds its wheel; its own unless it shares a stable-ABI wheel.
+        abi3: its wheel must be a stable-ABI one.
+    """
+
+    id: str
+    axes: Mapping[str, str]
+    args: Mapping[str, str]
+    images: tuple[Image, ...] = ()
+    needs: tuple[Need, ...] = ()
+    built_by: str = ""
+    abi3: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "built_by", self.built_by or self.id)
+
+    @property
+    def platform(self) -> str:
+        """The platform in Docker's spelling."""
+        return self.axes["platform"]
+
+    def has(self, kind: Kind) -> bool:
+        """Whether the cell has a target of ``kind``: all but the wheel that another cell builds."""
+        return kind is not Kind.WHEEL or self.built_by == self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All targets of one kind: one for each cell, of wheels one for each cell that builds one.
+
+    Attributes:
+        stage: the Dockerfile stage they build.
+        exports: ``wheels``, ``materials`` and ``compiler-cache`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
+    """
+
+    kind: Kind
+    stage: str
+    exports: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bake target, multiplied out: ``wheel-cp312``."""
+
+    name: str
+    kind: Kind
+    cell: Cell
+    stage: str
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The base images that it needs."""
+        tests = Phase.TEST in PHASES[self.kind] or self.kind is Kind.MATERIALS
+        return tuple(image for image in self.cell.images if tests or not image.tests)

@@ -1,0 +1,365 @@
+"""Checks across the fields of a recipe that need no plan: names that are used must exist.
+
+They read what the person wrote, not the models, so that they run on a recipe that has other problems, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from packaging.utils import canonicalize_name
+
+from bakery.core import names
+from bakery.recipe.models.matrix import OWN_KEYS
+from bakery.recipe.models.text import REFERENCE
+from bakery.recipe.problems import Problem, nearest, one_of, shorten
+from bakery.recipe.type_names import Step
+
+RESERVED = frozenset(
+    (
+        *("BASE_IMAGE", "RUNTIME_IMAGE", "CUDA_REPOSITORY", "DEST", "CA_BUNDLE", "PIP_CONF"),
+        *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
+        *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
+        *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
+        *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"),
+    )
+)
+"""Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
+
+RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_", "PIP_", "UV_", "LD_", "OPENSSL_", "GIT_CONFIG", "GIT_SS")
+"""Beginnings of such names. pip, uv, git and OpenSSL would read the others in steps that have the index's password."""
+
+_REQUIREMENTS = (
+    *((table, "requirements") for table in ("builder", "native", "test", "image")),
+    ("wheel", "requires"),
+)
+_COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
+
+_FREE_TEXT = ("name", "description", "pattern")
+_IMPLICIT_AXES = ("python", "platform")
+_NO_TOOLKIT = (None, "none")
+_CUDA_SWITCHED_OFF = (*_NO_TOOLKIT, "image")
+"""Toolkits that do not ask for CUDA_VERSION by themselves."""
+_COMMANDS = (("test", "command"), ("native", "command"))
+_MOST = 1000
+"""Problems that are looked for: each may cost a comparison with all names."""
+_DEEPEST = 16
+"""No text of a valid recipe lies deeper."""
+
+Path = tuple[Step, ...]
+Table = Mapping[str, object]
+
+
+def check(
+    data: Table,
+    *,
+    bases: Sequence[str],
+    toolkits: Sequence[str],
+    frameworks: Sequence[str],
+    components: Mapping[str, bool],
+) -> tuple[Problem, ...]:
+    """Return the problems between the fields of a recipe, given as its file's (partly wrong) data.
+
+    Args:
+        components: the libraries that exist, and whether a recipe may say their versions.
+    """
+    builder = _table(data, "builder")
+    base = builder.get("base")
+    is_short = isinstance(base, str)
+    provider_path: Path = ("builder", "base") if is_short else ("builder", "base", "provider")
+    provider = base if is_short else _table(builder, "base").get("provider")
+    found = itertools.chain(
+        _known(provider, provider_path, bases, "base"),
+        _known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
+        _known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
+        _components(builder, components),
+        _direct(data),
+        _cross(data, builder, provider),
+        _axes(data),
+        _variable_names(data),
+        _override_variables(data),
+        _secrets(data),
+        _references(data),
+        _image(data),
+    )
+    return tuple(itertools.islice(found, _MOST))
+
+
+def _image(data: Table) -> Iterator[Problem]:
+    """Yield what a recipe whose result is an image says of wheels."""
+    for key in ("source", "native", "wheel", "test", "macos", "windows", "ci", "output") if "image" in data else ():
+        if key in data:
+            yield Problem((key,), "a recipe whose result is an image has no wheel", f"remove [{key}], or [image]")
+    platforms = data.get("platforms") if "image" in data else ()
+    for index, platform in enumerate(platforms if isinstance(platforms, list | tuple) else ()):
+        if isinstance(platform, str) and platform.startswith(("macos/", "windows/")):
+            yield Problem(("platforms", index), f"there are no images for {platform}", "name platforms of Linux")
+
+
+def _direct(data: Table) -> Iterator[Problem]:
+    """Yield the requirements that name an address, and that the recipe does not allow by name."""
+    listed = _table(data, "builder").get("allow-direct")
+    allowed = {canonicalize_name(str(name)) for name in (listed if isinstance(listed, list | tuple) else ())}
+    for table, key in _REQUIREMENTS:
+        words = _table(data, table).get(key)
+        for index, word in enumerate(words if isinstance(words, list | tuple) else ()):
+            name, at, address = REFERENCE.sub("0", str(word)).partition("@")
+            name = name.partition("[")[0].strip()
+            if at and address.strip() and ";" not in name and canonicalize_name(name) not in allowed:
+                what = f"{shorten(str(word))!r} names an address: it is no package of the index"
+                fix = f'require a release of the index, or allow it by name: builder.allow-direct = ["{name}"]'
+                yield Problem((table, key, index), what, fix)
+
+
+def _cross(data: Table, builder: Table, provider: object) -> Iterator[Problem]:
+    """Yield what of a recipe has no cross compiler."""
+    if builder.get("cross") is not True:
+        return
+    base = "image" if "image" in _table(builder, "base") else provider
+    if base not in (None, "debian"):
+        yield _uncrossed(("builder", "base"), f"base {base!r} has no cross compiler, Debian has", "the base")
+    for key, what in (("toolkit", "CUDA's compilers"), ("framework", "a framework's libraries")):
+        if isinstance(builder.get(key), str) and builder[key] != "none":
+            yield _uncrossed(("builder", key), f"{what} are for the machine that they run on", key)
+    if "native" in data:
+        yield _uncrossed(("native",), "the native step has no cross compiler", "[native]")
+
+
+def _uncrossed(path: Path, why: str, thing: str) -> Problem:
+    fix = f"remove builder.cross: a platform that no node has is emulated then; or remove {thing}"
+    return Problem(path, f"cannot be crossed: {why}", fix)
+
+
+def _table(data: Table, key: str) -> Table:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _items(data: Table, key: str) -> Iterator[tuple[int, Table]]:
+    """Yield index and table of each item of a list of tables; items that are none were reported elsewhere."""
+    value = data.get(key)
+    if isinstance(value, list | tuple):
+        yield from ((index, item) for index, item in enumerate(value) if isinstance(item, dict))
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    close = nearest(word, known)
+    return f"; did you mean {close!r}?" if close else ""
+
+
+def _known(value: object, path: Path, known: Sequence[str], noun: str) -> Iterator[Problem]:
+    if not isinstance(value, str) or value in known:
+        return
+    what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, known)} (expected one of: {one_of(known)})"
+    close = nearest(value, known)
+    yield Problem(path, what, f'write "{close}"' if close else "choose one of these")
+
+
+def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
+    listed = builder.get("components")
+    if not isinstance(listed, list | tuple):
+        return
+    if listed and builder.get("toolkit") in _NO_TOOLKIT:
+        yield Problem(("builder", "components"), "components belong to a toolkit, and there is none", "name a toolkit")
+    for index, text in enumerate(listed):
+        match = _COMPONENT.match(text) if isinstance(text, str) else None
+        path: Path = ("builder", "components", index)
+        if match is None:
+            continue
+        yield from _known(match[1], path, tuple(known), "component")
+        if match[2] and not known.get(match[1], True):
+            what = f"the version of {match[1]} is that of the CUDA release"
+            yield Problem(path, what, f'write "{match[1]}"; CUDA_VERSION chooses its version')
+
+
+def free_axes(data: Table) -> dict[str, Path]:
+    """Return the axes beside ``python`` that the matrix declares, each with the path where it stands."""
+    matrix = _table(data, "matrix")
+    direct: dict[str, Path] = {key: ("matrix", key) for key in matrix if key not in OWN_KEYS}
+    return {key: ("matrix", "axes", key) for key in _table(matrix, "axes")} | direct
+
+
+def _sound_axes(data: Table) -> tuple[str, ...]:
+    return tuple(axis for axis in free_axes(data) if names.AXIS.match(axis) and not _mistaken_key(axis))
+
+
+def _axes(data: Table) -> Iterator[Problem]:
+    owners = {"PYTHON_VERSION": "python"}
+    for axis, path in free_axes(data).items():
+        close = _mistaken_key(axis)
+        if close:
+            what = f"unknown key; did you mean {close!r}? (expected one of: {one_of(OWN_KEYS)}, or an axis)"
+            yield Problem(path, what, f"rename it to {close}")
+        elif names.AXIS.match(axis):
+            yield from _axis_variable(axis, path, owners)
+    known = (*_IMPLICIT_AXES, *_sound_axes(data))
+    for path, entry in _selections(data):
+        for axis in entry:
+            if axis not in known:
+                what = f"there is no axis of this name{_suggestion(axis, known)} (the axes are: {one_of(known)})"
+                close = nearest(axis, known)
+                fix = f"write {close}" if close else f"use one of them, or add {_axis_line(axis)}"
+                yield Problem((*path, axis), what, fix)
+
+
+def _selections(data: Table) -> Iterator[tuple[Path, Table]]:
+    """Yield every table whose keys are axes, with its path."""
+    matrix = _table(data, "matrix")
+    for key in ("exclude", "include"):
+        yield from ((("matrix", key, index), entry) for index, entry in _items(matrix, key))
+    for index, entry in _items(matrix, "overrides"):
+        yield ("matrix", "overrides", index, "where"), _table(entry, "where")
+
+
+def _axis_line(axis: str) -> str:
+    return f'{shorten(axis)} = ["…"] under [matrix]'
+
+
+def _mistaken_key(axis: str) -> str | None:
+    """Return the key of ``[matrix]`` that ``axis`` is a slip of, or None where it is an axis in its own right."""
+    close = nearest(axis, OWN_KEYS)
+    # Only a small slip counts: ``include-dirs`` may well be meant as an axis.
+    return close if close and abs(len(close) - len(axis)) <= 2 and close[0] == axis[0].lower() else None
+
+
+def _axis_variable(axis: str, path: Path, owners: dict[str, str]) -> Iterator[Problem]:
+    """Yield what is wrong with the variable of an axis; ``owners`` collects which axis sets which variable."""
+    variable = names.axis_variable(axis)
+    if _is_reserved(variable):
+        what = f"the axis would set {variable}, which Docker, bake or bakery gives another meaning"
+        yield Problem(path, what, "rename the axis")
+    elif variable in names.DERIVED:
+        what = f"the axis would set {variable}, whose value follows from {names.DERIVED[variable][0]}"
+        yield Problem(path, what, "rename the axis")
+    if owners.setdefault(variable, axis) != axis:
+        yield Problem(path, f"the axes {axis} and {owners[variable]} both set {variable}", "rename one of them")
+
+
+def _is_reserved(variable: str) -> bool:
+    return (
+        variable in RESERVED
+        or variable.startswith(RESERVED_PREFIXES)
+        or names.DOCKER_VARIABLE.match(variable) is not None
+    )
+
+
+def _variable_names(data: Table) -> Iterator[Problem]:
+    by_axis = {names.axis_variable(axis): axis for axis in free_axes(data)}
+    if "python" in _table(data, "matrix"):
+        by_axis["PYTHON_VERSION"] = "python"
+    for name in _table(data, "variables"):
+        if _is_reserved(name):
+            what = "this name is taken: Docker, bake or bakery gives it another meaning"
+            yield Problem(("variables", name), what, f"choose another, such as MY_{name}")
+        elif name in names.DERIVED:
+            what = f"this name is taken: its value follows from {names.DERIVED[name][0]}"
+            yield Problem(("variables", name), what, "remove it, or choose another name")
+        elif name in by_axis:
+            what = f"the axis matrix.{by_axis[name]} sets this variable already"
+            yield Problem(("variables", name), what, "remove the variable or the axis")
+
+
+def known_variables(data: Table) -> tuple[str, ...]:
+    """Return the variables that ``${NAME}`` and overrides may name, in the order of the file."""
+    toolkit = _table(data, "builder").get("toolkit")
+    implicit = [] if toolkit in _CUDA_SWITCHED_OFF else ["CUDA_VERSION"]
+    from_axes = [names.axis_variable(axis) for axis in _sound_axes(data)]
+    declared = [name for name in _table(data, "variables") if names.VARIABLE.match(name)]
+    return tuple(dict.fromkeys([*declared, *from_axes, "PYTHON_VERSION", *implicit]))
+
+
+def _override_variables(data: Table) -> Iterator[Problem]:
+    known = known_variables(data)
+    for index, entry in _items(_table(data, "matrix"), "overrides"):
+        for name in _table(entry, "variables"):
+            if name not in known:
+                path = ("matrix", "overrides", index, "variables", name)
+                yield Problem(
+                    path, _undeclared("there is no variable of this name", name, known), _declare(name, known)
+                )
+
+
+def _undeclared(what: str, name: str, known: Sequence[str]) -> str:
+    return f"{what}{_suggestion(name, known)} (declared: {one_of(known)})"
+
+
+def _secrets(data: Table) -> Iterator[Problem]:
+    """Yield what is wrong between secrets, and between them and the steps that there are."""
+    holders: dict[str, str] = {}
+    for name, secret in _table(data, "secrets").items():
+        path: Path = ("secrets", name)
+        if name.lower() in names.BASE_SECRETS:
+            yield Problem(path, "this name is taken: it is bakery's own", f"choose another, such as my-{name.lower()}")
+        holder = names.secret_variable(name)
+        if holder in holders:
+            yield Problem(path, f"{holder} would name the file of {holders[holder]}, too", "rename one of them")
+        holders.setdefault(holder, name)
+        if isinstance(secret, dict):
+            yield from _secret(data, name, secret, path)
+
+
+def _secret(data: Table, name: str, secret: Table, path: Path) -> Iterator[Problem]:
+    env = secret.get("env")
+    if isinstance(env, str) and env in _table(data, "variables"):
+        what = "the recipe's own variable of this name hides the one of the environment"
+        yield Problem((*path, "env"), what, "rename the recipe's variable")
+    steps = secret.get("steps")
+    for step in steps if isinstance(steps, list | tuple) else ():
+        lacking = _lacking(data, name, step)
+        if lacking:
+            yield Problem((*path, "steps"), *lacking)
+
+
+def _lacking(data: Table, name: str, step: object) -> tuple[str, str] | None:
+    """Return why no step of a recipe is called ``step``, and what to do; None where there is one."""
+    source = data.get("source")
+    table = source if isinstance(source, dict) else {}
+    text = source if isinstance(source, str) else ""
+    if step == names.Phase.FETCH and not ("sdist" in table or text.startswith("sdist:")):
+        if not ("git" in table or text.startswith("git+")):
+            return "nothing is fetched: the source is a folder of the project", "remove fetch"
+        if name not in names.GIT_SECRETS:
+            known = " or ".join(names.GIT_SECRETS)
+            return f"BuildKit itself fetches a git source, and asks for {known}", f"name the secret {known}"
+    if step == names.Phase.NATIVE and not _table(data, "native"):
+        return "there is no native step", "remove native, or add [native]"
+    if step == names.Phase.TEST and not _table(data, "test").get("command"):
+        return "the test has no command", "remove test, or add test.command"
+    return None
+
+
+def _declare(name: str, known: Sequence[str]) -> str:
+    usable = name if names.VARIABLE.match(name) else "NAME"
+    close = nearest(name, known)
+    return (f"write {close}, or " if close else "") + f'declare it: {usable} = "…" under [variables]'
+
+
+def _references(data: Table) -> Iterator[Problem]:
+    known = known_variables(data)
+    derived = {name for name, (variable, _) in names.DERIVED.items() if variable in known}
+    for path, text in _texts(data, ()):
+        for name in dict.fromkeys(REFERENCE.findall(text)):
+            if name not in known and name not in derived:
+                what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, known)
+                shell = "; a variable of the shell is written $NAME" if path in _COMMANDS else ""
+                toolkit = ", or set builder.toolkit, which declares it" if name == "CUDA_VERSION" else ""
+                yield Problem(path, what, _declare(name, known) + toolkit + shell)
+
+
+def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every text in which ``${NAME}`` has a meaning. Iterative: the data may be nested at will."""
+    stack = [(path, value)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, str):
+            yield path, value
+        elif len(path) >= _DEEPEST:
+            continue
+        elif isinstance(value, dict):
+            stack.extend(((*path, key), item) for key, item in value.items() if key not in _FREE_TEXT)
+        elif isinstance(value, list | tuple):
+            stack.extend(((*path, index), item) for index, item in enumerate(value))

@@ -1,0 +1,52 @@
+"""The native step: what is compiled once for all Pythons."""
+
+from __future__ import annotations
+
+from pydantic import Field, StrictBool, field_validator, model_validator
+
+from bakery.recipe.models.base import Model
+from bakery.recipe.models.test import SourcePath
+from bakery.recipe.models.text import REFERENCE, EnvironmentName, Line, RequirementText, SystemPackage, Text
+
+_PYTHON = "PYTHON_VERSION"
+
+
+class Native(Model):
+    """A step whose result does not depend on Python, such as device code or shared libraries that modules load.
+
+    It runs once for each CUDA release (and whatever else it refers to), on the base of the oldest Python of the
+    matrix and with the toolkit; each Python's wheel takes in its result and is then built on its own base, without
+    the toolkit.
+    """
+
+    command: Text = Field(
+        examples=[
+            "cmake -S /src -B /build -G Ninja -DCMAKE_INSTALL_PREFIX=/native && "
+            "cmake --build /build && cmake --install /build"
+        ]
+    )
+    """The shell command that leaves its result in /native; it starts in /src."""
+    into: SourcePath = Field(examples=["src/pkg/lib"])
+    """The folder of the source that receives the result before a wheel is built; the project must package it."""
+    requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
+    """Python packages whose programs the command calls; any Python of the base runs them."""
+    system_packages: tuple[SystemPackage, ...] | None = None
+    """Packages of the base's own package manager."""
+    environment: dict[EnvironmentName, Line] | None = Field(default=None, examples=[{"CUDAARCHS": "${CUDA_ARCHS}"}])
+    """Environment of the command; that of the builder is the wheel's alone."""
+    network: StrictBool | None = None
+    """Allow the command to use the network. Off by default: what it needs belongs in requirements."""
+
+    @field_validator("command")
+    @classmethod
+    def _no_empty_command(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("expected a shell command")
+        return value
+
+    @model_validator(mode="after")
+    def _one_for_all_pythons(self) -> Native:
+        texts = (self.command, *(self.requirements or ()), *(self.environment or {}).values())
+        if any(name == _PYTHON for text in texts for name in REFERENCE.findall(text)):
+            raise ValueError(f"expected no ${{{_PYTHON}}}: the native step serves every Python")
+        return self

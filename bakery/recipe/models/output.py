@@ -1,0 +1,24 @@
+"""Where finished wheels go."""
+
+from __future__ import annotations
+
+from pydantic import field_validator
+
+from bakery.recipe.models.base import Model
+from bakery.recipe.models.text import WorkflowLine, no_device
+
+
+class Output(Model):
+    """Where finished wheels go."""
+
+    directory: WorkflowLine | None = None
+    """The folder that receives audited wheels, relative to the project."""
+
+    @field_validator("directory")
+    @classmethod
+    def _inside(cls, value: str | None) -> str | None:
+        if value is not None and (not value or value.startswith(("~", "-")) or ".." in value.split("/")):
+            raise ValueError("expected a folder, such as 'dist'")
+        for part in (value or "").split("/"):
+            no_device(part)
+        return value

@@ -1,0 +1,45 @@
+"""Recipe variables: what ``--set NAME=VALUE`` sets."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import field_validator, model_validator
+
+from bakery.core import dockerignore
+from bakery.recipe.models.base import Model
+from bakery.recipe.models.text import Line
+
+
+class Variable(Model):
+    """A value that can be changed without editing the recipe. Short form: ``CUDA_VERSION = "13.0.2"``."""
+
+    short_form: ClassVar[str | None] = "string"
+
+    default: Line
+    """The value when nobody sets another."""
+    description: Line | None = None
+    """What the value means, for people."""
+    pattern: Line | None = None
+    """A regular expression that the whole value must match (RE2 syntax: bake checks it, too)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"default": value} if isinstance(value, str) else value
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                dockerignore.fits(value, "")
+            except ValueError as error:
+                raise ValueError(f"expected a regular expression (RE2): {error}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> Variable:
+        if self.pattern is not None and not dockerignore.fits(self.pattern, self.default):
+            raise ValueError(f"the default does not match pattern {self.pattern!r}")
+        return self

@@ -1,0 +1,349 @@
+"""pydantic's findings about a recipe → problems in bakery's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from bakery.core import names
+from bakery.recipe import type_names
+from bakery.recipe.models import Recipe
+from bakery.recipe.models.base import Model
+from bakery.recipe.models.text import PlatformName, PythonVersion
+from bakery.recipe.problems import Problem, found, is_private, nearest, one_of, quoted, shorten
+from bakery.recipe.type_names import Step
+
+_KEY = "[key]"
+"""pydantic's last step where a key, not its value, is wrong."""
+
+_PYTHON = re.compile(r"(?:(?:cp|c?py(?:thon)?)[- ]?)?3\.?([0-9]{1,2})(?:\.[0-9]+)?(t?)\Z", re.IGNORECASE)
+_MACHINES = {
+    "x86_64": "amd64",
+    "x86-64": "amd64",
+    "x64": "amd64",
+    "amd64": "amd64",
+    "aarch64": "arm64",
+    "arm64": "arm64",
+}
+_SYSTEMS = {
+    "linux": "linux",
+    "darwin": "macos",
+    "macos": "macos",
+    "macosx": "macos",
+    "osx": "macos",
+    "windows": "windows",
+    "win": "windows",
+}
+_WIDEST = 200
+_MOST = 1000
+"""Findings that are worded: each costs a comparison with all known keys."""
+_RENAME = "rename it to "
+_MISSING = "missing"
+
+# A part of what the models say → what to do. The first that occurs counts.
+_ADVICE = (
+    ("exactly one of path, git", 'write source = ".", source = "git+URL@REF" or source = "sdist:NAME==VERSION"'),
+    ("a ref with git", 'write source = "git+URL@REF", or add ref = "…"'),
+    ("a branch, a tag", "write it as git log shows it"),
+    ("ref belongs to git", "remove ref, or name a git URL in its place"),
+    ("folder inside the project", "move the source below the recipe's folder, or name a git URL"),
+    ("the native step serves every Python", "leave it out here; a step for one Python is the wheel's own build"),
+    (
+        "no free-threaded Python loads an abi3 module",
+        "write it without the t; each free-threaded Python has its own wheel",
+    ),
+    ("a shell command", "write what makes the result and installs it into /native"),
+    ("path inside the source", "name files as they are called in the source, without '..' and variables"),
+    ("expected a folder", "name a folder below the project, or an absolute path"),
+    ("NAME==VERSION", "pin one release, so that the recipe means one thing"),
+    ("takes no image", 'write base = { image = "…" }, or remove image'),
+    ("digest belongs", 'add image = "…", or remove digest'),
+    ("needs the name of an image", 'add image = "…"'),
+    ("hexadecimal", "copy it from: docker buildx imagetools inspect IMAGE"),
+    ("an image name", "write the image as docker pull takes it, in lower case"),
+    ("requirement", "write it as pip install takes it"),
+    ("package manager", "write one package name for each entry, as apt install or dnf install takes it"),
+    ("module name", "write the name that stands after import, with underscores"),
+    ("shared object", "write the file's name without its folder; * stands for any characters"),
+    ("manylinux policy", "leave out the machine: bakery adds it for each platform"),
+    ("local version", "use letters, digits and dots"),
+    ("build tag", "put a digit first"),
+    (
+        "regular expression",
+        "correct the expression, or put literal characters behind a backslash; RE2, which bake uses, has no "
+        "look-around and no back references: list what is allowed with |",
+    ),
+    ("does not match pattern", "change the default or the pattern"),
+    ("platform is no axis", 'move the values there: platforms = ["linux/amd64"]'),
+    ("twice", "keep each value once"),
+    ("at least one", "add a value, or remove the key"),
+    ("Python version", "bakery builds for CPython 3.6 and later"),
+    ("a platform such as", "there are linux, macos and windows, each with amd64 and arm64"),
+    ("lower-case letters", "name it after the project"),
+    ("git URL", "write it as git clone takes it"),
+    (
+        "keys of bakery's own",
+        "write cacert, cert, key and servername as tls, replicas as the node's replicas; bakery chooses the pod",
+    ),
+    ("replicas with kubernetes", "remove replicas, or write a table for each node"),
+    ("no endpoint with kubernetes", "remove endpoint: kubectl's configuration says which cluster it is"),
+    ("tls with remote alone", "remove tls: Docker and Kubernetes have their own"),
+    ("an endpoint such as", 'add endpoint = "…"'),
+    ("expected tls for node", 'add tls = { ca = "…", cert = "…", key = "…" }, or reach it by ssh://'),
+    ("cert and key together", "add the other one"),
+    ("distinct names of nodes", "give each node a name of its own"),
+    ("which BuildKit builds", "leave out macOS and Windows: cibuildwheel builds there"),
+    ("a name in lower case", "use lower-case letters, digits and single dashes, 24 characters at most"),
+    ("control characters", "remove the control characters"),
+    ("single line", "remove the line breaks and tabs"),
+    ("pattern of files inside", "write it as in a .dockerignore, relative to the source's folder"),
+    ("belong to a path", "what is fetched comes without them"),
+    ("exactly one of env, file", 'write env = "NAME", file = "PATH" or command = ["PROGRAM", "ARGUMENT"]'),
+    ("depends on no variable", "write it out; a program that needs a value can read its environment"),
+    ("a program and its arguments", "write each argument as an entry of its own: no shell splits them"),
+    ("secret's name", "begin with a letter; then letters, digits, dashes and underscores"),
+)
+
+_WRONG_TYPE = frozenset(
+    (
+        "string_type",
+        "bool_type",
+        "int_type",
+        "enum",
+        "literal_error",
+        "tuple_type",
+        "dict_type",
+        "model_type",
+        "model_attributes_type",
+    )
+)
+
+
+def findings(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
+    """Return what ``model`` finds wrong with ``data``, the content of a file; nothing where it is valid."""
+    try:
+        model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        problems = _without_echoes([_problem(model, data, item) for item in errors[:_MOST]])
+        more = len(errors) - _MOST
+        return [*problems, Problem((), f"{more} more problems", "correct the others first")] if more > 0 else problems
+    except RecursionError:
+        return [Problem((), "lists or tables are nested too deeply", "a recipe needs at most four levels")]
+    return []
+
+
+def _without_echoes(problems: list[Problem]) -> list[Problem]:
+    """Return ``problems`` without the keys that are missing only because they were misspelt."""
+    meant = {(*problem.path[:-1], problem.fix.removeprefix(_RENAME)) for problem in problems}
+    return [problem for problem in problems if problem.path not in meant or not problem.what.startswith(_MISSING)]
+
+
+def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem:
+    """Return the problem of ``key``, which the table at ``path`` of ``model`` does not have."""
+    known = tuple(type_names.keys(model))
+    if model is Recipe:
+        known = (*known, "workspace", "builders")
+    close = nearest(key, known)
+    homes = [] if close else _homes(key)
+    if close:
+        what, fix = f"unknown key; did you mean {close!r}? (expected one of: {one_of(known)})", _RENAME + close
+    elif homes:
+        what = f"unknown key here (expected one of: {one_of(known)})"
+        fix = f"move it to {' or '.join(homes)}"
+    else:
+        what, fix = f"unknown key (expected one of: {one_of(known)})", "remove it"
+    return Problem((*path, key), what, fix)
+
+
+def _homes(key: str) -> list[str]:
+    """Return the tables that do have ``key``."""
+    tables = [(f"[{name}]", type_names.model_of(field.annotation)) for name, field in type_names.keys(Recipe).items()]
+    homes = [
+        title
+        for title, model in tables
+        if model and title not in ("[variables]", "[secrets]") and key in type_names.keys(model)
+    ]
+    return [*homes, "the top of the file"] if key in type_names.keys(Recipe) else homes
+
+
+def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails) -> Problem:
+    location = error["loc"]
+    is_key = location[-1:] == (_KEY,) and not _holds(data, location)
+    if is_key:
+        location = location[:-1]
+    kind, value = error["type"], error["input"]
+    path = _as_written(location, data)
+    if kind == "extra_forbidden":
+        parent = type_names.model_of(type_names.at(model, location[:-1])) or model
+        return unknown_key(str(location[-1]), parent, path[:-1])
+    if kind == "missing":
+        return _missing(model, location, path)
+    annotation = type_names.at(model, location)
+    if kind == "value_error":
+        return _refused(str(error["ctx"]["error"]), value, path, annotation, is_key=is_key)
+    if kind in _WRONG_TYPE:
+        return _wrong_type(annotation, value, path)
+    wanted, fix = {
+        "too_short": ("at least one entry", "add one, or remove the key"),
+        "too_long": (f"at most {error.get('ctx', {}).get('max_length')} entries", "remove some"),
+    }.get(kind, (_a(type_names.describe(annotation)), "change the value"))
+    return Problem(path, f"expected {wanted}, found {found(value, path)}", fix)
+
+
+def _as_written(location: Sequence[Step], data: Mapping[str, object]) -> tuple[Step, ...]:
+    """Return ``location`` without the steps that a short form leaves out of the file."""
+    path: list[Step] = []
+    here: object = data
+    for number, step in enumerate(location):
+        is_last = number == len(location) - 1
+        inside = _inside(here, step)
+        if inside is not None:
+            here = inside
+        elif step == "axes" and path == ["matrix"]:
+            continue
+        elif not (isinstance(here, dict) and is_last):
+            break
+        path.append(step)
+    return tuple(path)
+
+
+def _inside(here: object, step: Step) -> object:
+    """Return what lies at ``step``, or None where nothing does: TOML has no null."""
+    if isinstance(here, list) and isinstance(step, int) and step < len(here):
+        return here[step]
+    return here.get(step) if isinstance(here, dict) else None
+
+
+def _holds(data: object, location: Sequence[Step]) -> bool:
+    for step in location:
+        data = _inside(data, step)
+    return data is not None
+
+
+def _missing(model: type[Model], location: Sequence[Step], path: tuple[Step, ...]) -> Problem:
+    annotation, key = type_names.at(model, location), str(location[-1])
+    kind = type_names.describe(annotation)
+    field = type_names.keys(type_names.model_of(type_names.at(model, location[:-1])) or model).get(key)
+    about = " ".join((field.description or "").replace("``", "'").split()) if field else ""
+    what = _MISSING + f"; expected {_a(kind)}" + (f": {about[0].lower()}{about[1:].rstrip('.')}" if about else "")
+    sample = '"my-kernels"' if key == "name" else _sample(kind)
+    return Problem(path, what, f"add {key} = {sample}")
+
+
+def _sample(kind: str) -> str:
+    if kind.startswith("list"):
+        return '["…"]'
+    return '{ NAME = "…" }' if kind.startswith("table") else '"…"'
+
+
+def _refused(message: str, value: object, path: tuple[Step, ...], annotation: object, *, is_key: bool) -> Problem:
+    """Return the problem of a value that one of the models' own validators refused."""
+    if is_private(path, value) and "'" in message:
+        # The message may quote a value: keep what it says of the kind, not of the content.
+        message = message.partition(", got")[0]
+    what = shorten(message, _WIDEST)
+    is_leaf = not isinstance(value, dict | list | tuple)
+    if is_leaf and not is_key:
+        what += f", found {found(value, path)}"
+    close = _respelled(str(value), annotation) if is_leaf else None
+    if close:
+        return Problem(path, f"{what}; did you mean {close!r}?", f'write "{close}"')
+    return Problem(path, what, _advice(message, value, path, is_key=is_key))
+
+
+def _advice(message: str, value: object, path: tuple[Step, ...], *, is_key: bool) -> str:
+    if path == ("name",) and isinstance(value, str) and names.RECIPE.match(plain := _plain_name(value)):
+        return f'write name = "{plain}"' if plain != value else "choose another name"
+    known = next((advice for fragment, advice in _ADVICE if fragment in message), None)
+    if known is None and is_key:
+        return _key_advice(str(value))
+    return known or "choose another value"
+
+
+def _plain_name(value: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:64].rstrip("-")
+
+
+def _key_advice(key: str) -> str:
+    capital, small = key.upper().replace("-", "_"), key.lower().replace("_", "-")
+    if names.VARIABLE.match(capital) and not names.VARIABLE.match(key):
+        return _RENAME + shorten(capital)
+    return _RENAME + shorten(small) if names.AXIS.match(small) else "use letters, digits and underscores"
+
+
+def _respelled(value: str, annotation: object) -> str | None:
+    """Return the Python version or platform that ``value`` is another spelling of, or None."""
+    if annotation == PythonVersion:
+        match = _PYTHON.match(value)
+        close = f"3.{int(match[1])}{match[2].lower()}" if match else None
+        return close if close and names.PYTHON.match(close) else None
+    return _platform(value) if annotation == PlatformName else None
+
+
+def _platform(value: str) -> str | None:
+    parts = [
+        part
+        for part in re.split(r"[/:,\s]|(?<=linux)[-_]|(?<=macos)[-_]|(?<=macosx)[-_]|(?<=win)[-_]", value.lower())
+        if part
+    ]
+    system = next((_SYSTEMS[part] for part in parts if part in _SYSTEMS), "linux")
+    rest = [part for part in parts if part not in _SYSTEMS and part != "v8"]
+    machine = _MACHINES.get(rest[0]) if len(rest) == 1 else None
+    return f"{system}/{machine}" if machine else nearest(value, names.MACHINES, 0.8)
+
+
+def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Problem:
+    kind, allowed = type_names.describe(annotation), type_names.choices(annotation)
+    what = f"expected {_a(kind)}, found {found(value, path)}"
+    if allowed:
+        return _not_a_choice(value, path, allowed, what)
+    return Problem(path, what, _type_advice(kind, value, path))
+
+
+def _type_advice(kind: str, value: object, path: tuple[Step, ...]) -> str:
+    advice = _retyped(kind, value)
+    if advice:
+        return advice.partition(":")[0] if is_private(path, value) else advice
+    if kind.startswith("true") and not isinstance(value, dict | list):
+        return "write true or false, without quotes"
+    if kind.startswith("whole number"):
+        digits = isinstance(value, str) and value.isascii() and value.isdigit()
+        return f"write {shorten(str(value))}, without quotes" if digits else "write it in digits, without quotes"
+    if kind.startswith("text") and isinstance(value, list):
+        return 'write one text: "…"'
+    if "table" in kind and not kind.startswith("list"):
+        return _table_advice(path)
+    return f"write {_a(kind)}: {_sample(kind)}"
+
+
+def _retyped(kind: str, value: object) -> str:
+    """Return how ``value`` itself would be written as ``kind``; empty where it cannot be."""
+    if kind.startswith("text") and quoted(value) is not None:
+        return f"put it in quotes: {quoted(value)}"
+    if kind.startswith("list of text") and isinstance(value, str):
+        return f'put it in square brackets: ["{shorten(value)}"]'
+    if kind.startswith("list of tables") and isinstance(value, dict):
+        return "put it in square brackets: [{ … }], or write [[…]] above it"
+    return ""
+
+
+def _table_advice(path: Sequence[Step]) -> str:
+    title = ".".join(str(step) for step in path)
+    if not path or any(isinstance(step, int) for step in path):
+        return "write { key = value }"
+    return f"write [{shorten(title)}] and its keys on lines of their own, or {{ key = value }}"
+
+
+def _not_a_choice(value: object, path: tuple[Step, ...], allowed: Iterable[str], what: str) -> Problem:
+    close = nearest(value, allowed) if isinstance(value, str) else None
+    if close:
+        return Problem(path, f"{what}; did you mean {close!r}?", f'write "{close}"')
+    return Problem(path, what, "choose one of these, in quotes")
+
+
+def _a(kind: str) -> str:
+    return f"a {kind}" if kind.startswith(("list", "table", "whole")) else kind

@@ -1,0 +1,106 @@
+"""Wheels of an index that is served somewhere: what it has, fetched and compared with what its pages say."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from packaging.utils import is_normalized_name
+
+from bakery.core.errors import UnavailableError
+from bakery.release.index import pages
+from bakery.release.index.files import File
+from bakery.release.index.store import SIMPLE, Incoming
+
+TIMEOUT_S = 60
+
+
+def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[Incoming]:
+    """Fetch the wheels of the index at ``url`` that folder ``site`` has not.
+
+    Args:
+        url: what serves the folder that `extend` made, without ``simple/``.
+        scratch: an empty folder for the wheels.
+        ca_bundle: a PEM file of certificate authorities; empty for those that the system trusts.
+
+    Returns:
+        The wheels; none where the server says that there is no index yet (404).
+
+    Raises:
+        UnavailableError: it cannot be reached, is no index of bakery's, or a wheel is not what its page says.
+    """
+    fetch = _Fetch(url.rstrip("/") + f"/{SIMPLE}/", ca_bundle)
+    root = fetch.page(pages.JSON)
+    if root is None:
+        say(f"{url} has no index yet")
+        return []
+    found = []
+    try:
+        for project in pages.parse_root(root):
+            if not is_normalized_name(project):
+                raise ValueError(f"{project[:80]!r} is no normalised name of a project")
+            page = fetch.page(f"{project}/{pages.JSON}")
+            if page is None:
+                raise ValueError(f"it lists {project} and has no page of it")
+            for file in pages.parse(page, project):
+                path = site / SIMPLE / project / file.name
+                if not path.exists():
+                    path = scratch / file.name
+                    fetch.wheel(f"{project}/{quote(file.name)}", file, path)
+                found.append(Incoming(path, file.uploaded, file.yanked))
+    except ValueError as error:
+        raise UnavailableError(
+            f"{url} is no index that can be extended: {error}", hint="it must be one that `bakery index` made"
+        ) from error
+    return found
+
+
+class _Fetch:
+    def __init__(self, base: str, ca_bundle: str) -> None:
+        self._base = base
+        secure = urlsplit(base).scheme == "https"
+        self._context = ssl.create_default_context(cafile=ca_bundle or None) if secure else None
+
+    def page(self, path: str) -> bytes | None:
+        """Return a page; None where the server says that there is none."""
+        try:
+            with self._open(path) as reply:
+                text: bytes = reply.read(pages.LARGEST + 1)
+                if len(text) > pages.LARGEST:
+                    raise self._failed(path, f"it has more than {pages.LARGEST:,} bytes")
+                return text
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise self._failed(path, f"HTTP {error.code}") from error
+        except (OSError, HTTPException) as error:
+            raise self._failed(path, str(error)) from error
+
+    def wheel(self, path: str, file: File, target: Path) -> None:
+        """Write a wheel to ``target`` and compare it with what its page says."""
+        digest, size = hashlib.sha256(), 0
+        try:
+            with self._open(path) as reply, target.open("wb") as stream:
+                while chunk := reply.read(1 << 20):
+                    size += len(chunk)
+                    if size > file.size:
+                        raise self._failed(path, f"it has more bytes than its page says, {file.size:,}")
+                    digest.update(chunk)
+                    stream.write(chunk)
+        except (OSError, HTTPException) as error:
+            raise self._failed(path, str(error)) from error
+        if digest.hexdigest() != file.sha256:
+            raise self._failed(path, f"it has sha256 {digest.hexdigest()}, and its page says {file.sha256}")
+
+    def _open(self, path: str) -> HTTPResponse:
+        reply: HTTPResponse = urllib.request.urlopen(self._base + path, timeout=TIMEOUT_S, context=self._context)
+        return reply
+
+    def _failed(self, path: str, why: str) -> UnavailableError:
+        return UnavailableError(f"cannot fetch {self._base}{path}: {why}", hint="the index on disk was not changed")

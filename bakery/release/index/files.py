@@ -1,0 +1,121 @@
+"""What an index says of one wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import IO
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import InvalidWheelFilename, canonicalize_name
+from packaging.version import Version
+
+from bakery.audit.archive import TEXT_LIMIT
+from bakery.audit.limits import Budget, OverLimit, expansion_limit
+from bakery.audit.metadata import check_work
+from bakery.audit.zips import ERRORS, opened
+from bakery.core.plain_files import open_plain
+from bakery.core.wheel_names import parse_wheel_name
+
+_METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A wheel as the pages tell of it.
+
+    Attributes:
+        name: the file's name.
+        project: the project's normalised name.
+        version: the version, local part included.
+        sha256: hex digest of the wheel.
+        size: bytes of the wheel.
+        requires_python: METADATA's Requires-Python; empty where there is none.
+        metadata_sha256: hex digest of METADATA.
+        uploaded: when the index got it, as ``2026-11-21T17:00:00.000000Z``.
+        yanked: why nobody should take it any more (PEP 592), True for no reason given, False for nothing of that.
+    """
+
+    name: str
+    project: str
+    version: str
+    sha256: str
+    size: int
+    requires_python: str
+    metadata_sha256: str
+    uploaded: str
+    yanked: str | bool = False
+
+
+class NotAWheel(ValueError):
+    """Why a file cannot stand in an index."""
+
+
+def read(path: Path, uploaded: str) -> tuple[File, str]:
+    """Return what an index says of the wheel at ``path``, and its METADATA.
+
+    Raises:
+        NotAWheel: it is none, or its name and its METADATA disagree.
+        OSError: it cannot be read.
+    """
+    try:
+        project, version, _, _ = parse_wheel_name(path.name)
+    except InvalidWheelFilename as error:
+        raise NotAWheel(str(error)) from None
+    if path.is_symlink() or not path.is_file():
+        raise NotAWheel("not a plain file")
+    with open_plain(path) as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        size = stream.tell()
+        try:
+            metadata = _metadata(stream, size)
+        except OverLimit as error:
+            raise NotAWheel(f"it takes more work to read than a wheel of its size may: {error}") from None
+    try:
+        text = metadata.decode()
+    except UnicodeDecodeError:
+        raise NotAWheel("METADATA is not UTF-8") from None
+    header = HeaderParser().parsestr(text)
+    said = str(header.get("Name", "")), str(header.get("Version", ""))
+    if canonicalize_name(said[0]) != project or _version(said[1]) != version:
+        raise NotAWheel(f"METADATA says {said[0][:80]} {said[1][:80]}, its name {project} {version}")
+    requires = str(header.get("Requires-Python", ""))
+    try:
+        SpecifierSet(requires)
+    except ValueError:
+        raise NotAWheel(f"METADATA has an invalid Requires-Python: {requires[:80]!r}") from None
+    own = hashlib.sha256(metadata).hexdigest()
+    return File(path.name, project, str(version), digest, size, requires, own, uploaded), text
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except ValueError:  # no version, or one with more digits than Python reads
+        return None
+
+
+def _metadata(stream: IO[bytes], size: int) -> bytes:
+    try:
+        with opened(stream) as archive:
+            infos = archive.infolist()
+            found = [info for info in infos if _METADATA.match(info.filename)]
+            if len(found) != 1:
+                raise NotAWheel("it has no METADATA" if not found else "it has more than one METADATA")
+            if found[0].file_size > TEXT_LIMIT:
+                raise NotAWheel(f"METADATA has more than {TEXT_LIMIT:,} bytes")
+            if sum(info.file_size for info in infos) > expansion_limit(size):
+                raise NotAWheel(f"it unpacks to more than {expansion_limit(size):,} bytes")
+            damaged = archive.testzip()
+            if damaged:
+                raise NotAWheel(f"{damaged} in it is damaged")
+            metadata = archive.read(found[0])
+            check_work(metadata, Budget.of(size))
+            return metadata
+    except NotAWheel:
+        raise
+    except ERRORS as error:
+        raise NotAWheel(f"it is no readable archive: {error}") from None

@@ -1,0 +1,150 @@
+"""The pages of an index, as HTML (PEP 503) and as JSON (PEP 691): pure functions."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from packaging.version import Version
+
+from bakery.core.wheel_names import parse_wheel_name
+from bakery.release.index.files import File
+
+API = "1.1"
+"""The version of the interface: with sizes, times and versions (PEP 700)."""
+
+HTML = "index.html"
+"""The page that every server gives for a folder."""
+
+LARGEST = 16 << 20
+"""Bytes that a page may have: one of a project with 20,000 wheels. To read it takes twenty times as much memory."""
+
+JSON = "index.v1_json"
+"""The page of media type application/vnd.pypi.simple.v1+json; servers that negotiate give it for a folder, too."""
+
+
+def project_html(project: str, files: Sequence[File]) -> str:
+    """Return the HTML page of a project."""
+    return _page(f"Links for {project}", [_anchor(file) for file in files])
+
+
+def root_html(projects: Iterable[str]) -> str:
+    """Return the HTML page that lists the projects."""
+    return _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in projects])
+
+
+def project_json(project: str, files: Sequence[File]) -> str:
+    """Return the JSON page of a project; it is also where the next run reads what the index has."""
+    versions = sorted({file.version for file in files}, key=Version)
+    entries = [_entry(file) for file in files]
+    return _json({"meta": {"api-version": API}, "name": project, "versions": versions, "files": entries})
+
+
+def root_json(projects: Iterable[str]) -> str:
+    """Return the JSON page that lists the projects."""
+    return _json({"meta": {"api-version": API}, "projects": [{"name": name} for name in projects]})
+
+
+def in_order(files: Iterable[File]) -> list[File]:
+    """Return files as pages list them: oldest version first."""
+    return sorted(files, key=lambda file: (Version(file.version), file.name))
+
+
+def parse(text: str | bytes, project: str) -> tuple[File, ...]:
+    """Return the files that a project's JSON page lists.
+
+    Raises:
+        ValueError: it is no such page.
+    """
+    try:
+        document = json.loads(text)
+        return tuple(_file(item, project) for item in document["files"])
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a page of a project: {error!r}") from None
+
+
+def parse_root(text: str | bytes) -> tuple[str, ...]:
+    """Return the projects that the root's JSON page lists.
+
+    Raises:
+        ValueError: it is no such page.
+    """
+    try:
+        return tuple(str(item["name"]) for item in json.loads(text)["projects"])
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not the page of an index: {error!r}") from None
+
+
+def _entry(file: File) -> dict[str, object]:
+    return {
+        "filename": file.name,
+        "url": quote(file.name),
+        "hashes": {"sha256": file.sha256},
+        **({"requires-python": file.requires_python} if file.requires_python else {}),
+        "core-metadata": {"sha256": file.metadata_sha256},
+        "dist-info-metadata": {"sha256": file.metadata_sha256},
+        "yanked": file.yanked,
+        "size": file.size,
+        "upload-time": file.uploaded,
+    }
+
+
+def _file(item: dict[str, object], project: str) -> File:
+    name, hashes, metadata = str(item["filename"]), item["hashes"], item["core-metadata"]
+    yanked, size = item.get("yanked", False), item["size"]
+    if "/" in name or "\\" in name:
+        raise ValueError(f"{name[:80]!r} is no name of a file")
+    if not (isinstance(hashes, dict) and isinstance(metadata, dict) and isinstance(size, int)):
+        raise ValueError(f"{name}: no hash of the wheel or of its metadata, or no size")
+    return File(
+        name=name,
+        project=project,
+        version=_version_of(name),
+        sha256=str(hashes["sha256"]),
+        size=size,
+        requires_python=str(item.get("requires-python") or ""),
+        metadata_sha256=str(metadata["sha256"]),
+        uploaded=str(item["upload-time"]),
+        yanked=yanked if isinstance(yanked, str | bool) else True,
+    )
+
+
+def _version_of(name: str) -> str:
+    return str(parse_wheel_name(name)[1])
+
+
+def _anchor(file: File) -> str:
+    attributes = {
+        "href": f"{quote(file.name)}#sha256={file.sha256}",
+        **({"data-requires-python": file.requires_python} if file.requires_python else {}),
+        # PEP 714: the first name is right, the second the one that older installers know.
+        "data-core-metadata": f"sha256={file.metadata_sha256}",
+        "data-dist-info-metadata": f"sha256={file.metadata_sha256}",
+        **({"data-yanked": file.yanked if isinstance(file.yanked, str) else ""} if file.yanked is not False else {}),
+    }
+    words = " ".join(f'{name}="{html.escape(value)}"' for name, value in attributes.items())
+    return f"<a {words}>{html.escape(file.name)}</a>"
+
+
+def _page(title: str, anchors: Sequence[str]) -> str:
+    lines = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta name="pypi:repository-version" content="{API}">',
+        f"<title>{title}</title>",
+        "</head>",
+        "<body>",
+        f"<h1>{title}</h1>",
+        *(f"{anchor}<br>" for anchor in anchors),
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

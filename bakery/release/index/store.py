@@ -1,0 +1,170 @@
+"""The index on disk: ``SITE/simple/PROJECT/`` holds a project's pages, its wheels and their METADATA.
+
+A reader may look at any moment: a file stands under its name only when it is complete, and a page only names files
+that stand already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bakery.audit.apart import LimitExceeded, call
+from bakery.audit.archive import TEXT_LIMIT
+from bakery.build.publish import publish
+from bakery.core.errors import OutputError
+from bakery.core.file_locks import locked_folder
+from bakery.core.files import write
+from bakery.core.plain_files import read_plain
+from bakery.release.index import pages
+from bakery.release.index.files import File, NotAWheel, read
+
+SIMPLE = "simple"
+"""The folder that installers are given: SITE/simple/."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A wheel that is to stand in the index; ``uploaded`` and ``yanked`` as `File` has them."""
+
+    path: Path
+    uploaded: str
+    yanked: str | bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What became of an index.
+
+    Attributes:
+        added: the wheels that are new.
+        kept: how many it had already.
+        dropped: names on its pages whose wheels somebody had removed.
+        projects: all projects.
+    """
+
+    added: tuple[str, ...]
+    kept: int
+    dropped: tuple[str, ...]
+    projects: tuple[str, ...]
+
+
+def extend(site: Path, wheels: Sequence[Incoming], now: str) -> Extended:
+    """Add wheels to the index in folder ``site``, which is made where there is none; what it has stays.
+
+    Args:
+        now: the time of wheels that lie in its folders and on no page.
+
+    Raises:
+        OutputError: a file is no wheel, another file has its name already (then nothing was changed), or the folder
+            cannot be written.
+    """
+    simple = site / SIMPLE
+    try:
+        simple.mkdir(parents=True, exist_ok=True)
+        with locked_folder(simple):
+            return _extend(site, simple, wheels, now)
+    except OSError as error:
+        raise OutputError(f"cannot write {site}: {error.strerror or error}") from error
+
+
+def _extend(site: Path, simple: Path, wheels: Sequence[Incoming], now: str) -> Extended:
+    problems: list[str] = []
+    found, texts, dropped = _found(simple, now, problems)
+    before = set(found)
+    sources: dict[str, list[Path]] = {}
+    for incoming in wheels:
+        try:
+            file, metadata = _read(incoming.path, incoming.uploaded)
+        except NotAWheel as error:
+            problems.append(f"{incoming.path}: {error}")
+            continue
+        other = found.get(file.name)
+        if other is None:
+            found[file.name] = replace(file, yanked=incoming.yanked)
+            texts[f"{file.project}/{file.name}.metadata"] = metadata
+            sources.setdefault(file.project, []).append(incoming.path)
+        elif other.sha256 != file.sha256:
+            problems.append(f"{file.name}: another file of this name has sha256 {other.sha256}, this one {file.sha256}")
+    if problems:
+        raise OutputError(
+            f"{site} was not changed: {len(problems)} of the files cannot stand in it",
+            details=problems,
+            hint="a name stands for the same bytes for ever, since lock files hold its hash; give a changed wheel "
+            "another version or build tag",
+        )
+    projects: dict[str, list[File]] = {}
+    for file in pages.in_order(found.values()):
+        projects.setdefault(file.project, []).append(file)
+    # In this order: what a page names is there before the page.
+    for project, paths in sources.items():
+        publish(paths, simple / project, root=site)
+    write(simple, texts)
+    names = sorted(projects)
+    for project in names:
+        write(simple / project, {pages.JSON: pages.project_json(project, projects[project])})
+        write(simple / project, {pages.HTML: pages.project_html(project, projects[project])})
+    write(simple, {pages.JSON: pages.root_json(names), pages.HTML: pages.root_html(names)})
+    return Extended(tuple(sorted(set(found) - before)), len(before), tuple(dropped), tuple(names))
+
+
+def _found(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File], dict[str, str], list[str]]:
+    """Return the wheels that the index has, METADATA files that are to be written, and names without a file."""
+    found: dict[str, File] = {}
+    texts: dict[str, str] = {}
+    dropped: list[str] = []
+    for folder in sorted(path for path in simple.iterdir() if path.is_dir()):
+        listed = {file.name: file for file in _listed(folder, problems)}
+        wheels = {path.name: path for path in sorted(folder.glob("*.whl"))}
+        dropped += sorted(set(listed) - set(wheels))
+        for name, path in wheels.items():
+            known = listed.get(name)
+            if known and known.size == path.stat().st_size and _is(folder / f"{name}.metadata", known.metadata_sha256):
+                found[name] = known
+                continue
+            try:
+                file, text = _read(path, known.uploaded if known else now)
+            except NotAWheel as error:
+                problems.append(f"{path}: {error}")
+                continue
+            if file.project != folder.name:
+                problems.append(f"{path}: a wheel of {file.project}")
+            elif known and known.sha256 != file.sha256:
+                problems.append(f"{path}: its page says sha256 {known.sha256}, and it has {file.sha256}")
+            found[name] = replace(file, yanked=known.yanked if known else False)
+            texts[f"{folder.name}/{name}.metadata"] = text
+    return found, texts, dropped
+
+
+def _read(path: Path, uploaded: str) -> tuple[File, str]:
+    """Read a wheel in a process with limits.
+
+    Raises:
+        NotAWheel: it is none, or it cannot be opened.
+    """
+    try:
+        return call(read, path.absolute(), uploaded, size=path.lstat().st_size)
+    except LimitExceeded as error:
+        raise NotAWheel(f"reading it was ended: {error.message}") from None
+    except OSError as error:
+        raise NotAWheel(f"it cannot be read: {error.strerror or error}") from None
+
+
+def _listed(folder: Path, problems: list[str]) -> tuple[File, ...]:
+    page = folder / pages.JSON
+    try:
+        return pages.parse(read_plain(page, pages.LARGEST), folder.name)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        problems.append(f"{page}: {error}; remove it, and its wheels are read anew")
+        return ()
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return hashlib.sha256(read_plain(path, TEXT_LIMIT)).hexdigest() == digest
+    except OSError:
+        return False

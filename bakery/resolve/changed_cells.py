@@ -1,0 +1,252 @@
+"""Which cells a change can touch: changed files against what the cells use, and the recipe's plan before against now.
+
+What is not known to be harmless counts as a change.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from bakery.core.dockerignore import Ignore
+from bakery.core.errors import OutputError, UsageError
+from bakery.core.git import differing, git, top_of
+from bakery.core.names import is_baked
+from bakery.core.plain_files import read_plain
+from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Copy, Run
+from bakery.plan.model import Plan
+from bakery.plan.stage_digests import Lineage
+from bakery.recipe.toml_positions import positions
+
+RECIPES = ("bakery.toml", "pyproject.toml")
+"""Files that may hold a recipe or a workspace."""
+
+_DOCUMENTATION = re.compile(
+    r"(?:docs?|\.github)/.*|[^/]+\.(?:md|rst)|\.gitignore|\.editorconfig|\.pre-commit-config\.yaml"
+)
+"""What stands at the top of a source and is for people, unless the build's own files name it."""
+
+_BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMakeLists.txt", "meson.build")
+
+_SHOWN = 3
+
+_LARGEST = 4 << 20
+"""Bytes of a build file that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is not as it was at a revision.
+
+    Attributes:
+        revision: the revision as it was asked for.
+        commit: its commit.
+        top: the root of the repository.
+        files: paths relative to ``top``; untracked files are among them.
+    """
+
+    revision: str
+    commit: str
+    top: Path
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The cells of a plan: id → why it is to be built, and id → why it is not."""
+
+    built: Mapping[str, str]
+    left: Mapping[str, str]
+
+
+def change(folder: Path, revision: str) -> Change:
+    """Return what changed in the repository of ``folder`` since ``revision``, up to the files as they are now.
+
+    Raises:
+        UsageError: it is no checkout, or git knows no such revision.
+    """
+    top = top_of(folder)
+    if top is None:
+        raise UsageError(f"--since: {folder} is in no git checkout", hint="leave it out, or choose cells with --only")
+    commit = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if commit is None:
+        raise UsageError(
+            f"--since: git knows no revision {revision!r}",
+            hint="a CI's clone often has the newest commit only: fetch the revision first, or all of them (fetch-depth: 0)",
+        )
+    files = differing(top, commit.strip())
+    if files is None:
+        raise UsageError("--since: git cannot compare the files", hint="`git diff` and `git status` say why")
+    return Change(revision, commit.strip(), top, tuple(sorted(files)))
+
+
+def recipes_then(change: Change, folder: Path) -> None:
+    """Write the files that may hold recipes, as they were at the revision, into ``folder``.
+
+    Raises:
+        OutputError: git cannot read them, or they cannot be written.
+    """
+    said = git(change.top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", change.commit)
+    for name in (said or "").split("\0"):
+        if PurePosixPath(name).name in RECIPES:
+            text = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
+            if text is None:
+                raise OutputError(f"git cannot read {name} of {change.revision}")
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def judge(root: Path, now: Plan, then: Plan | str, change: Change) -> Judged:
+    """Return which cells of a recipe must be built.
+
+    Args:
+        root: the project.
+        now: the recipe's plan, without a time stamp that follows the commit.
+        then: its plan at the revision, in the same way; or why there is none.
+    """
+    used, unused = _uses(root, now, change)
+    if used:
+        return _all(now, f"changed: {_some(used)}")
+    if isinstance(then, str):
+        return _all(now, then)
+    before, after = Lineage(then), Lineage(now)
+    old = {_point(cell): cell for cell in then.cells}
+    common = _differing(then, now)
+    why = {cell.id: common or _why(cell, old.get(_point(cell)), now, then, after, before) for cell in now.cells}
+    built = {cell_id: reason for cell_id, reason in why.items() if reason}
+    # A shared wheel is published when it passed the tests of all its cells.
+    for cell in now.cells:
+        touched = next((other.id for other in now.cells if other.built_by == cell.built_by and why[other.id]), "")
+        if touched and cell.id not in built:
+            built[cell.id] = f"shares its wheel with {touched}"
+    told = f"of what changed since {change.revision}, it uses nothing" + (f" ({_some(unused)})" if unused else "")
+    return Judged(built, {cell.id: told for cell in now.cells if cell.id not in built})
+
+
+def _all(plan: Plan, reason: str) -> Judged:
+    return Judged({cell.id: reason for cell in plan.cells}, {})
+
+
+def _some(items: Sequence[str]) -> str:
+    more = len(items) - _SHOWN
+    return ", ".join(items[:_SHOWN]) + (f", and {more} more" if more > 0 else "")
+
+
+def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]:
+    """Return the changed files that builds use, and the others with the reason why they do not."""
+    used, unused = [], []
+    folders = _context(plan)
+    place = root.resolve()
+    for name in change.files:
+        path = change.top.resolve() / name
+        if not path.is_relative_to(place):
+            unused.append(f"{name}: outside the project")
+            continue
+        inside = path.relative_to(place).as_posix()
+        # The last of them is the source that the file belongs to.
+        source = next((folder for folder in folders if _is_in(inside, folder)), None)
+        if source is None:
+            unused.append(f"{name}: outside the source")
+            continue
+        reason = _harmless(inside, source, root, plan, change, name)
+        if reason:
+            unused.append(f"{name}: {reason}")
+        else:
+            used.append(name)
+    return used, unused
+
+
+def _context(plan: Plan) -> list[str]:
+    """Return the folders of the build context that stages mount or copy."""
+    found = [
+        source
+        for stage in plan.stages
+        for step in stage.steps
+        for source in (
+            [mount.source or "." for mount in step.mounts if mount.type == "bind" and not mount.from_]
+            if isinstance(step, Run)
+            else [step.source]
+            if isinstance(step, Copy) and not step.from_
+            else []
+        )
+    ]
+    return list(dict.fromkeys(PurePosixPath(source).as_posix() for source in found))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return folder == "." or PurePosixPath(path).is_relative_to(folder)
+
+
+def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, name: str) -> str:
+    """Return why a changed file of the source changes no wheel; empty where it may change one."""
+    if Ignore(plan.ignore).ignores(inside):
+        return "never in the build context"
+    own = inside if source == "." else PurePosixPath(inside).relative_to(source).as_posix()
+    if PurePosixPath(inside).name == "pyproject.toml":
+        before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
+        rest = _without_recipe(_text(root / inside))
+        if before is not None and rest is not None and rest == _without_recipe(before):
+            return "only its [tool.bakery] changed"
+    if _DOCUMENTATION.fullmatch(own):
+        named = [file for file in _BUILD_FILES if PurePosixPath(own).name in _text(root / source / file)]
+        return "" if named else "documentation"
+    return ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_plain(path, _LARGEST).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _without_recipe(text: str) -> dict[str, object] | None:
+    try:
+        positions(text)
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    tool = document.get("tool")
+    if isinstance(tool, dict):
+        tool.pop("bakery", None)
+        if not tool:
+            del document["tool"]
+    return document
+
+
+def _point(cell: Cell) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(cell.axes.items()))
+
+
+def _differing(then: Plan, now: Plan) -> str:
+    """Return what differs for all cells; empty where nothing does."""
+    if then.ignore != now.ignore or _context(then) != _context(now):
+        return "the recipe changed what is in the build context"
+    if then.audit != now.audit:
+        return "the recipe changed how wheels are named or what they promise"
+    if then.cibuildwheel != now.cibuildwheel and not all(is_baked(cell.platform) for cell in now.cells):
+        return "the recipe changed what cibuildwheel is told"
+    return ""
+
+
+def _why(cell: Cell, old: Cell | None, now: Plan, then: Plan, after: Lineage, before: Lineage) -> str:
+    if old is None:
+        return "a new cell"
+    made, known = after.of(cell), before.of(old)
+    stages = [name for name in after.order if name in made and made[name] != known.get(name)]
+    if stages:
+        return f"the recipe changed stage {stages[0]}"
+    if now.args_of(cell) != then.args_of(old) or (cell.images, cell.needs) != (old.images, old.needs):
+        return "the recipe changed its values"
+    if (cell.abi3, _built_by(cell, now)) != (old.abi3, _built_by(old, then)):
+        return "another cell builds its wheel"
+    return ""
+
+
+def _built_by(cell: Cell, plan: Plan) -> tuple[tuple[str, str], ...]:
+    return next(_point(other) for other in plan.cells if other.id == cell.built_by)

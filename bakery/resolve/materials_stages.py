@@ -1,0 +1,105 @@
+"""Stages that tell what a cell is made of: packages of the index, packages of the base, tools. Nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bakery.core.names import INGREDIENTS
+from bakery.plan.dockerfile import Copy, Mount, Run, Script, Stage
+from bakery.plan.values import Ref, literal
+from bakery.resolve.base_stages import Line, Lines
+from bakery.resolve.stage_inputs import VENV, Parts, script
+from bakery.toolchains import pip_steps
+from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.pip_steps import TOOLS
+
+SUITES = "suites"
+TEST_REQUIREMENTS = "test-requirements"
+"""The stage that resolves what the test installs."""
+
+_PROGRAM = "/materials.py"
+_TELLER = "materials-program"
+_MOUNT = Mount("bind", _PROGRAM, source=_PROGRAM, from_=_TELLER)
+_FOLDER = "/materials"
+_BASE = "/mnt"
+_TOOLKIT = "toolkit-requirements"
+
+
+def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages that tell what the stages in ``found`` are made of.
+
+    The last two hold nothing else: `INGREDIENTS` what makes a wheel, and the other what its test needs, too.
+    """
+    resolving = [stage.name for stage in found if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
+    tests = [name for name in resolving if name == TEST_REQUIREMENTS]
+    of_cuda = [name for name in resolving if name.startswith("cuda-")]
+    release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
+    toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
+    images = [
+        _image("builder", made.packages, f"{TOOLS}/bin/python"),
+        *([_image("native-tools", made.compiles, f"{TOOLS}/bin/python")] if parts.native_python else []),
+    ]
+    tested = _image("test-env", made.runs, f"{VENV}/bin/python")
+    suites = _suites(made.packages.base, f"{TOOLS}/bin/python")
+    others = [name for name in resolving if name not in (*of_cuda, *tests)]
+    return (
+        *toolkit,
+        _teller(),
+        *images,
+        tested,
+        suites,
+        Stage(
+            INGREDIENTS,
+            literal("scratch"),
+            (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images)),
+            "What a wheel is made of, and nothing else.",
+        ),
+        Stage(
+            f"{parts.recipe}-materials",
+            literal(INGREDIENTS),
+            (*_packages(*tests), *_system(tested, suites)),
+            "And what its test is made of.",
+        ),
+    )
+
+
+def image_materials(recipe: str, line: Line, image: str, requirements: str) -> tuple[Stage, ...]:
+    """Return the stages that tell what an image is made of.
+
+    Args:
+        image: its stage.
+        requirements: the stage that resolves its packages.
+    """
+    python = f"{VENV}/bin/python"
+    told, suites = _image(image, line, python), _suites(image, python)
+    steps = (*_packages(requirements), *_system(told, suites))
+    return (
+        _teller(),
+        told,
+        suites,
+        Stage(f"{recipe}-materials", literal("scratch"), steps, "What the image is made of, and nothing else."),
+    )
+
+
+def _teller() -> Stage:
+    program = script("materials.py", _PROGRAM, "Tells what an image is made of.", "0644")
+    return Stage(_TELLER, literal("scratch"), (program,))
+
+
+def _packages(*stages: str) -> tuple[Copy, ...]:
+    return tuple(Copy(f"{pip_steps.RESOLVED}/", "/packages/", name) for name in stages)
+
+
+def _system(*stages: Stage) -> tuple[Copy, ...]:
+    return tuple(Copy(f"{_FOLDER}/", "/system/", stage.name) for stage in stages)
+
+
+def _image(stage: str, line: Line, python: str) -> Stage:
+    telling = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
+    below = Mount("bind", _BASE, source="/", from_=line.common)
+    return Stage(f"{stage}-materials", literal(stage), (Run((telling,), (_MOUNT, below), network=False),))
+
+
+def _suites(stage: str, python: str) -> Stage:
+    telling = Script(f"net {python} {_PROGRAM} suites")
+    return Stage(SUITES, literal(stage), (Run((telling,), (_MOUNT, pip_steps.lock_mount(SUITES), *CERTIFICATES)),))

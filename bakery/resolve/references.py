@@ -1,0 +1,126 @@
+"""Text of a recipe → values with references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bakery.core.errors import PlanError
+from bakery.core.names import DERIVED
+from bakery.plan.dockerfile import Add, Arg, Command, Env, Run, Script, Stage, Step
+from bakery.plan.values import Ref, Value
+from bakery.recipe.models.text import REFERENCE
+
+_EXPANSIONS = {"MAJOR": "%%.*", "MINOR": "%.*"}
+"""Part of a release → what BuildKit makes it with, so that the file itself derives it from any value."""
+
+
+def parse(text: str) -> Value:
+    """Return ``text`` with every ``${NAME}`` as a reference."""
+    parts: list[str | Ref] = []
+    end = 0
+    for match in REFERENCE.finditer(text):
+        if match.start() > end:
+            parts.append(text[end : match.start()])
+        parts.append(Ref(match.group(1)))
+        end = match.end()
+    if end < len(text) or not parts:
+        parts.append(text[end:])
+    return tuple(parts)
+
+
+def declarations(steps: Iterable[Step]) -> tuple[Arg, ...]:
+    """Return what a stage must declare: every build argument its steps refer to, and what these are derived from."""
+    found: dict[Arg, None] = {}
+    for name in references(steps):
+        # PATH is the image's own variable, no build argument.
+        if name != "PATH":
+            found.update(dict.fromkeys(_declaration(name)))
+    return tuple(found)
+
+
+def _declaration(name: str) -> tuple[Arg, ...]:
+    if name not in DERIVED:
+        return (Arg(name),)
+    variable, part = DERIVED[name]
+    if part in _EXPANSIONS:
+        return (Arg(variable), Arg(name, (Ref(variable + _EXPANSIONS[part]),)))
+    minor = name.replace(part, "MINOR")
+    return (*_declaration(minor), Arg(name, (Ref(f"{minor}//./"),)))
+
+
+def in_from(value: Value) -> Value:
+    """Return a value as ``FROM`` takes it, where derived arguments are not known.
+
+    Raises:
+        PlanError: it refers to one that no single expansion makes.
+    """
+    return tuple(_expanded(part) if isinstance(part, Ref) else part for part in value)
+
+
+def _expanded(ref: Ref) -> Ref:
+    if ref.name not in DERIVED:
+        return ref
+    variable, part = DERIVED[ref.name]
+    if part not in _EXPANSIONS:
+        raise PlanError(
+            f"the name of a base image cannot refer to ${{{ref.name}}}",
+            hint=f"${{{variable}}} can stand there, and its parts {' and '.join(_EXPANSIONS)}; "
+            "or declare a variable for it, with its value for each cell under [[matrix.overrides]]",
+        )
+    return Ref(variable + _EXPANSIONS[part])
+
+
+def references(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the names that steps refer to, in order and once each: what the stage must declare."""
+    found: dict[str, None] = {}
+    for step in steps:
+        for value in _values(step):
+            found.update(dict.fromkeys(part.name for part in value if isinstance(part, Ref)))
+    return tuple(found)
+
+
+def renamed(stage: Stage, old: str, new: str) -> Stage:
+    """Return a stage that refers to build argument ``new`` wherever it referred to ``old``."""
+
+    def of(value: Value) -> Value:
+        return tuple(Ref(new) if part == Ref(old) else part for part in value)
+
+    def pairs(items: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, Value], ...]:
+        return tuple((key, of(value)) for key, value in items)
+
+    def command(item: Command | Script) -> Command | Script:
+        if isinstance(item, Script):
+            return Script(item.text.replace(f"${{{old}}}", f"${{{new}}}"))
+        return Command(tuple(map(of, item.words)), pairs(item.environment))
+
+    def step(item: Step) -> Step:
+        match item:
+            case Arg(name, default):
+                return Arg(new if name == old else name, of(default))
+            case Env(values):
+                return Env(pairs(values))
+            case Run(commands, resolves=resolves):
+                wanted = resolves and replace(resolves, words=tuple(map(of, resolves.words)))
+                return replace(item, commands=tuple(map(command, commands)), resolves=wanted)
+            case _:
+                return item
+
+    return replace(stage, steps=tuple(map(step, stage.steps)))
+
+
+def _values(step: Step) -> Iterable[Value]:
+    match step:
+        case Env(pairs):
+            yield from (value for _, value in pairs)
+        case Add(source, _):
+            yield source
+        case Run(commands):
+            for command in commands:
+                if isinstance(command, Command):
+                    yield from command.words
+                    yield from (value for _, value in command.environment)
+                elif isinstance(command, Script):
+                    yield parse(command.text)
+        case _:
+            return

@@ -1,0 +1,295 @@
+"""What rules look at: one case for all the cells of a plan that do not differ for any rule.
+
+Everything is read from what the plan says will be run: the compile step's environment and options, the packages and
+requirements that its stages install, the compiler that the toolkit's stage names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from bakery.core.image_names import ImageName, parse
+from bakery.core.names import DERIVED, axis_variable, with_derived
+from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Arg, Command, Env, Run, Stage
+from bakery.plan.model import Plan
+from bakery.plan.options import Cibuildwheel
+from bakery.plan.values import Ref, Value
+from bakery.resolve.rules.caching import CacheUse, Host, cache_use
+from bakery.resolve.rules.image import manylinux
+from bakery.toolchains.facts import suites
+from bakery.toolchains.facts.rows import Suite
+
+ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
+"""Variables that list architectures, by their meaning to torch and CMake."""
+
+_WITH_JOBS = ("with-jobs",)
+
+_TELLING = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION")
+"""Arguments that rules read by name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Cells that are the same to every rule.
+
+    Attributes:
+        cells: their ids.
+        python: the Python version, as ``3.13t``.
+        platform: in Docker's spelling.
+        image: the base image; None where the plan names none.
+        suite: the Debian release of the base; empty for others.
+        plat: the manylinux policy to promise, ``auto`` for any; empty where no wheel is repaired.
+        environment: what the compile step sees, and before it what the native step does.
+        settings: options of the build backend.
+        words: what the builder's commands say, substituted.
+        packages: system packages that are installed.
+        needs: (name, version) of the releases that come from the package index.
+        toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
+        arguments: all build arguments, and what is derived from them.
+        picks_host: the toolkit's stages look for a host compiler that the release takes.
+        public_names: the local version of each naming that goes to a public index; empty text for none.
+        job_memory: bytes that one compiler needs; 0 where nobody said.
+        jobs: the number of compilers at a time that the recipe fixes; 0 for none.
+        host: the machine that is to build it; None where none is meant.
+        cache: the layer cache.
+        told: what cibuildwheel is told of the recipe.
+        test_command: the command of the test on the cell's system; empty for none.
+        several_names: one build gives wheels of several names.
+        secrets: the names of the recipe's secrets.
+    """
+
+    cells: tuple[str, ...]
+    python: str
+    platform: str
+    image: ImageName | None
+    suite: str
+    plat: str
+    environment: Mapping[str, str]
+    settings: Mapping[str, str]
+    words: tuple[str, ...]
+    packages: tuple[str, ...]
+    needs: tuple[tuple[str, str], ...]
+    toolkit: str
+    arguments: Mapping[str, str]
+    cache: CacheUse
+    public_names: tuple[str, ...] = ()
+    picks_host: bool = False
+    job_memory: int = 0
+    jobs: int = 0
+    host: Host = field(default_factory=Host)
+    told: Cibuildwheel = field(default_factory=Cibuildwheel)
+    test_command: str = ""
+    several_names: bool = False
+    secrets: tuple[str, ...] = ()
+
+    @cached_property
+    def cuda(self) -> str:
+        """The CUDA release: the image's own, else CUDA_VERSION; empty for none."""
+        inside = self.image.cuda if self.image else ""
+        return inside or self.arguments.get("CUDA_VERSION", "")
+
+    @cached_property
+    def compiler(self) -> str:
+        """What compiles CUDA, ``nvcc`` or ``clang``; empty where the plan shows nothing that would be compiled."""
+        if self.toolkit:
+            return "clang" if self.toolkit.startswith("clang") else "nvcc"
+        return "nvcc" if self.cuda and ((self.image and self.image.cuda) or self.arch_lists) else ""
+
+    @cached_property
+    def arch_lists(self) -> tuple[tuple[str, str], ...]:
+        """(Where, text) of every list of architectures that is not empty."""
+        found = {name: self.environment.get(name, "") for name in ARCH_LISTS}
+        found |= {key: text for key, text in self.settings.items() if key.endswith(ARCH_LISTS)}
+        return tuple((where, text) for where, text in found.items() if text)
+
+    @cached_property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The Python packages that the recipe itself asks for."""
+        return tuple(item for item in map(_requirement, self.words) if item)
+
+    @cached_property
+    def torch(self) -> str:
+        """The release of torch, its local version included; empty where none is pinned."""
+        return self._pinned("torch")
+
+    @cached_property
+    def jax(self) -> str:
+        """The release of JAX; empty where none is pinned."""
+        return self._pinned("jax")
+
+    def _pinned(self, distribution: str) -> str:
+        """Return the release of a framework: that of the recipe's own pin, else that of its variable."""
+        pins = [
+            specifier.version
+            for item in self.requirements
+            if canonicalize_name(item.name) == distribution
+            for specifier in item.specifier
+            if specifier.operator == "=="
+        ]
+        return next(iter(pins), self.arguments.get(axis_variable(distribution), "")).removesuffix(".*")
+
+    @cached_property
+    def debian(self) -> Suite | None:
+        """The facts about the base's Debian release; None for other bases."""
+        return next((row for row in suites() if row.name == self.suite), None)
+
+    @cached_property
+    def glibc(self) -> str:
+        """The base's C library; empty where it is not known."""
+        if self.debian:
+            return self.debian.glibc
+        row = manylinux(self.image)
+        return row.glibc if row else ""
+
+
+@cache
+def _requirement(word: str) -> Requirement | None:
+    try:
+        return Requirement(word)
+    except InvalidRequirement:
+        return None
+
+
+def limits_jobs(plan: Plan) -> bool:
+    """Whether a plan says how many compilers may run at a time."""
+    return any(_WITH_JOBS in command.words for stage in plan.stages for command in _commands(stage))
+
+
+def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
+    """Yield the cases of a plan: ten thousand cells are few of them.
+
+    Args:
+        host: the machine that is to build it; None where none is meant.
+    """
+    reader = _Reader(plan, host or Host())
+    found: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in (*plan.cells, *plan.elsewhere):
+        found.setdefault(reader.key(cell), []).append(cell)
+    for cells in found.values():
+        yield reader.case(cells)
+
+
+class _Reader:
+    """Reads cases from a plan; what no cell changes is looked up once."""
+
+    def __init__(self, plan: Plan, host: Host) -> None:
+        self._plan, self._host = plan, host
+        self._cache = cache_use(plan)
+        stages = {stage.name: stage for stage in plan.stages}
+        self._compilers = {
+            name.removeprefix("cuda-"): compiler
+            for name, stage in stages.items()
+            if name.startswith("cuda-") and (compiler := _cuda_compiler(stage))
+        }
+        # A toolkit that has no other beside it.
+        self._compiler = _cuda_compiler(stages.get("toolkit", Stage("toolkit", ())))
+        # What the native step is told counts before what the compile step is: where there is one, it makes the code.
+        compiling = [stages[name] for name in ("compile", "native") if name in stages]
+        self._declared = tuple(step.name for stage in compiling for step in stage.steps if isinstance(step, Arg))
+        commands = tuple(command for stage in compiling for command in _commands(stage))
+        self._environment = tuple(pair for command in commands for pair in command.environment)
+        self._options = tuple(word for command in commands for word in command.words)
+        installs = tuple(command.words for stage in plan.stages for command in _commands(stage))
+        self._picks_host = any(("host-compiler",) in words for words in installs)
+        self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
+        wanting = [
+            stages[name]
+            for name in (
+                *("native-system", "native-tools", "native-requirements"),
+                *("requirements", "builder-system", "builder"),
+            )
+            if name in stages
+        ]
+        self._words = tuple(word for stage in wanting for command in _commands(stage) for word in command.words)
+        namings = plan.audit.namings
+        self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))
+        values = (*(value for _, value in self._environment), *self._options, *self._words, *self._names)
+        refs = {part.name for value in values for part in value if isinstance(part, Ref)}
+        # A derived value tells as much as what it is derived from.
+        refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
+        self._telling = tuple(sorted({*refs, *self._declared, *_TELLING}))
+
+    def key(self, cell: Cell) -> tuple[object, ...]:
+        """Return what tells cells apart for rules."""
+        args = cell.args
+        return (cell.axes["python"], cell.platform, cell.images, cell.needs, *map(args.get, self._telling))
+
+    def case(self, cells: list[Cell]) -> Case:
+        """Return the case of cells that have the same key."""
+        cell = cells[0]
+        arguments = with_derived(self._plan.args_of(cell))
+        options = [_text(word, arguments) for word in self._options]
+        job_memory, jobs = _jobs(options)
+        audit = self._plan.audit
+        image = cell.images[0] if cell.images else None
+        declared = {name: arguments[name] for name in self._declared if name in arguments}
+        own = {name: _text(value, arguments) for name, value in self._environment}
+        return Case(
+            cells=tuple(item.id for item in cells),
+            python=cell.axes["python"],
+            platform=cell.platform,
+            image=parse(image.ref) if image else None,
+            suite=image.release if image and image.provider == "debian" else "",
+            plat=audit.plat if audit.repaired else "",
+            environment={**declared, **own},
+            settings=dict(_settings(options)),
+            words=tuple(_text(word, arguments) for word in self._words),
+            packages=tuple(_text(word, arguments) for word in self._packages),
+            needs=tuple((need.name, need.version) for need in cell.needs),
+            picks_host=self._picks_host,
+            toolkit=self._compilers.get(arguments.get("CUDA_VERSION", "").partition(".")[0], self._compiler),
+            arguments=arguments,
+            public_names=tuple(_text(naming.local, arguments) for naming in audit.namings if naming.index == "public"),
+            job_memory=job_memory,
+            jobs=jobs,
+            host=self._host,
+            cache=self._cache,
+            told=self._plan.cibuildwheel,
+            test_command=_text(
+                self._plan.cibuildwheel.test_command.get(cell.platform.partition("/")[0], ()), arguments
+            ),
+            several_names=len(audit.namings) > 1,
+            secrets=tuple(item.name for item in self._plan.secrets),
+        )
+
+
+def _commands(stage: Stage) -> Iterator[Command]:
+    for step in stage.steps:
+        if isinstance(step, Run):
+            yield from (command for command in step.commands if isinstance(command, Command))
+
+
+def _cuda_compiler(stage: Stage) -> str:
+    """Return the program that the stage's environment names as CUDA compiler, without its folder."""
+    paths = [value for step in stage.steps if isinstance(step, Env) for name, value in step.values if name == "CUDACXX"]
+    return _text(paths[-1], {}).rpartition("/")[2] if paths else ""
+
+
+def _jobs(options: Sequence[str]) -> tuple[int, int]:
+    """Return the bytes that a compiler needs, and the number of compilers at a time; 0 for what is not said."""
+    if "with-jobs" not in options:
+        return 0, 0
+    memory, jobs = options[options.index("with-jobs") + 1 :][:2]
+    return int(memory.removesuffix("MB")) * 10**6, int(jobs) if jobs.isdecimal() else 0
+
+
+def _settings(options: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield key and value of every option of the build backend: ``-Ckey=value`` or ``-C key=value``."""
+    follows = False
+    for word in options:
+        text = word if follows else word.removeprefix("-C") if word.startswith("-C") else ""
+        follows = word == "-C"
+        key, equals, value = text.partition("=")
+        if equals:
+            yield key, value
+
+
+def _text(value: Value, arguments: Mapping[str, str]) -> str:
+    # What is no build argument (PATH, TARGETARCH) only the engine knows.
+    return "".join(part if isinstance(part, str) else arguments.get(part.name, "") for part in value)

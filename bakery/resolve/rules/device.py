@@ -1,0 +1,58 @@
+"""What device code a plan promises, so that the audit can hold its wheels to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bakery.core.errors import UsageError
+from bakery.plan.model import Plan
+from bakery.resolve.rules.case import Case, cases
+from bakery.toolchains.facts.archs import parse
+
+OPEN = frozenset({"all", "all-major"})
+"""What CMake and nvcc expand by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePromise:
+    """What the wheels of a cell must hold, and be linked with.
+
+    Attributes:
+        cuda: the CUDA release that compiles them.
+        archs: ``sm_90`` for machine code, ``compute_90`` for PTX; all of them and no others. Empty where no list says
+            them: a recipe may take a toolkit for its libraries alone, or leave the list to the project.
+    """
+
+    cuda: str
+    archs: tuple[str, ...]
+
+
+def device_promises(plan: Plan) -> dict[str, DevicePromise]:
+    """Return what each cell promises, by its id; a cell that compiles no CUDA promises nothing."""
+    return {cell: promise for case in cases(plan) if (promise := _promise(case)) for cell in case.cells}
+
+
+def listed_code(case: Case) -> dict[str, tuple[str, ...]]:
+    """Return the device code that each list asks for, by where it stands: an open list as its word.
+
+    A list that cannot be read is left out; other rules say so.
+    """
+    found = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
+    return {where: code for where, code in found.items() if code}
+
+
+def _code(text: str) -> tuple[str, ...]:
+    try:
+        archs = parse(text)
+    except UsageError:
+        return ()
+    cubins = [f"sm_{arch.number}" for arch in archs if arch.cubin]
+    return (*cubins, *(f"compute_{arch.number}" for arch in archs if arch.ptx))
+
+
+def _promise(case: Case) -> DevicePromise | None:
+    if not (case.compiler and case.cuda):
+        return None
+    # Lists that differ are an error of the plan.
+    code = next(iter(listed_code(case).values()), ())
+    return DevicePromise(case.cuda, () if OPEN.intersection(code) else code)

@@ -1,0 +1,140 @@
+"""The host compiler: what nvcc hands C++ code to."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from bakery.resolve.rules.case import Case
+from bakery.resolve.rules.image import manylinux
+from bakery.resolve.rules.rule import Rule, Severity
+from bakery.toolchains.facts import cuda_release, suites, toolsets, zig
+from bakery.toolchains.facts.rows import CudaRelease
+
+_CHOSEN = ("CUDAHOSTCXX", "NVCC_CCBIN")
+"""Variables that name nvcc's host compiler, to CMake and to nvcc itself."""
+
+_FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+_PLAIN = ("CC", "CXX")
+"""torch hands CC to nvcc, CMake neither: what they mean for .cu depends on the project."""
+
+_GCC = re.compile(r"(?<![a-z])(?:gcc|g\+\+|gcc-toolset|devtoolset)-([0-9]+)")
+_CLANG = re.compile(r"clang(?:\+\+)?-([0-9]+)")
+_ZIG = re.compile(r"(?:^|[/\s=])(?:zig|ziglang)(?:\s|$)")
+
+
+def _named(text: str) -> tuple[str, int] | None:
+    for kind, pattern in (("gcc", _GCC), ("clang", _CLANG)):
+        if match := pattern.search(text):
+            return kind, int(match[1])
+    return None
+
+
+def _chosen(case: Case) -> tuple[str, int, str] | None:
+    """Return kind, major version and origin of the compiler that the recipe names; None where it names none."""
+    for name in _CHOSEN:
+        if case.environment.get(name):
+            named = _named(case.environment[name])
+            return (*named, name) if named else None
+    return None
+
+
+def _own(case: Case) -> tuple[int, str] | None:
+    """Return the base's own gcc, and what the base is; None where the plan does not tell."""
+    if case.debian:
+        return case.debian.gcc, f"Debian {case.suite}"
+    image = case.image
+    row = manylinux(image) if image and not image.cuda else None
+    if image is None or row is None:
+        return None
+    # Of a tag that tells no day, or one before its family changed its compiler, the compiler is not known.
+    if not image.newest and (not image.date or image.date < row.gcc_since):
+        return None
+    return row.gcc, image.text
+
+
+def _installable(case: Case) -> tuple[int, ...]:
+    """Return the gcc majors that the toolkit's stage can install beside the base's own.
+
+    On Debian these are those of its packages and of older releases: what is newer would need a newer C library.
+    """
+    if not case.picks_host:
+        return ()
+    if case.debian:
+        older = itertools.takewhile(lambda row: row.name != case.suite, suites())
+        return tuple(number for row in (*older, case.debian) for number in row.gccs)
+    row = manylinux(case.image) if case.image else None
+    return next((item.gccs for item in toolsets() if row and item.base == row.base), ())
+
+
+def _check(case: Case, *, new: bool) -> Iterator[str]:
+    release = cuda_release(case.cuda) if case.compiler == "nvcc" else None
+    if release is None:
+        return
+    if any(case.environment.get(name) for name in _CHOSEN):
+        if host := _chosen(case):
+            yield from _judge(release, *host, new=new)
+        return
+    own = _own(case)
+    if own is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
+        return
+    if not any(release.min_gcc <= number <= release.max_gcc for number in _installable(case)):
+        yield from _judge(release, "gcc", *own, new=new)
+
+
+def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bool) -> Iterator[str]:
+    oldest, newest = (release.min_gcc, release.max_gcc) if kind == "gcc" else (release.min_clang, release.max_clang)
+    if new and version > newest:
+        yield f"{where}: nvcc of CUDA {release.version} takes {kind} up to {newest}, and this is {kind} {version}"
+    if not new and version < oldest:
+        yield f"{where}: nvcc of CUDA {release.version} takes {kind} from {oldest} on, and this is {kind} {version}"
+
+
+def _new(case: Case) -> Iterator[str]:
+    yield from _check(case, new=True)
+
+
+def _old(case: Case) -> Iterator[str]:
+    yield from _check(case, new=False)
+
+
+def _zig(case: Case) -> Iterator[str]:
+    if case.compiler:
+        for name in (*_CHOSEN, *_PLAIN, *_FLAGS):
+            if _ZIG.search(case.environment.get(name, "")):
+                yield f"{name} = {case.environment[name]!r}: {zig().what}"
+
+
+RULES = (
+    Rule(
+        id="host-compiler-new",
+        severity=Severity.ERROR,
+        text="nvcc's host compiler is not newer than its CUDA release takes",
+        why="nvcc looks at the major version of gcc or clang and stops ('unsupported GNU version'); and where it is "
+        "told not to look, it fails in the standard library's headers.",
+        fix="name no host compiler: bakery's toolkits install one that fits, where the base's packages "
+        "have one; otherwise take a CUDA release that takes this one, or a base with an older one",
+        source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
+        check=_new,
+    ),
+    Rule(
+        id="host-compiler-old",
+        severity=Severity.ERROR,
+        text="nvcc's host compiler is not older than its CUDA release takes",
+        why="nvcc and its headers need a C++17 compiler.",
+        fix="take a base with a newer compiler, or name none that is older than this",
+        source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
+        check=_old,
+    ),
+    Rule(
+        id="zig-cu",
+        severity=Severity.ERROR,
+        text="zig compiles no CUDA code",
+        why="zig brings its own libc++ and glibc headers. nvcc refuses the one and cannot parse the others, and what "
+        "is linked with libc++ does not fit torch, which is linked with libstdc++.",
+        fix="leave zig to projects without .cu files; for an old glibc, take a manylinux image as base",
+        source="ziglang 0.14.1, 0.15.2, 0.17.0 tried with CUDA 13.0 and 13.5",
+        check=_zig,
+    ),
+)

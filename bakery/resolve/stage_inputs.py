@@ -1,0 +1,189 @@
+"""What stages are made from, and the steps that several of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bakery.core.errors import PlanError
+from bakery.core.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
+from bakery.plan.dockerfile import Arg, Command, File, Mount, Run, Script, Stage, Step, Workdir
+from bakery.plan.options import Secret
+from bakery.plan.values import Ref, Value, literal
+from bakery.resolve.references import declarations
+from bakery.resolve.settings import Settings
+from bakery.toolchains import programs
+from bakery.toolchains.bases.base import Base, Request
+from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.toolkits.base import Toolkit
+
+VENV = "/opt/venv"
+SCRIPTS = "/usr/local/bin"
+
+_SCOPE = "cache-scope"
+CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
+"""Compiled objects; needs the build argument TARGETARCH."""
+
+COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
+"""The mounts of a step that uses compiled objects. The second one makes the scope a part of the step's cache key: what
+a step made with the objects of one project is no cache hit in another."""
+
+COUNTER = f"{SCRIPTS}/count-ccache"
+_COUNT = "/tmp/ccache.log"
+
+_SPECIAL = frozenset("*?[]\\$\"',")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What stages are made from.
+
+    Attributes:
+        toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
+        folder: the recipe's folder in the build context.
+        shared: one cell's wheel serves other cells.
+        secrets: what steps are told in confidence.
+        native_python: the Python whose base the native step runs on; empty for a recipe without one.
+    """
+
+    recipe: str
+    settings: Settings
+    base: Base
+    request: Request
+    toolkits: tuple[Toolkit, ...]
+    folder: str
+    shared: bool = False
+    native_python: str = ""
+    secrets: tuple[Secret, ...] = ()
+
+    @property
+    def crosses(self) -> bool:
+        """Whether what compiles stands on the platform of whoever builds."""
+        return self.settings.flag("builder.cross")
+
+    @property
+    def python(self) -> str:
+        """The variable that holds the Python which builds the wheel."""
+        return WHEEL_PYTHON if self.shared else "PYTHON_VERSION"
+
+
+def literals(*words: str) -> tuple[Value, ...]:
+    """Return words without references."""
+    return tuple(literal(word) for word in words)
+
+
+def install_packages(*packages: str) -> Run:
+    """Return the step that installs packages of the base's own manager."""
+    return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
+
+
+def script(name: str, path: str, comment: str, mode: str = "0755") -> File:
+    """Return the step that writes bakery's own program ``name`` to ``path``."""
+    return File(path, programs.text(name), mode, comment)
+
+
+def scope_stage(settings: Settings) -> tuple[Stage, ...]:
+    """Return the stage that names whose cache mounts a build uses; none where nothing is kept."""
+    if not settings.flag("builder.compiler-cache"):
+        return ()
+    comment = (
+        "Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;\n"
+        f"plain docker buildx bake has one for all, unless you set it: --set '*.args.{CACHE_SCOPE}=NAME'."
+    )
+    steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
+    return (Stage(_SCOPE, literal("scratch"), steps, comment),)
+
+
+def source_mount(parts: Parts, *, writable: bool) -> Mount:
+    """Return the mount of the project's source at /src; what a step writes there is dropped."""
+    if parts.settings.text("source.path"):
+        return Mount("bind", "/src", source=folder(parts), writable=writable)
+    return Mount("bind", "/src", source="/src", from_="source", writable=writable)
+
+
+def telling(parts: Parts, phase: Phase, run: Run) -> Run:
+    """Return a step that is also told its phase's secrets, and fails without one.
+
+    ``required`` alone is not enough: buildx makes an empty secret of an environment variable that is not set.
+    """
+    mine = [item for item in parts.secrets if phase in item.phases]
+    mounts = (Mount("secret", "", id=item.name, env=item.variable, required=True) for item in mine)
+    held = ((item.name, f'-n "${item.variable}"' if item.variable else f"-s /run/secrets/{item.name}") for item in mine)
+    checks = (
+        Script(f"{{ test {there} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, there in held
+    )
+    return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
+
+
+def network_words(run: Run) -> str:
+    """Return what the comment of a stage says of the network that its commands have."""
+    return "with the network, as the recipe asks" if run.network else "without network"
+
+
+def folder(parts: Parts) -> str:
+    """Return the source's folder in the build context.
+
+    Raises:
+        PlanError: mounts and ``COPY`` would read its name as a pattern, a list or a variable.
+    """
+    pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
+    path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
+    # BuildKit reads a mount's options byte by byte.
+    special = sorted({char for char in path if char in _SPECIAL or not char.isascii()})
+    if special:
+        raise PlanError(
+            f"source folder {path!r}: Dockerfiles cannot name {' '.join(special)}", hint="rename the folder"
+        )
+    return path
+
+
+def compilers(settings: Settings) -> tuple[Value, ...]:
+    """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
+    cached = literals("with-cross") if settings.flag("builder.cross") else ()
+    cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
+    if not limits_jobs(settings):
+        return cached
+    return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
+
+
+def counted(settings: Settings) -> tuple[tuple[str, Value], ...]:
+    """Return the variables by which a ccache writes down what it had."""
+    return (("CCACHE_STATSLOG", literal(_COUNT)),) if settings.flag("builder.compiler-cache") else ()
+
+
+def counting(settings: Settings) -> tuple[Command, ...]:
+    """Return the command that says what the ccache had, once all is compiled."""
+    return (Command(literals(COUNTER)),) if settings.flag("builder.compiler-cache") else ()
+
+
+def counter(settings: Settings) -> tuple[File, ...]:
+    """Return the step that writes the program of `counting`."""
+    made = script("count-ccache", COUNTER, "Says what the compiler cache had.")
+    return (made,) if settings.flag("builder.compiler-cache") else ()
+
+
+def job_memory(settings: Settings) -> int:
+    """Return the MB that one compiler needs; 0 where the recipe does not say."""
+    text = settings.text("builder.job-memory")
+    return size_mb(text) if text else 0
+
+
+def limits_jobs(settings: Settings) -> bool:
+    """Whether the recipe says how many compilers may run at a time."""
+    return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
+
+
+def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
+    """Return the step that adds what a base lacks; none where it lacks nothing."""
+    return (Run(commands, CERTIFICATES),) if commands else ()
+
+
+def venv(parts: Parts) -> Run:
+    """Return the step that makes the virtual environment of the Python asked for."""
+    found = parts.base.for_python((Ref("PYTHON_VERSION"),))
+    made = Script(f'"$(find-python "${{PYTHON_VERSION}}")" -m venv {VENV}')
+    return Run((*found, made), CERTIFICATES if found else ())
+
+
+def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
+    """Return a stage that declares every build argument its steps refer to."""
+    return Stage(name, base, (*declarations(steps), *steps), comment)

@@ -1,0 +1,57 @@
+"""Base ``debian``: the Debian release whose own Python is the one asked for.
+
+Where no image registry can be reached the driver makes the same file system from the machine's own
+package mirror (`bakery.engine.debian_rootfs`) under the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bakery.core.errors import PlanError
+from bakery.plan.cells import Image
+from bakery.plan.dockerfile import Stage
+from bakery.plan.values import Value, literal
+from bakery.toolchains.bases.base import Base, Request
+
+SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
+"""Python → the Debian release that ships it as ``python3`` (packages.debian.org, read 2026-11-20)."""
+
+
+class Debian(Base):
+    """Debian's own images: one for each suite and architecture."""
+
+    name = "debian"
+    description = "the Debian release whose own Python is the one asked for"
+    build_packages = ("build-essential", "ccache", "git", "python3-dev", "python3-venv")
+    runtime_packages = ("libstdc++6", "python3", "python3-venv")
+
+    def stages(self, request: Request) -> tuple[Stage, ...]:
+        """Return one stage for each release."""
+        missing = [python for python in request.pythons if python not in SUITES]
+        if missing:
+            raise PlanError(
+                f"base 'debian' has no Python {', '.join(missing)}",
+                hint=f'it has {", ".join(SUITES)}; for others name a manylinux image: base = {{ image = "…" }}',
+            )
+        return tuple(
+            Stage(
+                f"python-{python}", literal(_reference(suite)), comment="" if index else "One release for each Python."
+            )
+            for index, (python, suite) in enumerate(SUITES.items())
+        )
+
+    def root(self, request: Request, python: Value) -> Value:
+        """Return the stage of the release that ships ``python``."""
+        return ("python-", *python)
+
+    def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
+        """Return the image of the suite that ships ``python``."""
+        return Image(_reference(SUITES[python]), platform, self.name, SUITES[python])
+
+
+def _reference(suite: str) -> str:
+    return f"debian:{suite}-slim"
+
+
+PROVIDER = Debian()

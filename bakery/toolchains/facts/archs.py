@@ -1,0 +1,180 @@
+"""Lists of GPU architectures as torch, CMake and nvcc write them, and what runs where.
+
+What runs where is NVIDIA's CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility", and for the
+variants ``a`` and ``f`` its chapter on family-specific and architecture-specific features.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+
+from bakery.core.errors import UsageError
+from bakery.toolchains.facts import cuda_releases, gpus
+from bakery.toolchains.facts.rows import Gpu
+
+SEPARATORS = re.compile(r"[;,\s]+")
+
+_TORCH = re.compile(r"(?P<major>[1-9][0-9]?)\.(?P<minor>[0-9])(?P<suffix>[af]?)(?P<ptx>\+PTX)?", re.ASCII)
+_CMAKE = re.compile(r"(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<suffix>[af]?)(?P<kind>-real|-virtual)?", re.ASCII)
+_NVCC = re.compile(r"(?P<kind>sm|compute)_(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<suffix>[af]?)", re.ASCII)
+
+_OPEN = {
+    "native": "asks for the GPU of the machine that builds, and a container that builds has none",
+    "all": "stands for whatever the compiler knows",
+    "all-major": "stands for whatever the compiler knows",
+}
+"""Words of CMake that name no architecture."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Arch:
+    """An architecture to compile for.
+
+    Attributes:
+        suffix: ``a`` for the features of exactly this architecture, ``f`` for those of its family, or empty.
+        cubin: machine code is made.
+        ptx: PTX is made, which the driver compiles for other GPUs.
+    """
+
+    major: int
+    minor: int
+    suffix: str = ""
+    cubin: bool = True
+    ptx: bool = False
+
+    @property
+    def number(self) -> str:
+        """The name in ``sm_…``: ``90a``."""
+        return f"{self.major}{self.minor}{self.suffix}"
+
+    def __str__(self) -> str:
+        kinds = [prefix + self.number for prefix, made in (("sm_", self.cubin), ("compute_", self.ptx)) if made]
+        return "+".join(kinds)
+
+
+@cache
+def parse(text: str) -> tuple[Arch, ...]:
+    """Return the architectures that ``text`` lists, in order and each once.
+
+    Three spellings are understood, also mixed, with ``;``, ``,`` or blanks between:
+    torch's ``9.0+PTX`` (machine code, and PTX with +PTX), CMake's ``90``, ``90-real``, ``90-virtual`` (both, machine
+    code, PTX), and nvcc's ``sm_90``, ``compute_90`` (machine code, PTX).
+
+    Raises:
+        UsageError: an entry is none of these, with the nearest that is; or there is no entry.
+    """
+    words = [word for word in SEPARATORS.split(text) if word]
+    if not words:
+        raise UsageError("the list of architectures is empty", hint="write it as '8.0;9.0+PTX', '80;90' or 'sm_80'")
+    found: dict[str, Arch] = {}
+    problems = []
+    for word in words:
+        arch = _parse_word(word)
+        if arch is None:
+            problems.append(_problem(word))
+            continue
+        known = found.get(arch.number, arch)
+        found[arch.number] = replace(known, cubin=known.cubin or arch.cubin, ptx=known.ptx or arch.ptx)
+    if problems:
+        raise UsageError(
+            f"no list of GPU architectures: {_shorten(text)!r}",
+            details=problems,
+            hint="torch writes 9.0 or 9.0+PTX, CMake 90, 90-real or 90-virtual, nvcc sm_90 or compute_90",
+        )
+    return tuple(found.values())
+
+
+def _parse_word(word: str) -> Arch | None:
+    if match := _TORCH.fullmatch(word):
+        cubin, ptx = True, bool(match["ptx"])
+    elif match := _CMAKE.fullmatch(word):
+        cubin, ptx = match["kind"] != "-virtual", match["kind"] != "-real"
+    elif match := _NVCC.fullmatch(word):
+        cubin, ptx = match["kind"] == "sm", match["kind"] == "compute"
+    else:
+        return None
+    return Arch(int(match["major"]), int(match["minor"]), match["suffix"], cubin, ptx)
+
+
+def _problem(word: str) -> str:
+    if word in _OPEN:
+        return f"{word!r} {_OPEN[word]}; name the architectures"
+    near = get_close_matches(word.lower(), _spellings(), n=1)
+    return f"{_shorten(word)!r} is no architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    """Return every known architecture in every spelling, by that spelling in lower case."""
+    found = []
+    for number in known():
+        match = _CMAKE.fullmatch(number)
+        if match:
+            dotted = f"{match['major']}.{match['minor']}{match['suffix']}"
+            found += [dotted, dotted + "+PTX", number, f"{number}-real", f"{number}-virtual"]
+            found += [f"sm_{number}", f"compute_{number}"]
+    return {spelling.lower(): spelling for spelling in found}
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+@cache
+def known() -> tuple[str, ...]:
+    """Return every architecture that a release of CUDA in the facts knows, as ``90a``, oldest release first."""
+    return tuple(dict.fromkeys(number for release in cuda_releases() for number in release.sm))
+
+
+def first_release(number: str) -> str:
+    """Return the first CUDA release in the facts that knows ``number``; empty for none."""
+    return next((release.version for release in cuda_releases() if number in release.sm), "")
+
+
+def last_release(number: str) -> str:
+    """Return the last CUDA release in the facts that knows ``number``; empty for none."""
+    return next((release.version for release in reversed(cuda_releases()) if number in release.sm), "")
+
+
+@cache
+def _tegra() -> frozenset[tuple[int, int]]:
+    return frozenset(capability(gpu) for gpu in gpus() if gpu.tegra)
+
+
+def capability(gpu: Gpu) -> tuple[int, int]:
+    """Return a GPU's compute capability as numbers."""
+    major, minor = gpu.capability.split(".")
+    return int(major), int(minor)
+
+
+def runs_cubin(arch: Arch, major: int, minor: int) -> bool:
+    """Whether machine code for ``arch`` runs on a GPU of compute capability ``major.minor``.
+
+    It runs on the same major with an equal or higher minor; ``a`` on its own alone. Between Tegras, and between a
+    Tegra and others, there is no such compatibility.
+    """
+    if not arch.cubin:
+        return False
+    here = (arch.major, arch.minor)
+    if here == (major, minor):
+        return True
+    if arch.suffix == "a" or here in _tegra() or (major, minor) in _tegra():
+        return False
+    return arch.major == major and arch.minor <= minor
+
+
+def runs_ptx(arch: Arch, major: int, minor: int) -> bool:
+    """Whether a driver can compile the PTX of ``arch`` for a GPU of compute capability ``major.minor``.
+
+    Plain PTX goes forward to every later GPU; ``a`` to its own alone, ``f`` within its family.
+    """
+    if not arch.ptx:
+        return False
+    if arch.suffix == "a":
+        return (arch.major, arch.minor) == (major, minor)
+    if arch.suffix == "f":
+        return arch.major == major and arch.minor <= minor
+    return (arch.major, arch.minor) <= (major, minor)

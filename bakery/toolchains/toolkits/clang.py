@@ -1,0 +1,70 @@
+"""Toolkit ``clang``: CUDA 12 by clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels.
+
+NVIDIA's wheels of CUDA 12 hold everything but the front end (nvcc, cicc, cudafe++) and two small programs.
+Clang is a front end of its own; ptxas, which makes the machine code, is the release's.
+"""
+
+from __future__ import annotations
+
+from bakery.plan.dockerfile import Arg, Env, File, Run, Stage
+from bakery.plan.values import literal
+from bakery.toolchains import pip_steps
+from bakery.toolchains import programs as scripts
+from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.toolkits import base
+
+MAJOR = 12
+
+_NAME = f"cuda-{MAJOR}"
+_PROGRAMS = f"{_NAME}-programs"
+
+CLANG = "19"
+"""The newest clang of Debian bookworm. It knows GPUs up to sm_90a; the release's headers and ptxas may be newer."""
+
+BINARIES = "nvidia-cuda-nvcc==13.0.88"
+"""The wheel that ``fatbinary`` and ``nvlink`` come from: no wheel of CUDA 12 holds them. They pack and link
+what the release's own ptxas made. CUDA 13.0 is the nearest release that has them, 13.0.88 its last."""
+
+_BINARIES = "/tmp/cuda-binaries"
+_COMMENT = "CUDA 12: clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels."
+_TOOLCHAIN = f"{base.HOME}/clang-cuda.cmake"
+
+
+def _stages() -> tuple[Stage, ...]:
+    programs = pip_steps.resolve(_PROGRAMS, (literal(BINARIES),), options=("--only-binary=:all:", "--no-deps"))
+    wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs))
+    compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=CERTIFICATES)
+    install = Run(
+        (
+            *base.install_tree(_NAME, without=("libcurand*",)),
+            base.install_wheels(_PROGRAMS, _BINARIES),
+            base.command("clang-tools", base.HOME, _BINARIES),
+            base.command("rm", "-r", _BINARIES),
+            base.run_python("libcuda_stub.py", base.HOME, f"{base.HOME}/bin/clang++"),
+            base.LOADER,
+        ),
+        mounts=(*pip_steps.resolved(wanted.name, _NAME, _PROGRAMS), *NETWORK),
+    )
+    steps = (
+        base.program("clang-for-cuda"),
+        compiler,
+        base.program("clang-tools"),
+        base.program("fatbinary.py", path=f"{base.HOME}/bin/fatbinary.py"),
+        base.program("nvcc-clang", path=f"{base.HOME}/bin/nvcc"),
+        File(_TOOLCHAIN, scripts.text("clang-cuda.cmake")),
+        Arg(base.VERSION.name),
+        install,
+        Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
+    )
+    return (base.common_stage(), wanted, base.cuda_stage(MAJOR, _COMMENT, steps))
+
+
+PROVIDER = base.Toolkit(
+    name="clang",
+    description="CUDA 12: clang, with ptxas, libdevice and headers of NVIDIA's wheels in the package index",
+    majors=(MAJOR,),
+    preferred=(MAJOR,),
+    nvcc=False,
+    index_name=base.INDEX_NAME,
+    stages=_stages,
+)

@@ -1,0 +1,62 @@
+"""Toolkit ``debian``: nvcc of CUDA 11.8 and 12.4 from Debian's non-free component, the rest from NVIDIA's wheels.
+
+NVIDIA's wheels of CUDA 11 and 12 hold everything but the compiler itself. Debian packages that: one release of CUDA in
+each of its own. The package is unpacked, not installed, so any Debian base will do; what it would depend on (900 MB of
+libraries) is in the wheels, too.
+"""
+
+from __future__ import annotations
+
+from bakery.plan.dockerfile import Arg, Command, Run, Stage, Step
+from bakery.plan.values import literal
+from bakery.toolchains import pip_steps
+from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.toolkits import base
+
+RELEASES = {"11.8.0": "bookworm", "12.4.1": "trixie"}
+"""CUDA release → the Debian release whose nvidia-cuda-toolkit it is (apt-cache policy, read 2026-11-21)."""
+
+MAJORS = (11, 12)
+
+_TREE = "cuda-debian"
+
+
+def _stages() -> tuple[Stage, ...]:
+    rows = [f"{release}:{suite}" for release, suite in RELEASES.items()]
+    wanted = base.requirements_stage(_TREE, (base.resolve_tree(_TREE, "nvcc", "cudart", "cccl", "curand"),))
+    mounts = (*pip_steps.resolved(wanted.name, _TREE), *NETWORK)
+    wheels = Run(base.install_tree(_TREE, without=("libcurand*",)), mounts=mounts)
+    compiler = Run(
+        (
+            Command((*map(literal, ("net", "debian-nvcc", base.HOME)), (base.VERSION,), *map(literal, rows))),
+            base.run_python("libcuda_stub.py", base.HOME, "cc"),
+            base.LOADER,
+        ),
+        mounts=CERTIFICATES,
+    )
+    steps: tuple[Step, ...] = (
+        Arg(base.VERSION.name),
+        wheels,
+        *base.host_programs(),
+        base.program("debian-nvcc"),
+        compiler,
+        base.host_compiler(),
+    )
+    tree = Stage(_TREE, literal(base.COMMON), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
+    asked = (base.requirements_stage(f"cuda-{major}", (), wanted.name) for major in MAJORS)
+    own = (
+        Stage(f"cuda-{major}", literal(_TREE), (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
+    )
+    return (base.common_stage(), wanted, tree, *asked, *own)
+
+
+PROVIDER = base.Toolkit(
+    name="debian",
+    description="CUDA 11.8.0 and 12.4.1: nvcc from Debian's packages, the rest from NVIDIA's wheels in the package index",
+    majors=MAJORS,
+    preferred=(11,),
+    instead=(12,),
+    releases=tuple(RELEASES),
+    index_name=base.INDEX_NAME,
+    stages=_stages,
+)

@@ -1,0 +1,45 @@
+"""Toolkit ``image``: the CUDA that the base image itself brings, such as nvidia/cuda or manylinux_cuda."""
+
+from __future__ import annotations
+
+from bakery.plan.dockerfile import Arg, Command, Run, Script, Stage, Step
+from bakery.plan.values import Ref, literal
+from bakery.toolchains.toolkits import base
+
+LAST = "toolkit"
+"""The stage that builders start from: there is no other toolkit that it would be chosen from."""
+
+
+def own_cuda() -> tuple[Command | Script, ...]:
+    """Return the commands that check the CUDA in `base.HOME`, and give it what its packages leave out."""
+    return (
+        Command((literal("own-cuda"), literal(base.HOME), (Ref(base.VERSION.name),))),
+        # NVIDIA's own stub is not always where build systems look, nor in all images.
+        base.run_python("libcuda_stub.py", base.HOME, "cc"),
+        base.LOADER,
+    )
+
+
+def programs() -> tuple[Step, ...]:
+    """Return the steps that write the programs of `own_cuda`."""
+    return (*base.host_programs(), *(base.program(name) for name in ("own-cuda", "libcuda_stub.py")))
+
+
+def _stages() -> tuple[Stage, ...]:
+    steps = (
+        *programs(),
+        Arg(base.VERSION.name),
+        Run(own_cuda()),
+        base.host_compiler(),
+        base.nvcc_environment(),
+    )
+    return (Stage(LAST, literal("base"), steps, "The CUDA of the base image."),)
+
+
+PROVIDER = base.Toolkit(
+    name="image",
+    description="the CUDA that the base image brings, with nvcc: nvidia/cuda in its devel tags, manylinux_cuda",
+    majors=(),
+    index_name="",
+    stages=_stages,
+)

@@ -1,0 +1,98 @@
+"""Toolkit ``repository``: CUDA of NVIDIA's own packages for the base's distribution.
+
+The repository's address is the recipe's: NVIDIA's own, or a company's mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bakery.core.errors import PlanError
+from bakery.plan.dockerfile import Arg, Run, Script, Stage
+from bakery.plan.values import Value, literal
+from bakery.toolchains import facts
+from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.toolkits import base
+from bakery.toolchains.toolkits.image import LAST, own_cuda, programs
+
+PACKAGES = ("cuda-nvcc", "cuda-cudart-devel", "cuda-cccl")
+"""What compiles and links CUDA; nvcc brings the front end and nvvm with it. Names are those of NVIDIA's RPM
+repositories without the release; ``cuda_repository.py`` makes them those of the base's own package manager."""
+
+COMPONENTS = {
+    "cublas": "libcublas-devel",
+    "cufft": "libcufft-devel",
+    "cufile": "libcufile-devel",
+    "cupti": "cuda-cupti",
+    "curand": "libcurand-devel",
+    "cusolver": "libcusolver-devel",
+    "cusparse": "libcusparse-devel",
+    "npp": "libnpp-devel",
+    "nvfatbin": "libnvfatbin-devel",
+    "nvjitlink": "libnvjitlink-devel",
+    "nvjpeg": "libnvjpeg-devel",
+    "nvml": "cuda-nvml-devel",
+    "nvrtc": "cuda-nvrtc-devel",
+    "nvtx": "cuda-nvtx",
+    "profiler": "cuda-profiler-api",
+}
+"""Component → its package, as in `PACKAGES` (NVIDIA's repositories for rhel8 and debian12, CUDA 12 and 13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository(base.Toolkit):
+    """A toolkit that has to be told where its packages are.
+
+    Attributes:
+        address: the folder of the repository for the base's distribution and machine.
+        declared: the build arguments that the address is made of.
+        key: the fingerprint of the key that signs it; empty for those that NVIDIA published.
+    """
+
+    address: Value = ()
+    declared: tuple[Arg, ...] = ()
+    key: str = ""
+
+    def at(self, address: Value, declared: tuple[Arg, ...], key: str) -> Repository:
+        """Return the toolkit of the repository at ``address``."""
+        return replace(self, address=address, declared=declared, key=key)
+
+    def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
+        """Return the stage that builders start from, with the components that the recipe names.
+
+        Raises:
+            PlanError: one has no package whose name is known here.
+        """
+        unknown = [item for item in wanted if item not in COMPONENTS]
+        if unknown:
+            raise PlanError(
+                f"toolkit {self.name!r} has no component {', '.join(unknown)}",
+                hint=f"it has {', '.join(COMPONENTS)}; other packages of the base: builder.system-packages",
+            )
+        return (self._stage(wanted),)
+
+    def _stage(self, components: Sequence[str]) -> Stage:
+        wanted = (*PACKAGES, *(COMPONENTS[name] for name in components))
+        program = f"{base.PROGRAMS}/cuda_repository.py"
+        keys = self.key or ",".join(row.fingerprint for row in facts.repository_keys())
+        install = Script(f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(wanted)}')
+        steps = (
+            base.program("cuda_repository.py"),
+            *programs(),
+            *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
+            Arg("CUDA_REPOSITORY", self.address),
+            Run((install, *own_cuda()), CERTIFICATES),
+            base.host_compiler(),
+            base.nvcc_environment(),
+        )
+        return Stage(LAST, literal("base"), steps, "CUDA of NVIDIA's own packages.")
+
+
+PROVIDER = Repository(
+    name="repository",
+    description="NVIDIA's own packages for the base's distribution, from builder.cuda-repository",
+    majors=(),
+    index_name="",
+    stages=lambda: (),
+)

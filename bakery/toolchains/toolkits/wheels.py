@@ -1,0 +1,42 @@
+"""Toolkit ``wheels``: CUDA 13 from NVIDIA's own wheels, nvcc included."""
+
+from __future__ import annotations
+
+from bakery.plan.dockerfile import Arg, Run, Stage, Step
+from bakery.toolchains import pip_steps
+from bakery.toolchains.network_mounts import NETWORK
+from bakery.toolchains.toolkits import base
+
+MAJOR = 13
+
+_NAME = f"cuda-{MAJOR}"
+
+
+def _stages() -> tuple[Stage, ...]:
+    wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "crt", "nvvm"),))
+    install = Run(
+        (
+            *base.install_tree(_NAME),
+            base.run_python("libcuda_stub.py", base.HOME, "cc"),
+            base.LOADER,
+        ),
+        mounts=(*pip_steps.resolved(wanted.name, _NAME), *NETWORK),
+    )
+    steps: tuple[Step, ...] = (
+        Arg(base.VERSION.name),
+        install,
+        *base.host_programs(),
+        base.host_compiler(),
+        base.nvcc_environment(),
+    )
+    return (base.common_stage(), wanted, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
+
+
+PROVIDER = base.Toolkit(
+    name="wheels",
+    description="CUDA 13: nvcc from NVIDIA's wheels in the package index",
+    majors=(MAJOR,),
+    preferred=(MAJOR,),
+    index_name=base.INDEX_NAME,
+    stages=_stages,
+)
