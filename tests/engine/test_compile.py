@@ -15,7 +15,7 @@ from bakery.iree.models.module import ModuleRecord
 
 pytestmark = [pytest.mark.engine]
 
-DATA = ROOT / "tests" / "unit" / "data" / "mlir"
+DATA = ROOT / "tests" / "data" / "mlir"
 TARGETS = (
     *("cpu:generic", "cpu:x86-64-v3", "cpu:host", "cpu:aarch64"),
     *("cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_120", "cuda:sm_90:explicit"),

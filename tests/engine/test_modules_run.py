@@ -7,7 +7,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -15,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import ROOT, bakery, shell
+from command import bakery, shell
+from test_modules import DATA, recorded, targets
 
 from bakery.iree.bundle import bundle
 from bakery.iree.modules import find_modules
 from bakery.iree.npy import npy
-
-sys.path.insert(0, str(ROOT / "tests" / "unit"))
-from test_modules import DATA, recorded, targets
 
 pytestmark = pytest.mark.engine
 

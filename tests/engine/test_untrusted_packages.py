@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import hostile
+import hostile_packages as hostile
 import pytest
 from command import bakery, shell
 from projects import pure

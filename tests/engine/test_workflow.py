@@ -19,7 +19,7 @@ from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
 
-MODULES = ROOT / "tests" / "unit" / "data" / "mlir"
+MODULES = ROOT / "tests" / "data" / "mlir"
 MEASURE = "Measure, and compare with the baselines that the job names"
 
 RECIPE = """\

@@ -7,4 +7,5 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 # The writers of valid files stand with the unit tests, the texts that have a meaning with the contract tests.
-sys.path += [path for path in (str(TESTS / "unit"), str(TESTS / "contract")) if path not in sys.path]
+FOLDERS = ("helpers", "contract", "unit/build", "unit/core", "unit/iree")
+sys.path += [path for path in (str(TESTS / folder) for folder in FOLDERS) if path not in sys.path]

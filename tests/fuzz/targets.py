@@ -56,7 +56,7 @@ from fuzz import TESTS, recipes, wheelfiles
 from fuzz.binaries import KINDS, any_archive, any_wheel, in_wheel
 from fuzz.mutate import Mutator, any_bytes, any_json, any_text
 
-DATA = TESTS / "unit" / "data"
+DATA = TESTS / "data"
 _RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
 
 Read = Callable[[Path, bytes], str]

@@ -17,7 +17,7 @@ from bakery.cli.console import failures
 from bakery.core.errors import ModuleError
 
 COUNT = 300
-MATMUL = (Path(__file__).parent / "data" / "mlir" / "matmul.mlir").read_bytes()
+MATMUL = (Path(__file__).parents[2] / "data" / "mlir" / "matmul.mlir").read_bytes()
 TOUCH = "$(touch PWNED)`touch PWNED`;touch PWNED;${PWNED}"
 NAMES = (
     *("x.mlir", "x y.mlir", "x'\"$`.mlir", "${x}.mlir", "x;rm -rf y.mlir", "%{x}.mlir", "x\u202e.mlir"),

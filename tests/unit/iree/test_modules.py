@@ -30,7 +30,7 @@ from bakery.iree.validate import read_subjects
 from bakery.iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.toolchains import facts
 
-DATA = Path(__file__).parent / "data" / "modules"
+DATA = Path(__file__).parents[2] / "data" / "modules"
 """A matrix product and a sum of 64×64 float32 for each target, and two functions that give what they take."""
 
 MATMUL = ("tensor<64x64xf32>",) * 3

@@ -30,7 +30,7 @@ from bakery.iree.job.resolve import resolve
 from bakery.iree.plan import JobPlan
 from bakery.iree.report import conclusion
 
-DATA = Path(__file__).parent / "data" / "mlir"
+DATA = Path(__file__).parents[2] / "data" / "mlir"
 CRASH = """\
 Please report issues to https://github.com/iree-org/iree/issues and include the crash backtrace.
 Stack dump:

@@ -17,7 +17,7 @@ from bakery.recipe.models import Recipe
 from bakery.recipe.toml_file import parse
 from bakery.resolve.defaults import DEFAULTS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BAD = ROOT / "tests/golden/bad_recipes"
 Golden = Callable[[Path, str], None]
 

@@ -16,7 +16,7 @@ from bakery.recipe.load import load
 from bakery.recipe.models import Builder
 from bakery.resolve.plan import resolve
 
-SCRIPT = Path(__file__).parents[2] / "bakery/toolchains/programs/with-jobs"
+SCRIPT = Path(__file__).parents[3] / "bakery/toolchains/programs/with-jobs"
 CORES = len(os.sched_getaffinity(0))
 TOLD = ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS", "NVCC_THREADS")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import hostile
+import hostile_files as hostile
 import pytest
 from wheels import write_wheel
 

@@ -13,7 +13,7 @@ from bakery.cli.tables.gpus_page import PATH, page
 from bakery.core.errors import UsageError
 from bakery.toolchains.facts import gpus
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import re
 import struct
 from pathlib import Path
 
-DATA = Path(__file__).parent / "data/fatbin"
+DATA = Path(__file__).parents[1] / "data/fatbin"
 NAMES = sorted(path.stem for path in DATA.glob("*.so"))
 PTX, ELF, LTO = 1, 2, 8
 ACCELERATED, FAMILY = 0x100000, 0x200000

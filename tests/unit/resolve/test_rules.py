@@ -22,7 +22,7 @@ from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.case import Case, cases
 from bakery.resolve.rules.rule import Finding, Rule, Severity
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MANYLINUX = "quay.io/pypa/manylinux_2_28_x86_64"
 
 

@@ -27,7 +27,7 @@ from bakery.iree.models.module import TargetRecord
 from bakery.iree.plan import BATCH, JobPlan
 
 CHECK = {"inputs": ["a.npy"], "expected": ["b.npy"]}
-DATA = Path(__file__).parent / "data" / "mlir"
+DATA = Path(__file__).parents[2] / "data" / "mlir"
 MATMUL = (DATA / "matmul.mlir").read_text()
 
 

@@ -20,7 +20,7 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.toolchains import programs
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\npython = ["3.11", "3.13"]\n'
 
 

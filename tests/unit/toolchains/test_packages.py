@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import hostile
+import hostile_packages as hostile
 import pytest
 
 from bakery.core.errors import RecipeError

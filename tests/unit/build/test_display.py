@@ -17,7 +17,7 @@ from bakery.build.display.live import LiveDisplay
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[2] / "data"
 TARGETS = {
     "fresh": ("wheel-cp311", "wheel-cp312"),
     "cached": ("wheel-cp311", "wheel-cp312"),

@@ -15,7 +15,7 @@ from bakery.build.buildx.output_lines import LONGEST, LineBuffer, Output, clean
 from bakery.build.buildx.progress import Event, LogLines, Progress, StepFinished, StepStarted
 from bakery.build.buildx.vertex_names import Role, parse
 
-RECORDED = Path(__file__).parent / "data" / "rawjson"
+RECORDED = Path(__file__).parents[2] / "data" / "rawjson"
 TWO = ("wheel-cp311", "wheel-cp312")
 
 

@@ -26,7 +26,7 @@ from bakery.engine.package_index import Index
 
 T = TypeVar("T")
 Golden = Callable[[Path, str], None]
-DATA = Path(__file__).parent / "data" / "doctor"
+DATA = Path(__file__).parents[2] / "data" / "doctor"
 ADDRESS = EngineAddress("private", "unix:///run/test.sock", "28.5.2", "0.29.1", {})
 TARGETS = "Packages|http://me:secret@mirror.test/debian/|bookworm|bookworm|Debian\n"
 
