@@ -224,7 +224,7 @@ _HTML_QUOTES: tuple[dict[str, str], ...] = (
 
 def _html(text: str) -> Iterator[str]:
     for quotes in _HTML_QUOTES:
-        form = html.escape(text, quote=False).translate(str.maketrans(quotes))
+        form = html.escape(text, quote=False).translate({ord(char): entity for char, entity in quotes.items()})
         yield form
         yield form.replace("+", "&#43;")
         yield re.sub(r"[^\x00-\x7f]", lambda match: f"&#{ord(match[0])};", form)
