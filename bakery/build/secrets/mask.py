@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import base64
 import html
-import itertools
 import json
 import re
 import urllib.parse
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -37,7 +36,9 @@ _STRIDE = 36
 _VARIED = 5
 """Different bytes that a part of a value must have to tell it: spaces and zeros are in many texts."""
 
-_LINE_END = re.compile(rb"[\r\n]")
+_SKIPPED = b"\r\n\\"
+"""What is passed over: line ends, since tools break long lines, and backslashes, since each quoting adds some."""
+
 _PADDING = re.compile(rb"[\w+/-]?={1,2}")
 _ORDINARY = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -76,7 +77,8 @@ class Mask:
                     self._add(_Form(name, text, seed, is_part=True))
         self._sizes = sorted({len(seed) for seed in self._forms})
         self._next = _finder(self._forms)
-        self.longest = max((len(text) for forms in self._forms.values() for text in forms), default=0)
+        # Among them may be what is passed over.
+        self.longest = 2 * max((len(text) for forms in self._forms.values() for text in forms), default=0)
 
     def _add(self, form: _Form) -> None:
         # Where a seed is twice in a text, what follows it has seeds of its own.
@@ -101,19 +103,18 @@ class Mask:
 
     def _found(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and name of what tells a secret, apart for each of its lines."""
-        # Tools break long lines anywhere.
-        flat = data.translate(None, b"\r\n")
+        flat = data.translate(None, _SKIPPED)
         found = list(self._found_in_line(flat))
         if not found or len(flat) == len(data):
             yield from found
             return
-        breaks = [match.start() - number for number, match in enumerate(_LINE_END.finditer(data))]
+        # For each byte that is passed over, how many of the others stand before it.
+        before = [match.start() - number for number, match in enumerate(re.finditer(rb"[\r\n\\]", data))]
         for start, stop, name in found:
-            first, last = bisect_right(breaks, start), bisect_left(breaks, stop)
-            if first == last or stop - start >= _SEED:
-                ends = [start, *breaks[first:last], stop]
-                for number, (begin, end) in enumerate(itertools.pairwise(ends), first):
-                    yield begin + number, end + number, name
+            first, last = start + bisect_right(before, start), stop + bisect_right(before, stop - 1)
+            lines = list(re.finditer(rb"[^\r\n]+", data[first:last]))
+            if len(lines) == 1 or stop - start >= _SEED:
+                yield from ((first + line.start(), first + line.end(), name) for line in lines)
 
     def _found_in_line(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         at = self._next(data, 0)
@@ -173,24 +174,21 @@ def _common(one: bytes, at: int, other: bytes, there: int) -> int:
 
 
 def _wholes(value: bytes) -> Iterator[bytes]:
-    """Yield the forms of a value and of each of its lines that are hidden as a whole."""
-    bare = value.strip()
-    for line in dict.fromkeys((value, bare, *(line.strip() for line in bare.splitlines()))):
-        if len(line.strip()) < SHORTEST:
-            continue
-        for form in (line, *_spelled(line), line.hex().encode(), line.hex().upper().encode()):
-            # A form of several lines never stands in one.
-            if len(form.strip()) >= SHORTEST and not _LINE_END.search(form):
-                yield form
-        if len(line) < _SEED:
-            yield from _base64(line)
+    """Yield the forms of a value and of each of its lines that are hidden as a whole, without what is passed over."""
+    for line in dict.fromkeys(line.strip() for line in value.splitlines()):
+        if len(line) >= SHORTEST:
+            for form in (line, *_spelled(line), line.hex().encode(), line.hex().upper().encode()):
+                if len(short := form.translate(None, _SKIPPED)) >= SHORTEST:
+                    yield short
+            if len(line) < _SEED:
+                yield from _base64(line)
 
 
 def _spelled(value: bytes) -> Iterator[bytes]:
     """Yield how tools write a value within their own syntax."""
     text = value.decode(errors="surrogateescape")
     if not _ORDINARY.match(text):
-        for form in (*_percent(value), *_json(text), *_html(text), *_python(text, value), *_shell(text, value)):
+        for form in (*_percent(value), *_json(text), *_html(text), *_quoted(text, value)):
             yield form.encode(errors="surrogateescape")
 
 
@@ -203,46 +201,40 @@ def _percent(value: bytes) -> Iterator[str]:
 
 
 def _json(text: str) -> Iterator[str]:
-    plain = json.dumps(text, ensure_ascii=False)[1:-1]
-    escaped = json.dumps(text)[1:-1]
-    # Go escapes what HTML gives a meaning, .NET some more, and PHP slashes.
-    marked = {"go": "<>&\u2028\u2029", "net": "<>&'+`\u2028\u2029"}
-    spelled = [plain, escaped, plain.replace("/", "\\/"), escaped.replace("/", "\\/")]
-    for chars in marked.values():
-        table = {ord(char): f"\\u{ord(char):04x}" for char in chars}
-        spelled += [plain.translate(table), escaped.translate(table)]
-    spelled += [
-        escaped.translate({ord(char): f"\\u{ord(char):04x}" for char in marked["net"]}).replace('\\"', "\\u0022")
-    ]
-    spelled += [re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda match: match[0].upper(), item) for item in spelled]
-    for item in dict.fromkeys(spelled):
-        # JSON inside of JSON, or inside of a program's text.
-        yield from (item, json.dumps(item, ensure_ascii=False)[1:-1])
+    # Go escapes what HTML gives a meaning, .NET some more.
+    for marked in ("", "<>&\u2028\u2029", "<>&\"'+`\u2028\u2029"):
+        table = {char: f"\\u{ord(char):04x}" for char in marked}
+        for ascii_only in (True, False):
+            form = "".join(table.get(char) or json.dumps(char, ensure_ascii=ascii_only)[1:-1] for char in text)
+            yield form
+            yield re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda match: match[0].upper(), form)
+
+
+_HTML_QUOTES: tuple[dict[str, str], ...] = (
+    {},
+    {"'": "&#39;"},
+    {'"': "&quot;"},
+    {'"': "&quot;", "'": "&#x27;"},
+    {'"': "&quot;", "'": "&#39;"},
+    {'"': "&quot;", "'": "&apos;"},
+    {'"': "&#34;", "'": "&#39;"},
+)
+"""What programs write for quotes."""
 
 
 def _html(text: str) -> Iterator[str]:
-    for quotes in ({}, {'"': "&quot;"}, {'"': "&quot;", "'": "&#x27;"}, {'"': "&#34;", "'": "&#39;"}):
-        for apostrophe in ({}, {"'": "&apos;"}, {"'": "&#39;"}):
-            table = str.maketrans({**quotes, **apostrophe})
-            form = html.escape(text, quote=False).translate(table)
-            yield form
-            yield form.replace("+", "&#43;")
-            yield re.sub(r"[^\x00-\x7f]", lambda match: f"&#{ord(match[0])};", form)
+    for quotes in _HTML_QUOTES:
+        form = html.escape(text, quote=False).translate({ord(char): entity for char, entity in quotes.items()})
+        yield form
+        yield form.replace("+", "&#43;")
+        yield re.sub(r"[^\x00-\x7f]", lambda match: f"&#{ord(match[0])};", form)
 
 
-def _python(text: str, value: bytes) -> Iterator[str]:
-    for body in (repr(f"{text}'\"")[1:-4], ascii(f"{text}'\"")[1:-4], repr(value + b"'\"")[2:-4]):
-        # In one kind of quotes the other needs no backslash.
-        yield from (body, body.replace("\\'", "'"), body.replace("\\'", "'").replace('"', '\\"'))
-
-
-def _shell(text: str, value: bytes) -> Iterator[str]:
+def _quoted(text: str, value: bytes) -> Iterator[str]:
+    """Yield a value as Python and shells write it within quotes, whatever they put a backslash before."""
+    yield from (ascii(text)[1:-1], repr(value)[2:-1])
     yield from (text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"))
-    yield re.sub(r"[^\w@%+=:,./-]", lambda match: f"\\{match[0]}", text)
-    yield re.sub(r"[^\w@%+=:,./-]", lambda match: f"\\{match[0]}", text, flags=re.ASCII)
-    yield re.sub(r"[\"$`\\]", lambda match: f"\\{match[0]}", text)
-    escaped = re.sub(rb"['\\]", lambda match: b"\\" + match[0], value)
-    yield re.sub(rb"[^ -~]", lambda match: b"\\%03o" % ord(match[0]), escaped).decode()
+    yield re.sub(rb"[^ -~]", lambda match: b"\\%03o" % ord(match[0]), value).decode()
 
 
 def _base64(value: bytes) -> Iterator[bytes]:

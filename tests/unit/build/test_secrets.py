@@ -376,6 +376,11 @@ WRITTEN = {
     "repr of a list": repr([ODD, "'"]),
     "ascii": ascii(ODD),
     "repr of bytes": repr(ODD.encode()),
+    "JSON in repr": repr(json.dumps({"a": ODD})),
+    "Go's JSON in JSON": json.dumps(
+        json.dumps(ODD).replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+    ),
+    "repr of repr": repr(repr(ODD)),
     "shlex": shlex.quote(ODD),
     "hex": ODD.encode().hex(),
     "HEX": ODD.encode().hex().upper(),
