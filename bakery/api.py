@@ -17,8 +17,8 @@ from bakery.emit.files import generate
 from bakery.load import from_python
 from bakery.models import Recipe
 from bakery.plan import Plan
-from bakery.report.run import RunReport
 from bakery.resolve.lower import resolve
+from bakery.runreport import RunReport
 
 
 def plan_recipe(

@@ -17,7 +17,7 @@ from bakery.drive.scope import cache_scope
 from bakery.emit.files import generate
 from bakery.errors import OutputError
 from bakery.files import write
-from bakery.locker import Bench, Pins
+from bakery.locker.bench import Bench, Pins
 from bakery.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan import Cell, Plan, Target
 

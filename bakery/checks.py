@@ -9,6 +9,8 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from packaging.utils import canonicalize_name
+
 from bakery import names
 from bakery.models.matrix import OWN_KEYS
 from bakery.models.text import REFERENCE
@@ -23,13 +25,18 @@ RESERVED = frozenset(
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"),
     )
 )
 """Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
 
-RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_")
-"""Beginnings of such names."""
+RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_", "PIP_", "UV_", "LD_", "OPENSSL_", "GIT_CONFIG", "GIT_SS")
+"""Beginnings of such names. pip, uv, git and OpenSSL would read the others in steps that have the index's password."""
 
+_REQUIREMENTS = (
+    *((table, "requirements") for table in ("builder", "native", "test", "image")),
+    ("wheel", "requires"),
+)
 _COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
 
 _FREE_TEXT = ("name", "description", "pattern")
@@ -70,6 +77,7 @@ def check(
         _known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
         _known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
         _components(builder, components),
+        _direct(data),
         _cross(data, builder, provider),
         _axes(data),
         _variable_names(data),
@@ -90,6 +98,21 @@ def _image(data: Table) -> Iterator[Problem]:
     for index, platform in enumerate(platforms if isinstance(platforms, list | tuple) else ()):
         if isinstance(platform, str) and platform.startswith(("macos/", "windows/")):
             yield Problem(("platforms", index), f"there are no images for {platform}", "name platforms of Linux")
+
+
+def _direct(data: Table) -> Iterator[Problem]:
+    """Yield the requirements that name an address, and that the recipe does not allow by name."""
+    listed = _table(data, "builder").get("allow-direct")
+    allowed = {canonicalize_name(str(name)) for name in (listed if isinstance(listed, list | tuple) else ())}
+    for table, key in _REQUIREMENTS:
+        words = _table(data, table).get(key)
+        for index, word in enumerate(words if isinstance(words, list | tuple) else ()):
+            name, at, address = REFERENCE.sub("0", str(word)).partition("@")
+            name = name.partition("[")[0].strip()
+            if at and address.strip() and ";" not in name and canonicalize_name(name) not in allowed:
+                what = f"{shorten(str(word))!r} names an address: it is no package of the index"
+                fix = f'require a release of the index, or allow it by name: builder.allow-direct = ["{name}"]'
+                yield Problem((table, key, index), what, fix)
 
 
 def _cross(data: Table, builder: Table, provider: object) -> Iterator[Problem]:

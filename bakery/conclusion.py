@@ -9,7 +9,7 @@ from bakery.drive.outcome import Result
 from bakery.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
 from bakery.options import Options
 from bakery.plan import Plan
-from bakery.report.run import CellFailure, RunReport, TargetReport
+from bakery.runreport import CellFailure, RunReport, TargetReport
 
 
 def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> RunReport:

@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.drive import index
-from bakery.drive.argv import EXECUTION
 from bakery.drive.bases import Bases
-from bakery.drive.engine import Engine, EngineInfo
+from bakery.drive.engine import EXECUTION, Engine, EngineInfo
 from bakery.drive.layouts import Layouts
 from bakery.drive.nodes import Nodes
 from bakery.drive.places import places

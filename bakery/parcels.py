@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bakery.errors import UsageError
-from bakery.facts import disk_sizes
 from bakery.lineage import Lineage
 from bakery.plan import Cell, Plan
 
@@ -39,28 +38,6 @@ class Parcel:
         """Names the job: no other parcel of the plan has it."""
         more = len(self.cells) - 1
         return self.cells[0].id + (f"+{more}" if more else "")
-
-
-def disk(parcel: Parcel) -> int:
-    """Return an estimate of the GB that the layers of a parcel take."""
-    lineage = Lineage(parcel.plan)
-    made = [(lineage.of(cell), parcel.plan.args_of(cell)) for cell in parcel.cells]
-    distinct = {
-        "python": {stages.get("common", "") for stages, _ in made},
-        "cuda": {stages.get("toolkit", "") for stages, args in made if "CUDA_VERSION" in args},
-        "framework": {stages.get("builder", "") for stages, args in made if {"TORCH_VERSION", "JAX_VERSION"} & {*args}},
-    }
-    sizes = disk_sizes()
-    return sum(sizes[what] * len(digests) for what, digests in distinct.items())
-
-
-def cached(plan: Plan, packed: float) -> float:
-    """Return an estimate of the GB that the layers of all cells take in a cache.
-
-    Args:
-        packed: what share of their size layers have there.
-    """
-    return disk(Parcel(plan, plan.cells)) * packed if plan.cells else 0.0
 
 
 def parcels(plans: Sequence[Plan], most: int = MOST_JOBS) -> list[Parcel]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bakery import carry, locker
+from bakery import carry
 from bakery.again import is_left_out
 from bakery.drive import index, ways
 from bakery.drive.collect import check_output
@@ -24,13 +24,17 @@ from bakery.drive.secrets import Revealed, revealed
 from bakery.drive.state import state_folder
 from bakery.errors import BakeError, InterruptedBake, OutputError, UsageError
 from bakery.ingredients import beside
-from bakery.locker import Bench, Locked, Pins
+from bakery.locker.bench import Bench, Pins
+from bakery.locker.fit import check_origins, fitting, keyed
+from bakery.locker.hold import again, check_images, pins, with_sources
+from bakery.locker.make import Locked, make
+from bakery.locker.tell import compare
 from bakery.names import Kind, platform_of
 from bakery.options import Again, Options
 from bakery.oven import Oven
 from bakery.plan import Cell, Image, Plan, Secret, Target
-from bakery.report.run import RunReport
 from bakery.run import Run
+from bakery.runreport import RunReport
 from bakery.work import Work, is_image, keys, together, works
 
 
@@ -51,9 +55,11 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
     held = options.held
-    locked = held.cells if held else locker.fitting(root, plan, cells, oven.say, strict=options.locked)
-    plan = locker.with_sources(plan, locked)
-    named = locker.keyed(keys(plan, root, chosen.values()), locked)
+    if held:
+        check_origins(root, plan, cells, held.cells, lock=False)
+    locked = held.cells if held else fitting(root, plan, cells, oven.say, strict=options.locked)
+    plan = with_sources(plan, locked)
+    named = keyed(keys(plan, root, chosen.values()), locked)
     kept = _kept(root, plan, options, chosen, known, named)
     fresh = {name: work for name, work in chosen.items() if name not in kept}
     wanted = [target for work in fresh.values() for target in work.targets]
@@ -82,16 +88,18 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
         images = every if locked or options.locked or held else [image for item in wanted for image in item.images]
         bench = _bench(root, plan, images, options, oven, secrets, own, QuietDisplay())
         if held:
-            locked = locker.again(bench, locked, fresh_cells, held.images, oven.say)
+            locked = again(bench, locked, fresh_cells, held.images, oven.say)
         elif locked:
-            locker.check_images(bench, locked, fresh_cells)
+            check_images(bench, locked, fresh_cells)
         if options.locked and fresh_cells:
             oven.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
-            locker.compare(bench, fresh_cells, locked)
+            compare(bench, fresh_cells, locked)
         carried = _carried(plan, fresh_cells, options, oven)
-        pins = locker.pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
-        with run_folder(options.state or root) as place, _carrying(bench, pins, carried, options, oven, place):
-            run = Run(root, plan, fresh, named, options, oven, place, known, own.get("PIP_CONF"), secrets, pins, bench)
+        held_to = pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
+        with run_folder(options.state or root) as place, _carrying(bench, held_to, carried, options, oven, place):
+            run = Run(
+                root, plan, fresh, named, options, oven, place, known, own.get("PIP_CONF"), secrets, held_to, bench
+            )
             return run.go(listener, targets, kept)
 
 
@@ -152,7 +160,7 @@ def lock_plan(
         revealed(plan.secrets, needed, root, oven.environment) as told,
     ):
         images = [image for cell in cells for image in cell.images]
-        return locker.make(_bench(root, plan, images, options, oven, told, own, listener), cells, upgrade)
+        return make(_bench(root, plan, images, options, oven, told, own, listener), cells, upgrade)
 
 
 def _bench(

@@ -109,10 +109,12 @@ class Resolves:
     Attributes:
         place: what the set is called in a lock.
         words: requirements and options of pip; after ``-r`` a file that only the build knows.
+        direct: distributions that may come from an address, and not only from the index.
     """
 
     place: str
     words: tuple[Value, ...]
+    direct: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

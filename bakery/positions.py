@@ -23,7 +23,7 @@ _STRINGS = (
     re.compile(r'"(?:[^"\\\n]|\\.)*"'),
     re.compile(r"'[^'\n]*'"),
 )
-MOST = 20_000
+MOST = 10_000
 """Keys and list items that a recipe may have."""
 
 DEEPEST = 20

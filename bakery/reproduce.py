@@ -20,7 +20,7 @@ from bakery.emit.files import generate
 from bakery.errors import BakeryError, UnavailableError
 from bakery.load import Loaded, is_inside, load, shipped
 from bakery.lock.materials import Materials
-from bakery.locker import LockFailure
+from bakery.locker.refuse import LockFailure
 from bakery.models import Builder
 from bakery.names import Kind
 from bakery.options import Held, Options

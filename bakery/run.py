@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bakery import locker
 from bakery.again import carried
 from bakery.drive.bake import BakeRequest
 from bakery.drive.journal import Record, open_journal
@@ -28,7 +27,9 @@ from bakery.finish import Finisher
 from bakery.ingredients import beside, overrides
 from bakery.layercache import LocalCaches
 from bakery.lineage import Lineage
-from bakery.locker import Bench, Pins
+from bakery.locker.bench import Bench, Pins
+from bakery.locker.hold import context_of
+from bakery.locker.refuse import failure
 from bakery.names import MACHINES, CacheBackend
 from bakery.options import Again, Options
 from bakery.oven import Oven
@@ -36,9 +37,8 @@ from bakery.plan import Image, Plan, Target, ignored_output
 from bakery.record import facts as recorded
 from bakery.record.facts import image_purl
 from bakery.recorder import Recorder
-from bakery.report.run import CellFailure, RunReport
 from bakery.runner import Runner
-from bakery.summary import baked_target, kept_target
+from bakery.runreport import CellFailure, RunReport, baked_target, kept_target
 from bakery.work import Machine, Work, items, made_of, together
 
 USABLE = 0.85
@@ -114,7 +114,7 @@ class Run:
                 finisher=finisher,
                 request=lambda work, node: self._of(request, work, node),
                 made_of=lambda work: made_of(self.plan, lineage, work),
-                error=lambda outcome: locker.failure(outcome, self._lock),
+                error=lambda outcome: failure(outcome, self._lock),
                 caches=caches,
                 say=self.oven.say,
                 signals=signals,
@@ -236,7 +236,7 @@ class Run:
             return own
         layouts = self._sent(work)
         sent = [
-            f"{target.name}.contexts.{locker.context_of(image, target)}={layouts[image].context}"
+            f"{target.name}.contexts.{context_of(image, target)}={layouts[image].context}"
             for target in every
             for image in target.images
             if image in layouts

@@ -7,8 +7,10 @@ import json
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from bakery.models import Builders, Job, ModuleRecord, Recipe, Workspace
+from bakery.models import Builders, Recipe, Workspace
+from bakery.models.job import Job
 from bakery.models.lock import Lock
+from bakery.models.module import ModuleRecord
 
 PATH = "schema/recipe.schema.json"
 """Where the repository keeps the schema of recipes."""

@@ -30,7 +30,7 @@ from bakery.options import Again, Options
 from bakery.plan import Cell, Plan
 from bakery.promises import promises
 from bakery.providers import scripts
-from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.runreport import CellFailure, PublishedWheel, RunReport, TargetReport
 
 _CA, _PIP = "/etc/bakery-ca.pem", "/etc/pip.conf"
 _CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")

@@ -234,7 +234,8 @@ def _lines(name: str, old: list[str], new: list[str]) -> Difference:
     if old == new:
         return Difference(name, "line ends", (), ())
     at = next(number for number, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
-    return _shown(name, f"order of lines, from number {at + 1} on", old[at : at + LINES], new[at : at + LINES])
+    # The same lines in another order.
+    return _shown(name, "lines", old[at : at + LINES], new[at : at + LINES])
 
 
 def _only(lines: list[str], others: list[str]) -> list[str]:

@@ -304,7 +304,10 @@ class _Reader:
             return b""
 
     def _bytes(self, at: int, size: int) -> bytes:
-        self.stream.seek(at)
+        try:
+            self.stream.seek(at)
+        except OverflowError:  # further than any file reaches
+            return b""
         data = self.stream.read(size)
         self.budget.take_data(len(data))
         return data

@@ -22,7 +22,7 @@ from bakery.names import GROUPS
 if TYPE_CHECKING:
     from bakery.options import Options
     from bakery.plan import Plan
-    from bakery.report.run import RunReport
+    from bakery.runreport import RunReport
 
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step, whatever is cached.")]
 Pull = Annotated[bool, typer.Option("--pull", help="Ask the registry for newer base images.")]

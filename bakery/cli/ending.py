@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bakery.cli.console import err, out, say
 
 if TYPE_CHECKING:
-    from bakery.report.run import RunReport
+    from bakery.runreport import RunReport
 
 
 def tell(report: RunReport, progress: str) -> None:

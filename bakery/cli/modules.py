@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bakery.iree.surface import Images, Surface
     from bakery.iree.validate import Verdict
     from bakery.jobs.load import LoadedJob
-    from bakery.models import Check
+    from bakery.models.job import Check
     from bakery.plan import Json
 
 
@@ -343,7 +343,7 @@ def _asked(
     from dataclasses import replace
 
     from bakery.iree.kitchen import asked_by_hand, asked_by_job
-    from bakery.models import Benchmark
+    from bakery.models.job import Benchmark
 
     jobs = [path for path in paths if path.suffix == ".json"]
     if jobs and len(paths) > 1:
@@ -393,7 +393,7 @@ def _checks(
     reference: str | None,
     tolerance: list[str] | None,
 ) -> tuple[Check, ...]:
-    from bakery.models import Check
+    from bakery.models.job import Check
 
     if expected is None and reference is None:
         if inputs or tolerance or function:

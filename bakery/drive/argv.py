@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from bakery.drive.engine import EXECUTION
 from bakery.names import CACHE_SCOPE
-
-EXECUTION = "--execution"
-"""The flag of buildx#4044."""
 
 
 def bake_argv(

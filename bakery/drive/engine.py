@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 DOCTOR = "run `bakery doctor`"
 _CONTAINERD = "io.containerd.snapshotter.v1"
 
+EXECUTION = "--execution"
+"""The flag of `docker buildx bake` that chooses what a failed target does to the others (buildx#4044)."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bakery.drive.outcome import LATE, Failure
 
-OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b")
+OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test|\S+-built)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b")
 """Titles of steps that run the project's own code."""
 
 _STEP_ENDED = "did not complete successfully: "

@@ -27,8 +27,9 @@ from bakery.emit.actions import (
 from bakery.emit.text import comment
 from bakery.facts import cache_service, runner_disk
 from bakery.names import SYSTEMS, CacheBackend, Kind
-from bakery.parcels import Parcel, cached, disk, parcels
+from bakery.parcels import Parcel, parcels
 from bakery.plan import Ci, Plan
+from bakery.providers.disk_space import cached, disk
 
 MARGIN = 15
 """Minutes between bakery's own end and its job's: what is finished is to be kept."""

@@ -25,6 +25,7 @@ TABLES: dict[str, dict[str, type[Row]]] = {
         "renamed": rows.RenamedArch,
         "clang": rows.Clang,
         "broken": rows.BrokenRelease,
+        "keys": rows.RepositoryKey,
     },
     "debian": {"suites": rows.Suite},
     "gpus": {"gpus": rows.Gpu, "claims": rows.WrongClaim},
@@ -105,6 +106,12 @@ def clangs() -> tuple[rows.Clang, ...]:
 def broken_releases() -> tuple[rows.BrokenRelease, ...]:
     """Return the releases that do not work."""
     return table("cuda", "broken", rows.BrokenRelease)
+
+
+@cache
+def repository_keys() -> tuple[rows.RepositoryKey, ...]:
+    """Return the keys that sign NVIDIA's package repositories."""
+    return table("cuda", "keys", rows.RepositoryKey)
 
 
 @cache

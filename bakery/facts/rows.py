@@ -97,6 +97,14 @@ class BrokenRelease(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryKey(Row):
+    """A key that signs packages, by the whole fingerprint that its owner published."""
+
+    name: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suite(Row):
     """A Debian release: its C library, its default compiler, its Python.
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from bakery.errors import ModuleError
 from bakery.jobs.places import places
-from bakery.models import Job
-from bakery.models.job import Input
+from bakery.models.job import Input, Job
 from bakery.plain import Step
 from bakery.plainfile import read_plain
 from bakery.positions import TooMuch, line_of

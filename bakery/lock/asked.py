@@ -23,10 +23,12 @@ class Asked:
     Attributes:
         words: requirements and options of pip.
         complete: there are no others; else the project's source has more of them.
+        direct: distributions that may come from an address.
     """
 
     words: frozenset[str]
     complete: bool
+    direct: tuple[str, ...] = ()
 
 
 def asked(plan: Plan, cell: Cell, listed: Mapping[str, Sequence[str]]) -> dict[str, Asked]:
@@ -72,7 +74,7 @@ def _asked(resolves: Resolves, arguments: Mapping[str, str], listed: Mapping[str
             file = next(words)
             complete = complete and file in listed
             found += listed.get(file, ())
-    return Asked(frozenset(found), complete)
+    return Asked(frozenset(found), complete, resolves.direct)
 
 
 def _text(value: Value, arguments: Mapping[str, str]) -> str:

@@ -52,6 +52,12 @@ def read(path: Path, shown: str) -> Lock | None:
     return lock
 
 
+def lines_of(path: Path, shown: str, files: Iterable[str]) -> dict[str, int]:
+    """Return file → the line of a lock that says what it is."""
+    lines = document.read(path, shown).lines
+    return {name: line_of(lines, ("files", name)) for name in files}
+
+
 def cells(lock: Lock) -> dict[str, Materials]:
     """Return cell → what is locked for it. Images, sources and suites are those of all cells."""
     shared = [*(item.cells for item in lock.packages), *(item.cells for item in lock.system)]

@@ -70,8 +70,10 @@ def _write(folder: Path, plan: Plan, name: str, told: Mapping[str, Json]) -> Non
     for place in places(plan):
         (folder / place).mkdir(parents=True, exist_ok=True)
         if place in told:
-            text = json.dumps(told[place], indent=1, sort_keys=True)
-            (folder / place / name).write_text(text, encoding="utf-8")
+            text, path = json.dumps(told[place], indent=1, sort_keys=True), folder / place / name
+            # Another run may be sending it.
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
 
 
 def policy(images: Iterable[tuple[str, str]]) -> str:

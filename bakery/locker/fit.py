@@ -11,6 +11,7 @@ from bakery.lock import document
 from bakery.lock.asked import Asked, asked
 from bakery.lock.differences import stale
 from bakery.lock.materials import Materials
+from bakery.lock.origins import foreign
 from bakery.locker.bench import file_of
 from bakery.plan import Cell, Plan, Run, Script
 from bakery.providers.scripts import requires
@@ -29,7 +30,8 @@ def fitting(
         strict: there must be a lock that fits.
 
     Raises:
-        LockError: it is damaged; or, where ``strict``, missing or out of date.
+        LockError: it is damaged, or takes files from elsewhere than it may; or, where ``strict``, it is missing or
+            out of date.
     """
     lock = document.read(file_of(root, plan), plan.lock)
     if lock is None:
@@ -38,6 +40,7 @@ def fitting(
         say(f"{plan.recipe}: not locked; `bakery lock` makes {plan.lock}")
         return {}
     locked = document.cells(lock)
+    check_origins(root, plan, cells, locked)
     told = stale(locked, {cell.id: _asked(root, plan, cell) for cell in cells})
     told += sorted(
         {
@@ -54,6 +57,33 @@ def fitting(
     for line in (f"warning: {plan.recipe}: {plan.lock} is out of date, so this build is not locked:", *shown(told)):
         say(line if line.startswith("warning") else f"  {line}")
     return {}
+
+
+def check_origins(
+    root: Path, plan: Plan, cells: Sequence[Cell], locked: Mapping[str, Materials], *, lock: bool = True
+) -> None:
+    """Make sure that what is locked comes from the index, or from addresses that the recipe allows.
+
+    Args:
+        lock: it is what the plan's lock says; else a provenance says it.
+
+    Raises:
+        LockError: something comes from elsewhere.
+    """
+    direct = {cell for cell, own in locked.items() if _has_origins(own)}
+    found = foreign(locked, {cell.id: _asked(root, plan, cell) for cell in cells if cell.id in direct})
+    if found:
+        lines = document.lines_of(file_of(root, plan), plan.lock, found) if lock else {}
+        raise LockError(
+            f"{plan.lock if lock else 'the provenance'} names addresses that are not allowed",
+            details=[(f"{plan.lock}:{lines[name]}: " if lock else "") + said for name, said in found.items()],
+            hint="find out who changed it; `bakery lock --upgrade NAME` takes the package from the index again. "
+            "To allow an address: builder.allow-direct",
+        )
+
+
+def _has_origins(locked: Materials) -> bool:
+    return any(file.origin for packages in locked.packages.values() for file in packages.files.values())
 
 
 def keyed(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:

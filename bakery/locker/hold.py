@@ -135,7 +135,7 @@ def _recorded(folder: Path, bench: Bench, made: Mapping[str, Materials]) -> Path
 
 
 def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:
-    """Return the folder with the contexts of all cells, written where it is not there; the same lock is the same one.
+    """Write the contexts of all cells, and return their folder; the same lock is the same one.
 
     Raises:
         OutputError: it cannot be written.
@@ -146,12 +146,8 @@ def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) ->
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder.parent):
-            if not folder.is_dir():
-                made = folder.with_suffix(".new")
-                remove_tree(made)
-                for cell, own in locked.items():
-                    hand.pinned(made / cell, bench.plan, own, strict=strict)
-                made.rename(folder)
+            for cell, own in locked.items():
+                hand.pinned(folder / cell, bench.plan, own, strict=strict)
             os.utime(folder)
             others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=_age)
             for path in others[:-_KEPT]:

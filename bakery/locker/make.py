@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -13,9 +13,9 @@ from packaging.utils import canonicalize_name
 from bakery.errors import UsageError
 from bakery.lock import document, hand
 from bakery.lock.differences import differences
-from bakery.lock.materials import Materials
+from bakery.lock.materials import Materials, Packages
 from bakery.locker.bench import Bench, Pins, file_of
-from bakery.locker.fit import locked_images
+from bakery.locker.fit import check_origins, locked_images
 from bakery.locker.hold import images_of, other_than
 from bakery.locker.tell import targets_of, tell
 from bakery.plan import Cell, Plan
@@ -53,6 +53,7 @@ def make(bench: Bench, cells: Sequence[Cell], upgrade: Collection[str]) -> Locke
     before = document.read(file_of(bench.root, plan), plan.lock)
     locked = document.cells(before) if before else {}
     names = _upgraded(plan, locked, upgrade)
+    check_origins(bench.root, plan, cells, _without(locked, names))
     none = Materials()
     # Content that no run had before: the index is asked again, whatever the engine remembers.
     stamp = f"{time.time_ns()}"
@@ -81,6 +82,18 @@ def make(bench: Bench, cells: Sequence[Cell], upgrade: Collection[str]) -> Locke
     made = {cell.id: {**others, **found}[cell.id] for cell in plan.cells if cell.id in {**others, **found}}
     changes = differences({cell: locked.get(cell, none) for cell in found}, found) if before else []
     return Locked(document.text(document.lock_of(plan.recipe, made)), tuple(changes), before is not None)
+
+
+def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:
+    """Return what is locked, without some distributions."""
+
+    def of(packages: Packages) -> Packages:
+        return replace(packages, files={key: file for key, file in packages.files.items() if file.name not in names})
+
+    return {
+        cell: replace(own, packages={place: of(packages) for place, packages in own.packages.items()})
+        for cell, own in locked.items()
+    }
 
 
 def _upgraded(plan: Plan, locked: Mapping[str, Materials], upgrade: Collection[str]) -> set[str]:

@@ -5,9 +5,7 @@ from bakery.models.cache import Cache
 from bakery.models.ci import Ci
 from bakery.models.farm import Builders, Farm, Node, Tls
 from bakery.models.image import Image
-from bakery.models.job import Benchmark, Check, Input, Job, Tolerance
 from bakery.models.matrix import Matrix, Override
-from bakery.models.module import ModuleRecord
 from bakery.models.native import Native
 from bakery.models.output import Output
 from bakery.models.recipe import Recipe
@@ -21,19 +19,14 @@ from bakery.models.workspace import Workspace
 
 __all__ = [
     "Base",
-    "Benchmark",
     "Builder",
     "Builders",
     "Cache",
-    "Check",
     "Ci",
     "Farm",
     "Image",
-    "Input",
-    "Job",
     "Macos",
     "Matrix",
-    "ModuleRecord",
     "Naming",
     "Native",
     "Node",
@@ -45,7 +38,6 @@ __all__ = [
     "Source",
     "Test",
     "Tls",
-    "Tolerance",
     "Variable",
     "Wheel",
     "Windows",

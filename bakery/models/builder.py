@@ -8,10 +8,20 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.models.base import Model
-from bakery.models.text import REFERENCE, ComponentText, EnvironmentName, Line, RequirementText, SizeText, SystemPackage
+from bakery.models.text import (
+    REFERENCE,
+    ComponentText,
+    EnvironmentName,
+    Fingerprint,
+    Line,
+    ProjectName,
+    RequirementText,
+    SizeText,
+    SystemPackage,
+)
 
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]*\Z")
-_ADDRESS = re.compile(r"(?:https?|file)://[^\s'\"\\]+\Z")
+_ADDRESS = re.compile(r"(?:https|file)://[^\s'\"\\]+\Z")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
@@ -76,7 +86,10 @@ class Builder(Model):
     """The CUDA compiler and libraries; ``cuda`` picks the provider that has the release asked for."""
     cuda_repository: Line | None = Field(default=None, examples=["https://mirror.example/cuda/repos/rhel8/x86_64"])
     """The folder of NVIDIA's package repository, or of a mirror, for the base's distribution and machine; toolkit
-    ``repository`` installs from it."""
+    ``repository`` installs from it. It starts with https: or file:."""
+    cuda_repository_key: Fingerprint | None = Field(default=None, examples=["610C7B14E068A878070DA4E99CD0A493D42D0685"])
+    """The fingerprint of the key that signs the repository, all 40 digits. Without it, the keys whose fingerprints NVIDIA
+    published are accepted: those of Debian 12, Ubuntu, and RHEL 8 and 9."""
     components: tuple[ComponentText, ...] | None = Field(default=None, examples=[["cublas", "cusolver", "cudnn==9.*"]])
     """Libraries of CUDA that the project is compiled and linked with, from NVIDIA's wheels. Their versions are those of
     the CUDA release; one that is released on its own (cudnn, nccl) has the version that torch pins for that CUDA, or the
@@ -86,6 +99,10 @@ class Builder(Model):
     that one, so does the test, and the wheel's metadata requires what it can work with."""
     requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
     """Python packages beside those of the project's own ``[build-system] requires``."""
+    allow_direct: tuple[ProjectName, ...] | None = Field(default=None, examples=[["my-build-tool"]])
+    """Python packages that a requirement may name by an address (``name @ https://…``, ``name @ git+https://…``): in this
+    recipe, in the project's pyproject.toml, or in a package. Every other one is refused. A source is built
+    without network and without secrets."""
     system_packages: tuple[SystemPackage, ...] | None = None
     """Packages of the base's own package manager."""
     environment: dict[EnvironmentName, Line] | None = Field(
@@ -119,6 +136,8 @@ class Builder(Model):
             raise ValueError("toolkit 'repository' needs the address of the package repository: cuda-repository")
         if self.cuda_repository and self.toolkit != "repository":
             raise ValueError("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
+        if self.cuda_repository_key and not self.cuda_repository:
+            raise ValueError("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
         if self.toolkit == "image" and not (self.base and self.base.image):
             raise ValueError("toolkit 'image' is the CUDA of the base image; name one: base = { image = \"…\" }")
         return self

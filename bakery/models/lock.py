@@ -17,16 +17,33 @@ Sha256 = Annotated[str, Matching(re.compile(r"(?:[0-9a-f]{64})?\Z"), "64 hexadec
 Digest = Annotated[str, Matching(re.compile(r"sha256:[0-9a-f]{64}\Z"), "sha256: and 64 hexadecimal digits")]
 
 
+Commit = Annotated[str, Matching(re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z"), "a commit: 40 hexadecimal digits")]
+FileName = Annotated[
+    str,
+    Matching(
+        re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._+!~-]*|(?:git\+)?(?:https?|ssh)://[^\s\"'\\]+)\Z"),
+        "the name of a file, or the address of a repository",
+    ),
+]
+Address = Annotated[
+    str, Matching(re.compile(r"(?:git\+)?(?:https?|ssh)://[^\s\"'\\]+\Z"), "an address, such as 'https://host/x.whl'")
+]
+NormalName = Annotated[
+    str, Matching(re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z"), "a normalised name, such as 'cuda-toolkit'")
+]
+VersionText = Annotated[str, Matching(re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+_-]*\Z"), "a version, such as '1.0'")]
+
+
 class LockedFile(Model):
     """A file of the package index, or what a requirement names by its address."""
 
-    name: Line
+    name: NormalName
     """The distribution, its name normalised."""
-    version: Line
+    version: VersionText
     """Its version."""
     sha256: Sha256 = ""
     """The file's SHA-256; empty for a repository, which its commit holds."""
-    origin: Line | None = None
+    origin: Address | None = None
     """The address that a requirement names; none for what comes from the index."""
 
 
@@ -65,11 +82,11 @@ class Lock(Model):
     """The recipe's name."""
     images: dict[Line, dict[Literal["linux/amd64", "linux/arm64"], Digest]] = Field(default_factory=dict)
     """Base image → platform → digest."""
-    sources: dict[Line, Line] = Field(default_factory=dict)
+    sources: dict[Line, Commit] = Field(default_factory=dict)
     """Git address with its ref → commit."""
     suites: dict[Line, Line] = Field(default_factory=dict)
     """Debian suite → date of its Release file when it was locked."""
-    files: dict[Line, LockedFile] = Field(default_factory=dict)
+    files: dict[FileName, LockedFile] = Field(default_factory=dict)
     """Name of a file, or address of a repository → what it is."""
     packages: tuple[LockedPackages, ...] = ()
     """Packages of the index, each set once for all cells that share it."""

@@ -22,6 +22,7 @@ _LONGEST = 4096
 """Characters that a requirement may have."""
 
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
+_PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _COMPONENT = re.compile(r"[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?\Z")
 _SONAME_GLOB = re.compile(r"[A-Za-z0-9._+*?\[\]-]+\Z")
@@ -105,6 +106,11 @@ Line = Annotated[str, AfterValidator(_one_line)]
 WorkflowLine = Annotated[Line, AfterValidator(unevaluated)]
 """A line that may stand in a workflow."""
 RequirementText = Annotated[str, AfterValidator(_requirement)]
+Fingerprint = Annotated[
+    str,
+    Matching(re.compile(r"[0-9A-F]{40}\Z"), "a key's fingerprint: 40 hexadecimal digits in capitals, without spaces"),
+]
+ProjectName = Annotated[str, Matching(_PROJECT, "the name of a Python package")]
 SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
 ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
 ComponentText = Annotated[

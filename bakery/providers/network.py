@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from bakery.plan import Mount
 
-SECRETS = (Mount("secret", "", id="ca-bundle"), Mount("secret", "", id="pip-conf"))
-"""The company's CA bundle and pip's configuration, if the machine has any; the program ``net`` finds them."""
+CERTIFICATES = (Mount("secret", "", id="ca-bundle"),)
+"""The company's CA bundle, if the machine has one; the program ``net`` finds it."""
+
+INDEX = (*CERTIFICATES, Mount("secret", "", id="pip-conf"))
+"""What a step needs to ask the package index: also pip's configuration, which may hold the index's password.
+
+Such a step runs no code of the project and none of a package: Python starts with ``-I -S``, and pip by `pip_alone.py`.
+"""
 
 PIP_CACHE = Mount("cache", "/root/.cache/pip", id="bakery-pip", sharing="shared")
-"""What pip has fetched before, for all images of an engine."""
+"""What pip has fetched before. Steps that run code of packages do not have it."""
 
-NETWORK = (*SECRETS, PIP_CACHE)
-"""All that a step needs to fetch from the package index."""
+NETWORK = (*INDEX, PIP_CACHE)
+"""All that a step needs to fetch from the package index by pip."""

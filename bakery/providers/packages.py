@@ -1,7 +1,8 @@
 """Steps that resolve packages of the index, and steps that install what was resolved.
 
 Each set of packages has a place, a name that it also has in ``bakery.lock``. What it comes to is found in a stage of
-its own and installed in another: the same packages are the same layer, whether the index named them or a lock.
+its own and installed in another: the same packages are the same layer, whether the index named them or a lock. Between
+the two, a stage without network and secrets builds what has no wheel.
 """
 
 from __future__ import annotations
@@ -14,14 +15,42 @@ from bakery.providers.network import NETWORK
 TOOLS = "/opt/bakery"
 """The virtual environment of bakery's own tools, in every builder; its pip acts for other interpreters, too."""
 
+PIP = "/opt/pip"
+"""Where a step that installs has the pip of another stage, whose environment has nothing else."""
+
 PROGRAM = "/usr/local/bin/packages.py"
+PROGRAMS = {
+    "packages.py": "Resolves packages of the index, builds and installs them.",
+    "pip_alone.py": "Runs pip, and no code of any other package.",
+    "sources.py": "Reads source archives without running them.",
+    "sdist.py": "Fetches source archives from the package index.",
+}
+"""What `PROGRAM` needs in its folder → what it does."""
+
 RESOLVED = "/requirements"
 """The folder that a stage of requirements leaves."""
+
+SOURCES, BUILT = "/sources", "/built"
+"""What has no wheel, in a stage of requirements; and the wheels that were built of it."""
 
 STAGE = "lock"
 """The stage, or the build context of that name in its place, with one folder for each place."""
 
 LOCKED = "/lock"
+
+WITH_TOOLS = (literal(f"{TOOLS}/bin/python"),)
+WITH_PIP = (literal(f"{PIP}/bin/python"),)
+"""The words that start Python: that of bakery's own tools, and that of `PIP`."""
+
+
+def with_python(version: Value) -> tuple[Value, ...]:
+    """Return the words that start the base's own Python of a version."""
+    return (*map(literal, ("sh", "-c", 'exec "$(find-python "$0")" "$@"')), version)
+
+
+def with_environment(folder: str) -> tuple[Value, ...]:
+    """Return the words that start the Python of an environment, which must have no packages yet."""
+    return (literal(f"{folder}/bin/python"),)
 
 
 def lock_mount(place: str) -> Mount:
@@ -29,32 +58,74 @@ def lock_mount(place: str) -> Mount:
     return Mount("bind", LOCKED, source=f"/{place}", from_=STAGE)
 
 
+def pip_mount(stage: str, environment: str) -> Mount:
+    """Return the mount of the pip in an environment of another stage."""
+    return Mount("bind", PIP, source=environment, from_=stage)
+
+
+def alone(by: Sequence[Value], program: str, *words: Value) -> Command:
+    """Return the command that runs a program with the network, and without the packages of any environment."""
+    return Command((literal("net"), *by, *map(literal, ("-I", "-S", program)), *words))
+
+
 def resolve(
     place: str,
     words: Sequence[Value],
     *before: Command | Script,
-    by: str = f"{TOOLS}/bin/python",
-    python: str = "",
+    by: Sequence[Value] = WITH_TOOLS,
+    options: Sequence[str] = (),
+    direct: Sequence[str] = (),
     mounts: Iterable[Mount] = (),
 ) -> Run:
     """Return the step that resolves requirements.
 
     Args:
         place: what the set is called in a lock.
-        words: the arguments of ``pip install``.
+        words: the requirements.
         before: commands that come first.
-        by: the interpreter whose pip is asked.
-        python: the interpreter that the packages are for; ``by`` itself where it is empty.
+        by: starts the Python that the packages are for.
+        options: options of ``pip install``.
+        direct: distributions that may come from an address.
         mounts: files that the words name, and what else the step is given.
     """
-    fixed = ("net", by, PROGRAM, "resolve", place, python or by)
-    command = Command((*map(literal, fixed), *words))
-    return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=Resolves(place, tuple(words)))
+    own, given = allowing(direct), tuple(map(literal, options))
+    command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own, *given, literal("--"), *words)
+    resolves = Resolves(place, (*given, *words), tuple(direct))
+    return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=resolves)
 
 
-def install(place: str, *options: str, by: str = f"{TOOLS}/bin/python", python: str = "") -> Command:
-    """Return the command that installs what was resolved; its step needs `resolved`."""
-    return Command(tuple(map(literal, ("net", by, PROGRAM, "install", place, python or by, *options))))
+def allowing(direct: Sequence[str]) -> tuple[Value, ...]:
+    """Return the option that allows distributions to come from an address."""
+    return (literal(f"--direct={','.join(direct)}"),) if direct else ()
+
+
+def build_stage(
+    place: str, stage: str, base: str, by: Sequence[Value] = WITH_PIP, mounts: Iterable[Mount] = ()
+) -> Stage:
+    """Return the stage that builds what has no wheel, of what ``stage`` resolved: without network and secrets.
+
+    Only wheels leave it: what runs in it is code of packages.
+
+    Args:
+        base: the stage with the tools that builds need.
+        by: starts the Python that the packages are for.
+    """
+    folder = f"{SOURCES}/{place}"
+    building = Script(
+        f"mkdir -p {BUILT}/{place} && "
+        f'if test -n "$(ls -A {folder})"; then {_text(by)} -I -S {PROGRAM} build {place}; fi'
+    )
+    found = Mount("bind", folder, source=folder, from_=stage)
+    return Stage(f"{stage}-built", literal(base), (Run((building,), (found, *mounts), network=False),))
+
+
+def _text(words: Iterable[Value]) -> str:
+    return " ".join(part for word in words for part in word if isinstance(part, str))
+
+
+def install(place: str, environment: str, *options: str, by: Sequence[Value] = WITH_TOOLS) -> Command:
+    """Return the command that installs what was resolved into an environment; its step needs `resolved`."""
+    return alone(by, PROGRAM, *map(literal, ("install", place, environment, *options)))
 
 
 def resolved(stage: str, *places: str) -> tuple[Mount, ...]:
@@ -63,16 +134,28 @@ def resolved(stage: str, *places: str) -> tuple[Mount, ...]:
     return tuple(Mount("bind", file, source=file, from_=stage) for file in files)
 
 
+def built(stage: str, place: str) -> Mount:
+    """Return the mount of the wheels that were built of what ``stage`` resolved."""
+    folder = f"{BUILT}/{place}"
+    return Mount("bind", folder, source=folder, from_=f"{stage}-built")
+
+
 def install_step(
     place: str,
     stage: str,
+    environment: str,
     *before: Command | Script,
-    by: str = f"{TOOLS}/bin/python",
-    python: str = "",
+    by: Sequence[Value] = WITH_PIP,
     mounts: Iterable[Mount] = (),
 ) -> Run:
-    """Return the step that runs commands and then installs what ``stage`` resolved for a place."""
-    return Run((*before, install(place, by=by, python=python)), (*resolved(stage, place), *NETWORK, *mounts))
+    """Return the step that runs commands and then installs what ``stage`` resolved for a place.
+
+    Args:
+        environment: where to; nothing of it is imported.
+        by: starts its Python.
+        mounts: what else the step is given.
+    """
+    return Run((*before, install(place, environment, by=by)), (*resolved(stage, place), *mounts, *NETWORK))
 
 
 def lock_stage(stages: Iterable[Stage]) -> Stage:

@@ -60,9 +60,20 @@ def record_path(wheel: Path, suffix: str) -> Path:
     return wheel.parent / FOLDER / f"{wheel.name}{suffix}"
 
 
+_USER = re.compile(r"(?<=://)[^\s/?#]*@")
+_QUERY = re.compile(r"(://[^\s?#]*)\?([^\s#]*)")
+_HARMLESS = frozenset(("ref", "branch", "tag", "commit", "checksum", "subdir", "submodules", "keep-git-dir"))
+"""What BuildKit takes in the query of a git address (util/gitutil); the rest of a query may be a token."""
+
+
 def without_user(uri: str) -> str:
-    """Return an address without the user and the password in it."""
-    return re.sub(r"(?<=://)[^/@]*@", "", uri)
+    """Return a text with addresses without what may be a secret in them: user, password and query."""
+    return _QUERY.sub(_without_query, _USER.sub("", uri))
+
+
+def _without_query(match: re.Match[str]) -> str:
+    kept = "&".join(item for item in match[2].split("&") if item.partition("=")[0] in _HARMLESS)
+    return match[1] + (f"?{kept}" if kept else "")
 
 
 def of_buildkit(said: object, sent: Mapping[str, str] | None = None) -> tuple[Material, ...]:

@@ -16,6 +16,8 @@ DEFAULTS: Mapping[str, Default] = {
     "builder.base.provider": "debian",
     "builder.toolkit": "none",
     "builder.components": (),
+    "builder.allow-direct": (),
+    "builder.cuda-repository-key": None,
     "builder.framework": "",
     "builder.requirements": (),
     "builder.system-packages": (),

@@ -42,10 +42,12 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
         "What the tools need of the base.",
     )
     words = tuple(map(parse, settings.texts("image.requirements")))
-    asked = (venv(parts), telling(parts, Phase.REQUIREMENTS, packages.resolve(PLACE, words, by=_PYTHON)))
+    by, direct = packages.with_environment(VENV), settings.texts("builder.allow-direct")
+    resolving = packages.resolve(PLACE, words, by=by, direct=direct)
+    pip, built = packages.pip_mount(_REQUIREMENTS, VENV), packages.built(_REQUIREMENTS, PLACE)
     steps: tuple[Step, ...] = (
         venv(parts),
-        telling(parts, Phase.REQUIREMENTS, packages.install_step(PLACE, _REQUIREMENTS, by=_PYTHON)),
+        telling(parts, Phase.REQUIREMENTS, packages.install_step(PLACE, _REQUIREMENTS, VENV, mounts=(pip, built))),
         *_programs(parts),
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
         Workdir("/work"),
@@ -54,7 +56,13 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
     found = (
         *lowest(parts, line),
         runtime,
-        declaring(_REQUIREMENTS, literal("runtime"), asked, "All that the tools need, resolved for this cell."),
+        declaring(
+            _REQUIREMENTS,
+            literal("runtime"),
+            (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving)),
+            "All that the tools need, resolved for this cell.",
+        ),
+        packages.build_stage(PLACE, _REQUIREMENTS, "runtime", mounts=(pip,)),
         declaring(name, literal("runtime"), steps, "The tools and nothing else."),
     )
     told = image_materials(parts.recipe, line, name, _REQUIREMENTS)

@@ -273,7 +273,8 @@ def _toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     named = toolkits().get(name)
     if isinstance(named, Repository):
         address = value_of(settings.text("builder.cuda-repository"))
-        return (named.at(address, declarations((Env((("CUDA_REPOSITORY", address),)),))),)
+        declared = declarations((Env((("CUDA_REPOSITORY", address),)),))
+        return (named.at(address, declared, settings.text("builder.cuda-repository-key")),)
     if name != ANY_CUDA:
         return (toolkits()[name],)
     framework = settings.text("builder.framework")

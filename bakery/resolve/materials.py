@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bakery.names import INGREDIENTS
 from bakery.plan import Copy, Mount, Ref, Run, Script, Stage, literal
 from bakery.providers import packages
-from bakery.providers.network import SECRETS
+from bakery.providers.network import CERTIFICATES
 from bakery.providers.packages import TOOLS
 from bakery.resolve.parts import VENV, Parts, script
 from bakery.resolve.roots import Line, Lines
@@ -101,4 +101,4 @@ def _image(stage: str, line: Line, python: str) -> Stage:
 
 def _suites(stage: str, python: str) -> Stage:
     telling = Script(f"net {python} {_PROGRAM} suites")
-    return Stage(SUITES, literal(stage), (Run((telling,), (_MOUNT, packages.lock_mount(SUITES), *SECRETS)),))
+    return Stage(SUITES, literal(stage), (Run((telling,), (_MOUNT, packages.lock_mount(SUITES), *CERTIFICATES)),))

@@ -25,14 +25,13 @@ from bakery.resolve.values import declarations, parse
 OUTPUT = "/native"
 """Where the command leaves what it made."""
 
-PYTHON = f"{VENV}/bin/python"
 _PACKAGES = "native-requirements"
 _NOTHING = "bakery: the native command put nothing into /native"
 
 
 def native_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages of the native step; none for a recipe without one."""
-    return (*_requirements(parts), _tools(parts), _native(parts)) if parts.native_python else ()
+    return (*_requirements(parts), *_tools(parts), _native(parts)) if parts.native_python else ()
 
 
 def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
@@ -49,20 +48,30 @@ def _requirements(parts: Parts) -> tuple[Stage, ...]:
     wanted = tuple(parse(item) for item in parts.settings.texts("native.requirements"))
     if not wanted:
         return ()
-    step = telling(parts, Phase.REQUIREMENTS, packages.resolve("native", wanted))
+    direct = parts.settings.texts("builder.allow-direct")
+    step = telling(parts, Phase.REQUIREMENTS, packages.resolve("native", wanted, direct=direct))
     return (declaring(_PACKAGES, literal("base"), (step,), ""),)
 
 
-def _tools(parts: Parts) -> Stage:
+def _tools(parts: Parts) -> tuple[Stage, ...]:
     wanted = parts.settings.texts("native.system-packages")
-    steps: list[Step] = [install_packages(*wanted)] if wanted else []
-    if parts.settings.texts("native.requirements"):
-        made = Script(f'"$(find-python)" -m venv {VENV}')
-        steps += [
-            telling(parts, Phase.REQUIREMENTS, packages.install_step("native", _PACKAGES, made, python=PYTHON)),
-            Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        ]
-    return declaring("native-tools", literal("toolkit"), tuple(steps), "Tools of the native step, of any Python.")
+    comment = "Tools of the native step, of any Python."
+    steps: tuple[Step, ...] = (install_packages(*wanted),) if wanted else ()
+    if not parts.settings.texts("native.requirements"):
+        return (declaring("native-tools", literal("toolkit"), steps, comment),)
+    below = (declaring("native-system", literal("toolkit"), steps, ""),) if steps else ()
+    base = below[0].name if below else "toolkit"
+    made = Script(f'"$(find-python)" -m venv {VENV}')
+    by = packages.with_environment(VENV)
+    mounts = (packages.built(_PACKAGES, "native"),)
+    installing = packages.install_step("native", _PACKAGES, VENV, made, by=by, mounts=mounts)
+    path = Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),))
+    tools = (telling(parts, Phase.REQUIREMENTS, installing), path)
+    return (
+        *below,
+        packages.build_stage("native", _PACKAGES, base, by=packages.WITH_TOOLS),
+        declaring("native-tools", literal(base), tools, comment),
+    )
 
 
 def _native(parts: Parts) -> Stage:

@@ -9,7 +9,7 @@ from bakery.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
 from bakery.plan import Arg, Command, File, Mount, Ref, Run, Script, Secret, Stage, Step, Value, Workdir, literal
 from bakery.providers import scripts
 from bakery.providers.bases.base import Base, Request
-from bakery.providers.network import SECRETS
+from bakery.providers.network import CERTIFICATES
 from bakery.providers.toolkits.base import Toolkit
 from bakery.resolve.settings import Settings
 from bakery.resolve.values import declarations
@@ -71,7 +71,7 @@ def literals(*words: str) -> tuple[Value, ...]:
 
 def install_packages(*packages: str) -> Run:
     """Return the step that installs packages of the base's own manager."""
-    return Run((Command(literals("net", "install-packages", *packages)),), SECRETS)
+    return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
 
 
 def script(name: str, path: str, comment: str, mode: str = "0755") -> File:
@@ -172,14 +172,14 @@ def limits_jobs(settings: Settings) -> bool:
 
 def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     """Return the step that adds what a base lacks; none where it lacks nothing."""
-    return (Run(commands, SECRETS),) if commands else ()
+    return (Run(commands, CERTIFICATES),) if commands else ()
 
 
 def venv(parts: Parts) -> Run:
     """Return the step that makes the virtual environment of the Python asked for."""
     found = parts.base.for_python((Ref("PYTHON_VERSION"),))
     made = Script(f'"$(find-python "${{PYTHON_VERSION}}")" -m venv {VENV}')
-    return Run((*found, made), SECRETS if found else ())
+    return Run((*found, made), CERTIFICATES if found else ())
 
 
 def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:

@@ -138,7 +138,7 @@ def _programs(parts: Parts) -> tuple[File, ...]:
         script("net", f"{SCRIPTS}/net", "Runs a command that uses the network."),
         script("find-python", f"{SCRIPTS}/find-python", "Prints the path of an interpreter."),
         script("install-packages", f"{SCRIPTS}/install-packages", "Installs packages of the base's own manager."),
-        script("packages.py", packages.PROGRAM, "Resolves packages of the index, and installs them."),
+        *(script(name, f"{SCRIPTS}/{name}", comment) for name, comment in packages.PROGRAMS.items()),
         *(script(name, f"{SCRIPTS}/{name}", comment) for name, comment in parts.base.programs),
     )
 
@@ -155,7 +155,8 @@ def _tools(parts: Parts, line: Line) -> tuple[Stage, ...]:
 
 def _tools_installed(line: Line) -> Run:
     place = _tools_place(line)
-    return packages.install_step(place, f"{place}-requirements")
+    stage = f"{place}-requirements"
+    return packages.install_step(place, stage, TOOLS, mounts=(packages.pip_mount(stage, TOOLS),))
 
 
 def _tools_place(line: Line) -> str:

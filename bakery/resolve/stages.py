@@ -29,7 +29,7 @@ from bakery.plan import (
 )
 from bakery.providers import packages
 from bakery.providers.frameworks.base import Framework
-from bakery.providers.network import NETWORK, SECRETS
+from bakery.providers.network import INDEX, NETWORK
 from bakery.providers.packages import TOOLS
 from bakery.providers.registry import frameworks
 from bakery.resolve.carry import carry_stages
@@ -40,6 +40,7 @@ from bakery.resolve.naming import distribution, namings, required_texts, require
 from bakery.resolve.native import native_stages, taken_in
 from bakery.resolve.parts import (
     COMPILER_CACHE,
+    SCRIPTS,
     VENV,
     Parts,
     added,
@@ -64,7 +65,6 @@ from bakery.resolve.toolkit import wanted_components
 from bakery.resolve.values import declarations, parse, renamed
 
 FIRST = "/wheels/first"
-PYTHON = f"{VENV}/bin/python"
 LOCK = "/requirements.lock"
 """What the build has, with a hash for every package, for those who look into the builder."""
 
@@ -72,7 +72,7 @@ SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""
 
 _BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
-_PACKAGES = "requirements"
+_PACKAGES, _SYSTEM = "requirements", "builder-system"
 STUBS = "/usr/local/cuda/lib64/stubs"
 
 
@@ -90,7 +90,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         # A wheel that serves several Pythons is built by one of them.
         *(
             renamed(stage, "PYTHON_VERSION", parts.python)
-            for stage in (_requirements(parts, made), _builder(parts, made), _compile(parts), _repair(parts))
+            for stage in (_requirements(parts, made), *_builder(parts, made), _compile(parts), _repair(parts))
         ),
         Stage(
             f"{parts.recipe}-wheel",
@@ -124,15 +124,9 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         address = f"{git}{suffix}#{parts.settings.text('source.ref')}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
     if sdist:
-        fetch = Command(literals("net", f"{TOOLS}/bin/python", f"{TOOLS}/sdist.py", sdist, "/src"))
-        steps = (
-            script("sdist.py", f"{TOOLS}/sdist.py", "Fetches a source archive from the package index.", "0644"),
-            telling(
-                parts,
-                Phase.FETCH,
-                Run((fetch,), (packages.lock_mount(SOURCE), *SECRETS), resolves=Resolves(SOURCE, literals(sdist))),
-            ),
-        )
+        fetch = packages.alone(packages.WITH_TOOLS, f"{SCRIPTS}/sdist.py", *literals(sdist, "/src"))
+        fetching = Run((fetch,), (packages.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
+        steps = (telling(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
             Stage("source", literal("scratch"), (Copy("/src", "/src", "fetch"),), "The project's source."),
@@ -165,24 +159,36 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
     framework = [item for provider in _framework(settings) for item in provider.build]
     wanted = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
     words = (*literals("-r", _BUILD, frontend), *wanted)
-    steps = (
-        venv(parts),
-        telling(parts, Phase.REQUIREMENTS, packages.resolve("build", words, python=PYTHON, mounts=(_listed(_BUILD),))),
+    resolving = packages.resolve(
+        "build",
+        words,
+        by=packages.with_python((Ref("PYTHON_VERSION"),)),
+        direct=settings.texts("builder.allow-direct"),
+        mounts=(_listed(_BUILD),),
     )
+    steps = (*added(parts.base.for_python((Ref("PYTHON_VERSION"),))), telling(parts, Phase.REQUIREMENTS, resolving))
     return declaring(_PACKAGES, literal(made.packages.base), steps, "All that the build needs, resolved for this cell.")
 
 
-def _builder(parts: Parts, made: Lines) -> Stage:
+def _builder(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
-    steps: tuple[Step, ...] = (
+    below: tuple[Step, ...] = (
         *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
         venv(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
+    )
+    by = packages.with_environment(VENV)
+    installing = packages.install_step("build", _PACKAGES, VENV, by=by, mounts=(packages.built(_PACKAGES, "build"),))
+    steps = (
         Copy(f"{packages.RESOLVED}/build.txt", LOCK, _PACKAGES),
-        telling(parts, Phase.REQUIREMENTS, packages.install_step("build", _PACKAGES, python=PYTHON)),
+        telling(parts, Phase.REQUIREMENTS, installing),
     )
     base = made.packages.base if parts.native_python else "toolkit"
-    return declaring("builder", literal(base), steps, "What this project's build needs, and nothing else.")
+    return (
+        declaring(_SYSTEM, literal(base), below, ""),
+        packages.build_stage("build", _PACKAGES, _SYSTEM, by=by),
+        declaring("builder", literal(_SYSTEM), steps, "What this project's build needs, and nothing else."),
+    )
 
 
 def _framework(settings: Settings) -> tuple[Framework, ...]:
@@ -264,24 +270,31 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     framework = [item for provider in _framework(settings) for item in provider.test]
     wanted = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
     words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
-    resolving = packages.resolve(TEST, words, by=PYTHON, mounts=(_listed(_RUN),))
+    direct = settings.texts("builder.allow-direct")
+    by = packages.with_environment(VENV)
+    resolving = packages.resolve(TEST, words, by=by, direct=direct, mounts=(_listed(_RUN),))
     asked = (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving))
-    setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, packages.install_step(TEST, TEST_REQUIREMENTS, by=PYTHON)))
+    # What is installed may put other programs in the place of this environment's Python and pip.
+    pip, built = packages.pip_mount(TEST_REQUIREMENTS, VENV), packages.built(TEST_REQUIREMENTS, TEST)
+    installing = packages.install_step(TEST, TEST_REQUIREMENTS, VENV, mounts=(pip, built))
+    setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, installing))
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
     wheel = Mount(
         "bind", "/wheels", source=FIRST if several else "/", from_="repair" if several else f"{parts.recipe}-wheel"
     )
-    install = Script(f"net {PYTHON} {packages.PROGRAM} wheel {PYTHON} /wheels/*.whl")
+    allowed = f"--direct={','.join(direct)} " if direct else ""
+    install = Script(f"net {packages.PIP}/bin/python -I -S {packages.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
     checks: tuple[Step, ...] = (
         script("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
-        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, packages.lock_mount(TEST), *NETWORK))),
+        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, packages.lock_mount(TEST), pip, *NETWORK))),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
         declaring(TEST_REQUIREMENTS, literal("runtime"), asked, "All that the test needs."),
+        packages.build_stage(TEST, TEST_REQUIREMENTS, "runtime", mounts=(pip,)),
         declaring("test-env", literal("runtime"), setup, ""),
         declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
     )

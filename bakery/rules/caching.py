@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from bakery.facts import cache_service
 from bakery.names import CacheBackend
-from bakery.parcels import cached
 from bakery.plan import Cache, Override, Plan
+from bakery.providers.disk_space import cached
 
 _PLACES = ("scope", "ref", "dest", "name")
 """What names the place of a cache, by its kind."""

@@ -196,7 +196,10 @@ class _Reader:
         self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
         wanting = [
             stages[name]
-            for name in ("native-tools", "native-requirements", "requirements", "builder")
+            for name in (
+                *("native-system", "native-tools", "native-requirements"),
+                *("requirements", "builder-system", "builder"),
+            )
             if name in stages
         ]
         self._words = tuple(word for stage in wanting for command in _commands(stage) for word in command.words)

@@ -32,7 +32,7 @@ FROM manylinux AS redhat
 RUN rm /usr/bin/apt-get
 COPY --chmod=0755 dnf /usr/bin/dnf
 COPY --from=made /out /srv/cuda/cuda-13.0
-RUN echo 'a key' >/srv/cuda/D42D0685.pub
+COPY --from=key / /srv/cuda/
 COPY --from=fresh / /etc/stand-in/
 
 # pypa's image with a signed repository for apt, whose CUDA answers and compiles nothing.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command import bakery
+from command import bakery, shell
 from projects import SOURCE, extension
+
+from bakery.drive.context import files
+from bakery.patterns import Ignore
 
 pytestmark = pytest.mark.engine
 
@@ -76,3 +81,132 @@ def test_changed_source_is_compiled_again(tmp_path: Path) -> None:
     assert bakery(folder, "wheel").wheels[0].read_bytes() != first
     (folder / "src" / "core.cpp").write_text(SOURCE)
     assert bakery(folder, "wheel").wheels[0].read_bytes() == first
+
+
+FILES = (
+    *("a", "b", "xy", "xay", "x/a/y", "x/y", "docs/a", "docs/b/c", "docs/b/d.md", "README.md", "foo"),
+    *(
+        "dir/foo",
+        "dir/bar/foo.txt",
+        "dir/.env",
+        ".env",
+        "a*b",
+        "a[1]",
+        "[z]",
+        "c^d",
+        "e.f",
+        "exf",
+        "back\\slash",
+        "# c",
+    ),
+    *(
+        "data/large.bin",
+        "data/small.bin",
+        "data/sub/large.bin",
+        "deep/1/2/3/4/file",
+        "sp ace",
+        "é/ü.py",
+        "q?z",
+        "new\nline",
+    ),
+    *("build/lib.linux/x.so", "pkg/build/lib.linux/x.so", "pkg/__pycache__/m.pyc", "m.pyc", "!x", "$d", "{b}", "(p)"),
+)
+IGNORES = (
+    *(
+        "*",
+        "**",
+        "a",
+        "x**y",
+        "x**",
+        "**x",
+        "**/x",
+        "**y",
+        "./foo",
+        "foo//bar",
+        "a/../b",
+        "# c",
+        "\\# c",
+        "#c",
+        "/docs",
+    ),
+    *("docs/", "docs/*", "docs/**", "docs/**/c", "*/b", "*/*/foo*", "**/foo", "**/foo*", "**foo", "**/*.md", "*.md"),
+    *("?", "??", "x?y", "[ab]", "[^ab]", "[a-c]", "a\\*b", "a*b", "a\\[1\\]", "[[]z]", "\\[z\\]", "c^d", "c^d*", "e.f"),
+    *("e?f", "back\\\\slash", "data/*.bin", "data/**/*.bin", "deep/**/file", "deep/*/file", "deep/*/*/*/*/file"),
+    *("deep/**/3/**", "**/3", "**/3/**", "sp ace", " sp ace ", "é", "é/?.py", "**/ü*", "q\\?z", "new*", "new*line"),
+    *(
+        "**/build/lib.*",
+        "build/lib.*",
+        "**/*.py[co]",
+        "**/__pycache__",
+        "\\!x",
+        "$d",
+        "{b}",
+        "(p)",
+        "*b*",
+        "*a*y",
+        "**a**",
+    ),
+    *(
+        "x/**/y",
+        "x/**y",
+        "**/**",
+        "**/**/foo",
+        "d*/b*/f*t",
+        "*.*.*",
+        "[!ab]",
+        "x[a-z]y",
+        "x\\ay",
+        "***",
+        "a***",
+        "./**/.env",
+    ),
+    *("*\n!docs", "*\n!docs/b", "*\n!**/c", "docs\n!docs/a", "docs\n!docs/b\ndocs/b/c", "**\n!**/*.md", "!docs\ndocs"),
+    *(
+        "docs/a\n!docs",
+        "!docs\ndocs/a\n!docs",
+        "*\n!*.md\n*.md",
+        "docs/b\n!docs\n!docs/b/c",
+        "*\n!x**y",
+        "**\n!foo\nfoo",
+    ),
+    *(
+        "data/*\n!data/small.bin",
+        "data/\n!data/s*",
+        "*\n!deep/1/2\ndeep/1/2/3",
+        "**/*\n!**/foo",
+        "dir\n!dir/bar\n!**/.env",
+    ),
+)
+
+
+def test_ignore_patterns_mean_what_they_mean_to_buildkit(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
+    """Thousands of pairs of patterns and paths: what BuildKit is sent, and what bakery takes for sent."""
+    context = tmp_path / "context"
+    for name in FILES:
+        path = context / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    every = {path.relative_to(context).as_posix() for path in context.rglob("*") if path.is_file()}
+    targets = {}
+    for number, lines in enumerate(IGNORES):
+        dockerfile = tmp_path / f"{number}.Dockerfile"
+        dockerfile.write_text("FROM scratch\nCOPY . /\n")
+        Path(f"{dockerfile}.dockerignore").write_text(lines + "\n", encoding="utf-8")
+        output = f"type=local,dest={tmp_path / 'out' / str(number)}"
+        targets[f"t{number}"] = {"context": str(context), "dockerfile": str(dockerfile), "output": [output]}
+    bakefile = tmp_path / "bake.json"
+    bakefile.write_text(json.dumps({"target": targets}))
+    words = ("docker", "buildx", "bake", "--progress=plain", f"--allow=fs={tmp_path}", "-f", str(bakefile))
+    shell(dict(engine_environment), *words, *targets, cwd=tmp_path)
+    wrong = {}
+    for number, lines in enumerate(IGNORES):
+        out = tmp_path / "out" / str(number)
+        sent = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+        taken = set(files(context, ["."], lines.splitlines()))
+        if sent != taken:
+            wrong[lines] = {"sent": sorted(sent - taken), "not sent": sorted(taken - sent)}
+        ignore = Ignore(lines.splitlines())
+        assert taken == {name for name in every if not ignore.ignores(name)}, lines
+    assert wrong == {}
+    assert len(IGNORES) * len(every) > 3_000

@@ -10,7 +10,7 @@ import pytest
 from command import ROOT, bakery, digests
 from engines import fresh_engine
 
-from bakery.models import ModuleRecord
+from bakery.models.module import ModuleRecord
 from bakery.schema import module_schema
 
 pytestmark = [pytest.mark.engine]

@@ -5,10 +5,12 @@ The images are stand-ins under the names of real ones, in a registry of the test
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,35 @@ from standins import CUDA, cuda_tree, make
 pytestmark = pytest.mark.engine
 
 Maker = Callable[..., Pushed]
+
+REPOSITORY = 'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"\ncuda-repository-key = '
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that signs packages: the folder of gpg that has it, what it is as text, and its fingerprint."""
+
+    home: Path
+    text: bytes
+    fingerprint: str
+
+
+def gpg(home: Path, *words: str) -> bytes:
+    command = ("gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "")
+    return subprocess.run([*command, *words], check=True, capture_output=True).stdout
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Key]:
+    """Give a key of nobody's, which no repository of NVIDIA's is signed by."""
+    if shutil.which("gpg") is None:
+        pytest.skip("this machine has no gpg")
+    home = tmp_path_factory.mktemp("gnupg")
+    home.chmod(0o700)
+    gpg(home, "--quick-gen-key", "nobody <n@example.invalid>", "rsa2048", "sign", "never")
+    listed = gpg(home, "--list-keys", "--with-colons").decode()
+    yield Key(home, gpg(home, "--armor", "--export"), re.findall(r"(?m)^fpr:+([0-9A-F]{40}):", listed)[0])
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=False)
 
 
 @pytest.fixture(scope="session")
@@ -92,12 +123,11 @@ def test_wheel_of_a_manylinux_image_with_cuda(tmp_path: Path, standin: Maker) ->
 
 
 @pytest.mark.proof
-def test_wheel_with_nvidias_packages(tmp_path: Path, standin: Maker) -> None:
-    pushed = standin("redhat")
-    builder = (
-        f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\n'
-        'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'
-    )
+def test_wheel_with_nvidias_packages(tmp_path: Path, standin: Maker, key: Key) -> None:
+    (tmp_path / "key").mkdir()
+    (tmp_path / "key" / "D42D0685.pub").write_bytes(key.text)
+    pushed = standin("redhat", key=str(tmp_path / "key"))
+    builder = f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\n{REPOSITORY}"{key.fingerprint}"'
     done = bakery(cuda_example(tmp_path / "project", builder), "full")
     assert "sm_80" in audited(done)
     assert "installed cuda-nvcc-13-0 cuda-cudart-devel-13-0 cuda-cccl-13-0" in done.log("wheel-cp311")
@@ -135,9 +165,9 @@ def test_image_without_cuda_is_told(tmp_path: Path, pushed: Pushed) -> None:
 
 
 @pytest.fixture(scope="session")
-def apt_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def apt_repository(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Path:
     """Give a signed repository of tiny packages, named as NVIDIA's for Debian."""
-    programs = [name for name in ("gpg", "dpkg-deb", "dpkg-scanpackages") if shutil.which(name) is None]
+    programs = [name for name in ("dpkg-deb", "dpkg-scanpackages") if shutil.which(name) is None]
     if programs:
         pytest.skip(f"this machine has no {', '.join(programs)}")
     root, made = tmp_path_factory.mktemp("apt"), tmp_path_factory.mktemp("packages")
@@ -161,38 +191,38 @@ def apt_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-b", package, root], check=True)
     index = subprocess.run(["dpkg-scanpackages", "."], cwd=root, check=True, capture_output=True).stdout
     (root / "Packages").write_bytes(index)
-    _sign(root, made)
+    digest = subprocess.run(["sha256sum", "Packages"], cwd=root, check=True, capture_output=True, text=True).stdout
+    size = (root / "Packages").stat().st_size
+    (made / "Release").write_text(f"Origin: stand-in\nSHA256:\n {digest.split()[0]} {size} Packages\n")
+    gpg(key.home, "--clearsign", "-o", str(root / "InRelease"), str(made / "Release"))
+    (root / "3bf863cc.pub").write_bytes(key.text)
     return root
 
 
-def _sign(root: Path, scratch: Path) -> None:
-    """Write the repository's Release, signed, and the key beside it under NVIDIA's name for it."""
-    home = scratch / "gnupg"
-    home.mkdir(mode=0o700)
-    gpg = ("gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "")
-    subprocess.run([*gpg, "--quick-gen-key", "nobody <n@example.invalid>", "rsa2048", "sign", "never"], check=True)
-    digest = subprocess.run(["sha256sum", "Packages"], cwd=root, check=True, capture_output=True, text=True).stdout
-    size = (root / "Packages").stat().st_size
-    (scratch / "Release").write_text(f"Origin: stand-in\nSHA256:\n {digest.split()[0]} {size} Packages\n")
-    subprocess.run([*gpg, "--clearsign", "-o", str(root / "InRelease"), str(scratch / "Release")], check=True)
-    exported = subprocess.run([*gpg, "--armor", "--export"], check=True, capture_output=True).stdout
-    (root / "3bf863cc.pub").write_bytes(exported)
-    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=False)
-
-
 @pytest.mark.proof
-def test_packages_of_a_debian_repository(tmp_path: Path, standin: Maker, apt_repository: Path) -> None:
+def test_packages_of_a_debian_repository(tmp_path: Path, standin: Maker, apt_repository: Path, key: Key) -> None:
     pushed = standin("debian-repository", repository=str(apt_repository))
-    repository = 'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'
+    repository = f'{REPOSITORY}"{key.fingerprint}"'
     done = bakery(on_image(tmp_path / "project", pushed, "13.0.3", repository), "wheel")
     log = done.log("wheel-cp311")
     assert "installed cuda-nvcc-13-0 cuda-cudart-dev-13-0 cuda-cccl-13-0" in log
     assert "CUDA 13.0 in /usr/local/cuda-13.0" in log
 
 
-def test_release_that_a_repository_lacks_is_told(tmp_path: Path, standin: Maker, apt_repository: Path) -> None:
+def test_a_key_that_nobody_published_is_refused(tmp_path: Path, standin: Maker, apt_repository: Path, key: Key) -> None:
+    """Whoever stands in for NVIDIA's repository signs it with a key of their own, and puts that beside it."""
     pushed = standin("debian-repository", repository=str(apt_repository))
-    repository = 'toolkit = "repository"\ncuda-repository = "file:///srv/cuda"'
+    repository = REPOSITORY.partition("cuda-repository-key")[0]
+    done = bakery(on_image(tmp_path / "project", pushed, "13.0.3", repository), "wheel", code=7)
+    assert f"the key in file:///srv/cuda has the fingerprint {key.fingerprint}, and not EB693B30" in done.err
+    assert "builder.cuda-repository-key" in done.err
+
+
+def test_release_that_a_repository_lacks_is_told(
+    tmp_path: Path, standin: Maker, apt_repository: Path, key: Key
+) -> None:
+    pushed = standin("debian-repository", repository=str(apt_repository))
+    repository = f'{REPOSITORY}"{key.fingerprint}"'
     done = bakery(on_image(tmp_path / "project", pushed, "12.8.1", repository), "wheel", code=7)
     assert "file:///srv/cuda does not give cuda-nvcc-12-8" in done.err
 

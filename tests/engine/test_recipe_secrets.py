@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from projects import pure
 
 pytestmark = pytest.mark.engine
 
-RUNS = 100
+RUNS = int(os.environ.get("CANARY_RUNS", "100"))
 
 RECIPE = """\
 name = "{name}"
@@ -44,8 +45,22 @@ command = {command}
 steps = ["compile"]
 """
 
-BACKEND = """
-import base64, subprocess, sys, urllib.parse
+BACKEND = r"""
+import base64, html, json, re, shlex, subprocess, sys, urllib.parse
+def written(value):
+    # label -> what a tool makes of a value
+    raw, quoted = value.encode(), urllib.parse.quote(value, safe="")
+    go = json.dumps(value, ensure_ascii=False)
+    for char in "<>&":
+        go = go.replace(char, "\\u%04x" % ord(char))
+    found = dict(lower=re.sub("%..", lambda match: match[0].lower(), quoted), go=go, json=json.dumps(json.dumps(value)))
+    found.update(hex=raw.hex(), HEX=raw.hex().upper(), html=html.escape(value), gohtml=html.escape(value).replace("&#x27;", "&#39;"))
+    found.update(repr=repr(value), ascii=ascii(value), bytes=repr(raw), shell=shlex.quote(value), form=urllib.parse.quote_plus(value))
+    for before in (0, 1, 5, 30, 50, 56):
+        coded = base64.b64encode(b"u" * before + raw).decode()
+        for width in (64, 76):
+            found["base64-%d-%d" % (before, width)] = re.sub("(.{{%d}})" % width, r"\1\n", coded)
+    return found
 FILES = [open("/run/secrets/" + name, "rb").read().strip().decode() for name in ("from-file", "from-command")]
 VALUES = [os.environ.pop("TOLD_BY_ENV"), *FILES]
 for value in VALUES:
@@ -54,6 +69,8 @@ for value in VALUES:
         print("plain", value)
         print("encoded", base64.b64encode(b"user:" + value.encode()).decode(), file=sys.stderr)
         print("quoted", urllib.parse.quote(value, safe=""))
+        for label, text in written(value).items():
+            print("<" + label, text)
         sys.stdout.write(value[:9]); sys.stdout.flush(); import time; time.sleep(0.3); print(value[9:])
 """
 
@@ -62,12 +79,16 @@ for value in VALUES:
 class Canaries:
     """Three secrets, one of each kind, with characters that tools write otherwise."""
 
-    values: list[str] = field(default_factory=lambda: [f"canary/+ é{secrets.token_hex(12)}" for _ in range(3)])
+    values: list[str] = field(default_factory=lambda: [f"canary/+ é<&>'\"{secrets.token_hex(12)}" for _ in range(3)])
 
     def forms(self) -> list[bytes]:
-        coded = [base64.b64encode(b"user:" + value.encode())[12:-4] for value in self.values]
         # The hexadecimal part alone finds every spelling of the rest.
-        return [*coded, *(value[-24:].encode() for value in self.values)]
+        parts = [value[-24:].encode() for value in self.values]
+        # Wherever a line ends, one of two pieces is whole.
+        pieces = [part[start : start + 9] for part in parts for start in (*range(3), *range(12, 15))]
+        coded = [base64.b64encode(piece) for piece in pieces]
+        digits = [part[start : start + 12].hex() for part in parts for start in (0, 12)]
+        return [*parts, *coded, *(text.encode() for item in digits for text in (item, item.upper()))]
 
     def in_data(self, data: bytes) -> bool:
         return any(form in data for form in self.forms())
@@ -164,6 +185,9 @@ def test_steps_were_told(baked: Baked, canaries: Canaries) -> None:
     assert log.count("digest ") == 3
     assert log.count("plain ***\n") == 3
     assert log.count("quoted ***\n") == 3
+    for label in ("lower", "go", "json", "hex", "HEX", "html", "gohtml", "repr", "ascii", "bytes", "shell", "form"):
+        assert len(re.findall(rf"<{label} \W*\*\*\*\W*\n", log)) == 3, label
+    assert len(re.findall(r"<base64-\d+-\d+ (?:\w*\n)?\w{0,3}\*\*\*", log)) == 3 * 6 * 2
     assert log.count("\n***\n") == 3
     assert "\n***\n" in baked.done.log("test-cp311")
 

@@ -41,7 +41,7 @@ from bakery.jobs.load import load as load_job
 from bakery.jobs.resolve import resolve as resolve_job
 from bakery.load import load
 from bakery.lock import document, hand, materials
-from bakery.locker import fitting
+from bakery.locker.fit import fitting
 from bakery.mlir.read import read_module
 from bakery.plan import Plan
 from bakery.record import made

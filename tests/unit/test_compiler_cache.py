@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bakery.carry import carriers
+from bakery.carry import carriers, pack, take_in
+from bakery.drive.display import QuietDisplay
 from bakery.drive.progress import Progress
 from bakery.emit.dockerfile import dockerfile
+from bakery.errors import OutputError
 from bakery.load import load
+from bakery.locker.bench import Bench, Pins
 from bakery.plan import Plan
 from bakery.providers import scripts
 from bakery.resolve.lower import resolve
@@ -51,6 +54,21 @@ def test_every_step_with_compiled_objects_has_the_scope_in_its_key() -> None:
     cached = [step for step in steps if "id=bakery-ccache" in step]
     assert len(cached) > 20
     assert [step for step in cached if "--mount=type=bind,from=cache-scope,target=/run/cache-scope" not in step] == []
+
+
+@pytest.mark.parametrize("name", ["", "linux_amd64", "linux_amd64/ccache.tar"])
+def test_a_link_of_the_checkout_is_neither_taken_in_nor_written_through(tmp_path: Path, name: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    folder = root / ".bakery" / "compiler-cache"
+    (folder / name).parent.mkdir(parents=True)
+    outside.mkdir()
+    (folder / name).symlink_to(outside)
+    plan = planned(root)
+    bench = Bench(root, plan, {}, {}, {}, QuietDisplay(), tmp_path / "state")
+    for move in (take_in, pack):
+        with pytest.raises(OutputError, match="is a link"):
+            move(bench, Pins({}), carriers(plan, plan.cells), folder, root / "run")
+    assert not list(outside.iterdir())
 
 
 def program(name: str, folder: Path) -> Path:

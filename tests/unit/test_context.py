@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bakery import facts
 from bakery.context.scan import scan
 from bakery.context.warnings import warnings
 from bakery.errors import RecipeError
 from bakery.load import load
-from bakery.patterns import Ignore, check_ignored, normalised
+from bakery.patterns import Ignore, _compiled, _Group, _re2, check_ignored, normalised
 from bakery.plan import Plan, Sent
 from bakery.resolve.lower import IGNORED, resolve
 
@@ -197,3 +200,33 @@ def test_a_hundred_thousand_files_take_less_than_a_second(tmp_path: Path) -> Non
 
 def test_every_row_of_the_list_is_in_lower_case() -> None:
     assert all(row.name == row.name.lower() for row in facts.secret_files())
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*a" * 100 + "b",
+        "**/" + "*a" * 100 + "b",
+        "**a*" * 100 + "b",
+        "[a-b]*" * 100 + "c",
+        "a**" * 500 + "/b",
+        "?*" * 200 + "b",
+    ],
+)
+def test_no_pattern_takes_long(pattern: str) -> None:
+    ignore = Ignore([pattern, "!**/" + pattern])
+    began = time.process_time()
+    for name in ("a" * 200, "/".join(["a" * 40] * 5), "ab" * 100):
+        ignore.ignores(name)
+    assert time.process_time() - began < 1
+
+
+@given(st.text("ab*?/", max_size=12), st.text("ab/", min_size=1, max_size=12))
+def test_both_engines_match_alike(pattern: str, path: str) -> None:
+    """Simple patterns go to Python's engine; an empty range beside them sends the same to RE2."""
+    text, name = normalised(pattern), posixpath.normpath(path).strip("/")
+    if not text.startswith("!") and text and ".." not in text and name not in ("", "."):
+        kind, regex = _compiled(text)
+        linear = kind == "regex" and _re2(regex).fullmatch(name) is not None
+        simple = _Group([text]).matches(name, name.rpartition("/")[2])
+        assert kind != "regex" or simple is linear

@@ -54,7 +54,7 @@ def test_what_compiles_is_on_the_platform_of_who_builds(tmp_path: Path) -> None:
 
 def test_libraries_are_for_both_platforms(tmp_path: Path) -> None:
     made = plan(tmp_path, f'{CROSS}system-packages = ["zlib1g-dev"]\n')
-    builder = next(stage for stage in made.stages if stage.name == "builder")
+    builder = next(stage for stage in made.stages if stage.name == "builder-system")
     first = next(step for step in builder.steps if isinstance(step, Run))
     (command,) = first.commands
     words = ["net", "cross-tools", "install-packages", "zlib1g-dev"]

@@ -25,9 +25,12 @@ from bakery.audit.promise import Promise
 from bakery.audit.tools import stopped
 from bakery.audit.vmfb import read_vmfb
 from bakery.errors import AuditError, ModuleError, OutputError
+from bakery.load import load
 from bakery.mlir.read import read_module
 from bakery.plainfile import open_plain, read_plain
+from bakery.resolve.lower import resolve
 from bakery.site.store import Incoming, extend
+from bakery.verify import verify
 
 SECONDS = 2.0
 MEMORY = 300 << 20
@@ -276,16 +279,16 @@ def fifo(tmp_path: Path) -> Path:
 def test_no_reader_waits_for_a_pipe(fifo: Path, tmp_path: Path) -> None:
     (tmp_path / "zero").symlink_to("/dev/zero")
     for path in (fifo, tmp_path / "zero", tmp_path):
-        with pytest.raises(OSError, match="not a plain file"):
+        with pytest.raises(OSError, match="not a regular file"):
             open_plain(path)
     with pytest.raises(OSError, match="larger than 2 bytes"):
         read_plain(written(tmp_path / "x", b"123"), 2)
     for read, kind in ((audit_wheel, OutputError), (audit_apart, OutputError), (read_vmfb, AuditError)):
-        with pytest.raises(kind, match="not a plain file"):
+        with pytest.raises(kind, match="not a regular file"):
             read(fifo)
-    with pytest.raises(ModuleError, match="not a plain file"):
+    with pytest.raises(ModuleError, match="not a regular file"):
         read_module(fifo)
-    with pytest.raises(OSError, match="not a plain file"):
+    with pytest.raises(OSError, match="not a regular file"):
         differences(fifo, fifo)
 
 
@@ -305,8 +308,24 @@ def test_audit_judges_the_others(fifo: Path, tmp_path: Path) -> None:
     assert done.returncode == OutputError.exit_code
     assert f"ok      {good.name}" in done.stdout
     assert f"FAILED  {bad.name}" in done.stdout
-    assert "not a plain file" in done.stderr
+    assert "not a regular file" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_verify_judges_the_others(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text('name = "demo"\nplatforms = ["linux/amd64", "macos/arm64"]\n')
+    (item,) = load(None, tmp_path)
+    bad = write_wheel(tmp_path, "cp311-cp311-macosx_11_0_arm64", metadata=hostile.METADATA + "X: y\n" * 20_000)
+    pipe = tmp_path / "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    os.mkfifo(pipe)
+    odd = tmp_path / "_-1.0-py3-none-any.whl"
+    odd.write_bytes(b"")
+    with pytest.raises(AuditError) as caught:
+        verify([resolve(item, ())], [bad, pipe, odd], tmp_path / "memory")
+    told = "\n".join(caught.value.details)
+    assert f"cannot read {pipe}: not a regular file" in told
+    assert f"{bad.name}: the fields of METADATA have 20,003 lines, more than 10,000" in told
+    assert "begins and ends with a letter" in told
 
 
 def test_index_names_every_bad_file(fifo: Path, tmp_path: Path) -> None:
@@ -325,7 +344,7 @@ def test_index_names_every_bad_file(fifo: Path, tmp_path: Path) -> None:
     details = "\n".join(caught.value.details)
     for part in (
         *("METADATA says Demo 111", "begins and ends with a letter", "printable ASCII"),
-        *("not a plain file", "No such file"),
+        *("not a regular file", "No such file"),
     ):
         assert part in details
     assert len(caught.value.details) == len(paths)

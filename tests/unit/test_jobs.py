@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from bakery.jobs.load import from_inputs, load
 from bakery.jobs.places import places
 from bakery.jobs.resolve import resolve
 from bakery.jobs.targets import UnknownTarget, known, target
-from bakery.models import Job
+from bakery.models.job import Job
 from bakery.models.module import TargetRecord
 from bakery.schema import job_schema
 
@@ -320,3 +321,33 @@ def test_names_are_files_on_windows_too(tmp_path: Path, name: str) -> None:
     assert any("no name for results can be made of" in line for line in caught.value.details)
     job["modules"] = [{"input": "m.mlir", "name": f"{name}-x"}]
     assert [cell.name for cell in plan(tmp_path, job).cells] == [f"{name}-x"]
+
+
+LONG = {
+    "nested lists": "[" * 100_000,
+    "less nested lists": '{"version": 1, "modules": ' + "[" * 900 + "0," * 20_000 + "0" + "]" * 900 + "}",
+    "many keys": "{" + ",".join(f'"k{number}": 1' for number in range(120_000)) + "}",
+    "one key": "{" + ",".join('"k": 1' for _ in range(200_000)) + "}",
+    "many wrong values": '{"version": 1, "modules": [' + "0," * 190_000 + "0]}",
+    "more wrong values": '{"version": 1, "modules": [' + "0," * 990_000 + "0]}",
+    "a large file": " " * (3 << 20),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_text_keeps_the_loader_of_jobs_busy(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "job.json"
+    file.write_text(LONG[name])
+    began = time.process_time()
+    with pytest.raises(ModuleError):
+        load(file, "job.json")
+    assert time.process_time() - began < 5
+
+
+def test_a_job_is_measured_before_it_is_made(tmp_path: Path) -> None:
+    modules = [{"input": f"m{number}.mlir"} for number in range(2_000)]
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"version": 1, "modules": modules}))
+    with pytest.raises(ModuleError) as caught:
+        resolve(load(file, "job.json"), ["cpu:x86-64-v3"] * 51)
+    assert "102,000 results, and the limit is 100,000" in caught.value.details[0]

@@ -16,7 +16,6 @@ READING = {"load", "checks", "document", "plain", "positions", "problems", "word
 """The loader and its helpers."""
 
 ALLOWED: dict[str, set[str]] = {
-    "bounded": set(),
     "errors": set(),
     "names": set(),
     "patterns": set(),
@@ -88,7 +87,7 @@ ALLOWED: dict[str, set[str]] = {
     "emit": {*BASE, "job", "plan", "facts", "parcels", "providers"},
     "context": {*BASE, "plan", "facts"},
     "rules": {*BASE, "images", "parcels", "plan", "facts"},
-    "files": {"bounded", "errors"},
+    "files": {"plainfile", "errors"},
     "checkout": set(),
     "drive": {*BASE, "images", "plan", "providers"},
     "lock": {*BASE, "images", "models", "plan", "document", "positions", "problems", "wording"},
@@ -245,7 +244,7 @@ def test_only_the_command_prints_exits_and_reads_the_environment(name: str) -> N
             assert said != "os.environ" or name in ENVIRONMENT, f"line {node.lineno}"
 
 
-HEAVY = {"python_on_whales", "hcl2", "auditwheel", "elftools"}
+HEAVY = {"python_on_whales", "hcl2", "auditwheel"}
 
 
 @pytest.mark.parametrize(

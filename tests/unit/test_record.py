@@ -28,7 +28,7 @@ from bakery.models import Recipe
 from bakery.models.lock import LockedFile
 from bakery.plan import Plan
 from bakery.record import made
-from bakery.record.facts import FOLDER, Machine, Material, image_purl, merged, of_buildkit
+from bakery.record.facts import FOLDER, Machine, Material, image_purl, merged, of_buildkit, without_user
 from bakery.record.provenance import definition, settings, statement
 from bakery.record.read import read
 from bakery.record.sbom import sbom
@@ -345,3 +345,21 @@ def test_image_that_a_node_was_sent_has_its_own_name() -> None:
     found = of_buildkit(said, {sha256: purl})
     assert [(item.name, item.kind) for item in found] == [("debian:bookworm-slim", "image"), ("debian:trixie", "image")]
     assert image_purl("host:5000/a/b", "linux/arm64") == "pkg:docker/host:5000/a/b@latest?platform=linux%2Farm64"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://user:p@ss@host/a@b", "https://host/a@b"),
+        ("https://token@host/a", "https://host/a"),
+        ("https://host/a.whl?sig=secret&x=1#sha256=aa", "https://host/a.whl#sha256=aa"),
+        ("git+https://u:p@host/a.git@v1#subdirectory=b", "git+https://host/a.git@v1#subdirectory=b"),
+        ("https://host/a.git?token=x&ref=v1&subdir=b", "https://host/a.git?ref=v1&subdir=b"),
+        ("demo @ https://u:p@ss@host/a?t=1 ; x == 'y@z'", "demo @ https://host/a ; x == 'y@z'"),
+        ("pkg:docker/debian@12?platform=linux%2Famd64", "pkg:docker/debian@12?platform=linux%2Famd64"),
+        ("git@host:a/b.git", "git@host:a/b.git"),
+        ("demo>=1", "demo>=1"),
+    ],
+)
+def test_addresses_lose_what_may_be_a_secret(address: str, shown: str) -> None:
+    assert without_user(address) == shown

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bakery.report.run import PublishedWheel, RunReport, TargetReport, render, warnings
+from bakery.report.run import render, warnings
+from bakery.runreport import PublishedWheel, RunReport, TargetReport
 
 
 def report(**cells: tuple[str, ...]) -> RunReport:

@@ -13,8 +13,9 @@ from bakery.errors import AuditError, BakeryError, InterruptedBake, OutputError
 from bakery.load import from_python
 from bakery.models import Matrix, Recipe, Wheel
 from bakery.plan import Plan
-from bakery.report.run import CellFailure, PublishedWheel, RunReport, TargetReport, markdown
+from bakery.report.run import markdown
 from bakery.resolve.lower import resolve
+from bakery.runreport import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.work import Machine, items, keys, together, works
 
 WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)

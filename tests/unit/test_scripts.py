@@ -433,36 +433,13 @@ def test_every_package_has_its_file_and_its_hash() -> None:
     ]
 
 
-def test_a_package_of_a_repository_is_held_by_its_commit() -> None:
-    report = {
-        "install": [package("a", "aa"), package("b", vcs_info={"vcs": "git", "commit_id": "c0ffee"}, direct=True)]
-    }
-    lines = [packages.line(item) for item in packages.packages(report)]
-    assert lines == ["a==1.0 --hash=sha256:aa", "b @ git+https://host/b.whl@c0ffee"]
-
-
-@pytest.mark.parametrize(
-    ("download", "expected"),
-    [
-        (
-            {"url": "https://h/b.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
-            "b @ git+https://h/b.git@c0ffee#subdirectory=python/b",
-        ),
-        ({"url": "https://h/b.zip", "archive_info": {}}, "b @ https://h/b.zip#subdirectory=python/b"),
-    ],
-)
-def test_a_package_in_a_folder_of_its_source_stays_in_it(download: dict[str, object], expected: str) -> None:
-    metadata = {"name": "b", "version": "1.0"}
-    info = {**download, "subdirectory": "python/b"}
-    item = {"metadata": metadata, "is_direct": True, "download_info": info}
-    assert [packages.line(made) for made in packages.packages({"install": [item]})] == [expected]
-
-
 class Folders:
     """The folders that packages.py reads and writes, and a folder of wheels to resolve from."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lock, self.resolved, self.links = (folder / name for name in ("lock", "resolved", "links"))
+        monkeypatch.setattr(packages, "SOURCES", str(folder / "sources"))
+        monkeypatch.setattr(packages, "BUILT", str(folder / "built"))
         self.links.mkdir()
         self.lock.mkdir()
         self.monkeypatch = monkeypatch
@@ -484,8 +461,8 @@ class Folders:
 
     def resolve(self, *words: str) -> list[str]:
         """Resolve for this interpreter; return the lines for pip."""
-        more = ["--no-index", "--find-links", str(self.links), *words]
-        self.monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "build", sys.executable, *more])
+        more = ["--no-index", "--find-links", str(self.links), "--", *words]
+        self.monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "build", *more])
         packages.main()
         return (self.resolved / "build.txt").read_text().splitlines()
 
@@ -611,7 +588,7 @@ def test_another_file_than_the_locked_one_is_not_installed(
     (folders.resolved / "build.txt").write_text(f"demo==1.0 --hash=sha256:{'0' * 64}\n")
     target = [f"--target={tmp_path / 'out'}", "--no-index", "--find-links", str(folders.links)]
     with pytest.raises(SystemExit):
-        packages.install("build", sys.executable, target)
+        packages.install("build", "", target)
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -622,9 +599,7 @@ def test_exactly_what_was_resolved_is_installed(folders: Folders, tmp_path: Path
     folders.resolve("demo")
     folders.wheel("other", "2.0")
     out = tmp_path / "out"
-    packages.install(
-        "build", sys.executable, [f"--target={out}", "--no-index", "--find-links", str(folders.links), "--quiet"]
-    )
+    packages.install("build", "", [f"--target={out}", "--no-index", "--find-links", str(folders.links), "--quiet"])
     assert sorted(path.name for path in out.glob("*.dist-info")) == ["demo-1.0.dist-info", "other-1.0.dist-info"]
 
 
@@ -637,7 +612,7 @@ def test_requirements_that_nothing_satisfies(folders: Folders) -> None:
 
 def test_no_requirements_ask_no_index(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "ask", lambda *_: pytest.fail("asked"))
-    monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "test", sys.executable])
+    monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "test", "--"])
     packages.main()
     assert json.loads((folders.resolved / "test.json").read_text()) == {"requirements": [], "packages": []}
 

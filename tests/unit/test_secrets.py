@@ -394,7 +394,9 @@ def test_what_tools_make_of_a_value_is_hidden(form: str) -> None:
 
 @pytest.mark.parametrize("width", [20, 60, 64, 76, 1000])
 @pytest.mark.parametrize(
-    "value", [os.urandom(20), os.urandom(200), b"".join(os.urandom(30).hex().encode() + b"\n" for _ in range(9))]
+    "value",
+    [os.urandom(20), os.urandom(200), b"".join(os.urandom(30).hex().encode() + b"\n" for _ in range(9))],
+    ids=["short", "long", "lines"],
 )
 def test_base64_and_hexadecimal_text_is_hidden_wherever_its_lines_end(value: bytes, width: int) -> None:
     mask = Mask({"key": value})
@@ -433,7 +435,11 @@ def test_two_secrets_that_overlap_leave_nothing() -> None:
     assert mask.told_by(b"<abcdefghijkl>") == {"one", "two"}
 
 
-@pytest.mark.parametrize("value", [os.urandom(40).hex().encode(), base64.encodebytes(os.urandom(2300)), b"ab" * 2000])
+@pytest.mark.parametrize(
+    "value",
+    [os.urandom(40).hex().encode(), base64.encodebytes(os.urandom(2300)), b"ab" * 2000],
+    ids=["hexadecimal", "base64", "repeated"],
+)
 def test_the_time_grows_with_the_log_alone(value: bytes) -> None:
     mask = Mask({"key": value})
     line = b"[build] g++ -O3 -c /src/csrc/kernel.cu -o build/kernel.o " + os.urandom(24).hex().encode() + b"\n"

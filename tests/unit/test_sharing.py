@@ -114,10 +114,10 @@ def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
     stages = {stage.name: stage for stage in plan.stages}
     seen = {name for name, stage in stages.items() if Arg("PYTHON_VERSION") in stage.steps}
     assert seen == {"test-env", "test-requirements"}
-    assert {"builder", "compile", "repair"} <= {
+    assert {"builder-system", "compile", "repair"} <= {
         name for name, stage in stages.items() if Arg("WHEEL_PYTHON") in stage.steps
     }
-    assert "PYTHON_VERSION" not in repr([stages[name] for name in ("builder", "compile", "repair")])
+    assert "PYTHON_VERSION" not in repr([stages[name] for name in ("builder-system", "builder", "compile", "repair")])
     assert stages["root"].base == ("python-", Ref("WHEEL_PYTHON"))
     assert stages["test-common"].base == ("python-", Ref("PYTHON_VERSION"))
     assert stages["runtime"].base == ("test-common",)

@@ -17,8 +17,8 @@ from bakery.errors import AuditError, SomeFailed, UsageError
 from bakery.load import load
 from bakery.options import Again, Options
 from bakery.plan import Plan
-from bakery.report.run import RunReport
 from bakery.resolve.lower import resolve
+from bakery.runreport import RunReport
 from bakery.wheelhouse import Wheelhouse, build_plan
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n'

@@ -1,14 +1,17 @@
 """Install CUDA from NVIDIA's own package repository, or from a mirror of it.
 
-Usage: cuda_repository.py ADDRESS RELEASE PACKAGE...
+Usage: cuda_repository.py ADDRESS RELEASE FINGERPRINT,... PACKAGE...
 
 ADDRESS is the folder of one distribution and machine (``…/rhel8/x86_64``), RELEASE a CUDA release. Packages are named
 as in RPM repositories and without the release: ``libcublas-devel`` is there ``libcublas-devel-12-8``, and in Debian's
-``libcublas-dev-12-8``. The key that signed the repository lies in its folder.
+``libcublas-dev-12-8``. The key that signed the repository lies in its folder; it must have one of the fingerprints.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import os
 import re
 import shutil
@@ -23,6 +26,13 @@ NVIDIA/cuda-repo-management and the repositories' own files, read 2026-11-21).""
 
 KEY_FILES = {"deb": "/usr/share/keyrings/bakery-cuda.asc", "rpm": "/etc/pki/rpm-gpg/RPM-GPG-KEY-bakery-cuda"}
 LISTS = {"deb": "/etc/apt/sources.list.d/bakery-cuda.list", "rpm": "/etc/yum.repos.d/bakery-cuda.repo"}
+
+LARGEST_KEY = 1 << 20
+PUBLIC_KEY = 6
+PACKETS = (2, PUBLIC_KEY, 13, 14, 17)
+"""What a file with a public key holds: signatures, keys, user IDs, subkeys, images of users."""
+
+BLOCK = re.compile(rb"-----BEGIN PGP PUBLIC KEY BLOCK-----\s*\n(.*?)-----END PGP PUBLIC KEY BLOCK-----", re.DOTALL)
 
 _DEB_NAMES = {"cuda-cupti": "cuda-cupti-dev"}
 """Packages that Debian's repositories name in a way of their own."""
@@ -45,17 +55,115 @@ def listing(address: str, family: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def key(address: str) -> bytes:
-    """Return the public key in the repository's folder.
+def key(address: str, accepted: list[str]) -> bytes:
+    """Return the public key in the repository's folder, as text.
+
+    Raises:
+        SystemExit: there is none, it cannot be reached, or its fingerprint is none of those that are accepted.
+    """
+    found = fetched_key(address)
+    try:
+        data = b"".join(map(unarmored, BLOCK.findall(found))) if b"-----BEGIN" in found else found
+        known = fingerprints(data)
+    except (ValueError, IndexError) as error:
+        sys.exit("bakery: the key in " + address + " cannot be read: " + str(error))
+    if not known or not set(known) <= set(accepted):
+        said = (", ".join(known) or "of no key") + ", and not " + " or ".join(accepted)
+        sys.exit(
+            "bakery: the key in " + address + " has the fingerprint " + said + "\n"
+            "bakery: compare it with what the repository's owner publishes, then name it: builder.cuda-repository-key"
+        )
+    return armored(data)
+
+
+def fingerprints(data: bytes) -> list[str]:
+    """Return the fingerprints of keys (RFC 4880: 4.2, 12.2); subkeys belong to the key before them.
+
+    Raises:
+        ValueError: it holds something else than keys.
+        IndexError: it is cut off.
+    """
+    known = []
+    while data:
+        tag, body, data = packet(data)
+        if tag not in PACKETS:
+            raise ValueError("it holds a packet of kind " + str(tag))
+        if tag == PUBLIC_KEY:
+            if body[0] != 4:
+                raise ValueError("its version is " + str(body[0]) + ", and not 4")
+            framed = b"\x99" + len(body).to_bytes(2, "big") + body
+            known.append(hashlib.sha1(framed).hexdigest().upper())
+    return known
+
+
+def unarmored(block: bytes) -> bytes:
+    """Return the bytes of a key that is written as text.
+
+    Raises:
+        ValueError: it is no base64.
+    """
+    lines = [line.strip() for line in block.splitlines()]
+    # Headers come first, a checksum last.
+    text = b"".join(line for line in lines if b": " not in line and not line.startswith(b"="))
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError("it is no base64") from error
+
+
+def armored(data: bytes) -> bytes:
+    """Return a key as text: what was read here, and nothing that another program may read in another way."""
+    check = 0xB704CE
+    for byte in data:
+        check ^= byte << 16
+        for _ in range(8):
+            check = (check << 1) ^ (0x1864CFB if check & 0x800000 else 0)
+    lines = [b"-----BEGIN PGP PUBLIC KEY BLOCK-----", b"", base64.encodebytes(data).strip()]
+    lines += [b"=" + base64.b64encode((check & 0xFFFFFF).to_bytes(3, "big")), b"-----END PGP PUBLIC KEY BLOCK-----"]
+    return b"\n".join([*lines, b""])
+
+
+def packet(data: bytes) -> tuple[int, bytes, bytes]:
+    """Return the tag and the body of the first packet, and what comes after it.
+
+    Raises:
+        ValueError: it is no packet of a known length.
+        IndexError: it is cut off.
+    """
+    first = data[0]
+    if not first & 0x80:
+        raise ValueError("it is no OpenPGP key")
+    if first & 0x40:
+        tag, size, start = first & 0x3F, data[1], 2
+        if 192 <= size < 224:
+            size, start = ((size - 192) << 8) + data[2] + 192, 3
+        elif size == 255:
+            size, start = int.from_bytes(data[2:6], "big"), 6
+        elif size >= 224:
+            raise ValueError("a part of it has no known length")
+    else:
+        width = (1, 2, 4, 0)[first & 3]
+        if not width:
+            raise ValueError("a part of it has no known length")
+        tag, size, start = (first >> 2) & 0xF, int.from_bytes(data[1 : 1 + width], "big"), 1 + width
+    if len(data) < start + size:
+        raise IndexError("it is cut off")
+    return tag, data[start : start + size], data[start + size :]
+
+
+def fetched_key(address: str) -> bytes:
+    """Return the file with the key in the repository's folder.
 
     Raises:
         SystemExit: there is none, or it cannot be reached.
     """
+    if not address.startswith(("https://", "file://")):
+        sys.exit("bakery: " + address + " starts with neither https: nor file:")
     said = ""
     for name in KEYS:
         try:
             with urllib.request.urlopen(address + "/" + name, timeout=60) as reply:
-                return bytes(reply.read())
+                return bytes(reply.read(LARGEST_KEY))
         except (OSError, ValueError) as error:
             said = str(error)
             # A server that does not answer has no other key, either.
@@ -77,13 +185,13 @@ def write(path: str, text: bytes) -> None:
 
 def main(arguments: list[str]) -> None:
     """Tell the package manager of the repository, install, and let it forget the repository again."""
-    if len(arguments) < 3:
-        sys.exit("usage: cuda_repository.py ADDRESS RELEASE PACKAGE...")
+    if len(arguments) < 4:
+        sys.exit("usage: cuda_repository.py ADDRESS RELEASE FINGERPRINT,... PACKAGE...")
     address, release = arguments[0].rstrip("/"), arguments[1]
     family = "deb" if shutil.which("apt-get") else "rpm"
-    write(KEY_FILES[family], key(address))
+    write(KEY_FILES[family], key(address, arguments[2].split(",")))
     write(LISTS[family], listing(address, family).encode())
-    wanted = packages(arguments[2:], release, family)
+    wanted = packages(arguments[3:], release, family)
     try:
         done = subprocess.run(["install-packages", *wanted], check=False)
     finally:

@@ -1,11 +1,19 @@
-"""Resolve requirements to packages with their hashes, and install exactly these.
+"""Resolve requirements to packages with their hashes, build those that have no wheel, and install exactly these.
 
-Usage: packages.py resolve PLACE PYTHON [WORD...]    the words are those of ``pip install``
-       packages.py install PLACE PYTHON [OPTION...]  more options of ``pip install``
-       packages.py wheel PYTHON FILE...              install wheels; what they require comes from the index
+Usage: packages.py resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   as ``pip install OPTION... WORD...``
+       packages.py build PLACE                           build what has no wheel here
+       packages.py install PLACE ENVIRONMENT [OPTION...]  install; more options of ``pip install``
+       packages.py wheel ENVIRONMENT [--direct=NAME,...] FILE...  install wheels; the index has what they require
+
+Each is called as ``PYTHON -I -S packages.py`` with the Python that the packages are for, so that no package's code
+runs when it starts; pip runs by `pip_alone.py`.
 
 ``resolve`` installs nothing. It writes what an interpreter needs in an empty environment into /requirements:
-PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file.
+PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file. What has no wheel is
+fetched as data, with the wheels that its build requires, into /sources/PLACE. ``build`` runs in a step
+without network and secrets and makes wheels of it in /built/PLACE, which ``install`` finds there.
+
+A requirement that names an address, and not only a package of the index, is refused unless --direct names it.
 
 /lock says where the packages come from. With ``locked.json`` in it they are the ones listed there, and nothing else
 is asked; with ``preferred.json`` those listed there are kept as far as they fit; with ``recorded.json``, which anybody
@@ -14,39 +22,140 @@ may have written, pip must come to those listed there by itself; without all thr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import urllib.parse
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Collection, Dict, NamedTuple
+
+if TYPE_CHECKING:
+    from bakery.providers.scripts import pip_alone, sdist, sources
+else:
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import pip_alone
+    import sdist
+    import sources
 
 LOCK = "/lock"
 RESOLVED = "/requirements"
+SOURCES = "/sources"
+BUILT = "/built"
 ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
 
-OLDEST_PIP = 23
-"""Reports of pip 23.0 have a stable format; `--python` is as old as 22.3."""
+BUILT_HERE = "  # built from its source"
+"""Ends the line of a package that ``build`` makes a wheel of."""
 
 EXTRA = re.compile(r"(?P<name>\S+) \S+ does not provide the extra '(?P<extra>[^']*)'")
 """pip's warning where a requirement has an extra that its distribution does not know."""
 
+DIRECT = re.compile(r"(?m)^ *Collecting (?P<name>[^\s@[]+)[^\s@]* ?@ (?P<address>\S+)(?: \(from (?P<by>[^)]*)\))?")
+"""What pip prints when it begins with a requirement that names an address."""
+
+MISSING = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<requirement>.+?)(?: \(from .*\))?$")
+
 Package = Dict[str, Any]
 
 
+class Answer(NamedTuple):
+    """What pip said: the packages that it would install, None where it failed; and what it printed."""
+
+    packages: list[Package] | None
+    out: str
+    err: str
+
+
+# --- requirements
+
+
+def requirement(text: str) -> Any:
+    """Return a requirement as pip reads it; None where the text is none."""
+    pip_alone.make_importable()
+    from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
 def words_of(arguments: list[str]) -> list[str]:
-    """Return the words of ``pip install``, with the lines of a file in place of ``-r FILE``."""
+    """Return requirements, with the lines of a file in place of ``-r FILE``.
+
+    Raises:
+        SystemExit: one is no requirement: pip would take it for an option, or a file.
+    """
     found = []
     rest = iter(arguments)
     for word in rest:
-        if word == "-r":
-            with open(next(rest), encoding="utf-8") as stream:
-                found += [line.strip() for line in stream if line.strip()]
-        else:
+        if word != "-r":
             found.append(word)
+            continue
+        with open(next(rest), encoding="utf-8") as stream:
+            found += [line.strip() for line in stream if line.strip()]
+    bad = [word for word in found if requirement(word) is None]
+    if bad:
+        sys.exit("\n".join("bakery: " + repr(word) + " is no requirement, such as 'cmake>=3.26'" for word in bad))
     return found
+
+
+def check_direct(words: Collection[str], allowed: Collection[str], whose: str = "") -> None:
+    """Make sure that only allowed requirements name an address.
+
+    Raises:
+        SystemExit: others do.
+    """
+    parsed = [item for item in map(requirement, words) if item is not None and item.url]
+    refused = [item for item in parsed if canonical(item.name) not in allowed]
+    if refused:
+        refuse([(item.name, item.url) for item in refused], whose)
+
+
+def refuse(found: list[tuple[str, str]], whose: str) -> None:
+    """End with what is not allowed, and with what to do.
+
+    Raises:
+        SystemExit: always.
+    """
+    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in found]
+    names = ", ".join('"' + canonical(name) + '"' for name, _ in found)
+    sys.exit(
+        "\n".join(lines) + "\nbakery: an address is no package of the index, and the recipe does not allow it\n"
+        "bakery: require a release of the index, or allow it by name: builder.allow-direct = [" + names + "]"
+    )
+
+
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return sdist.canonical(name)
+
+
+def name_of(word: str) -> str:
+    """Return the name of the distribution that a requirement begins with; empty for other words."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
+    return canonical(match.group(1)) if match else ""
+
+
+def unknown_extras(said: str, words: list[str]) -> list[str]:
+    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
+
+    What a package of the index asks of another is between the two.
+    """
+    found = []
+    for match in EXTRA.finditer(said):
+        for word in words:
+            extras = re.search(r"\[([^]]*)\]", word)
+            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
+            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
+                found.append(match.group(0))
+    return found
+
+
+# --- resolve
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -59,7 +168,7 @@ def read(name: str) -> dict[str, Any] | None:
         return told
 
 
-def locked(place: str, words: list[str], told: dict[str, Any]) -> list[Package]:
+def locked(place: str, words: list[str], told: dict[str, Any], allowed: Collection[str]) -> list[Package]:
     """Return the packages that are locked.
 
     Raises:
@@ -72,29 +181,122 @@ def locked(place: str, words: list[str], told: dict[str, Any]) -> list[Package]:
     if before != now:
         sys.exit("\n".join([*lines, ADVICE]))
     packages: list[Package] = told["packages"]
-    sources = [item["file"] for item in packages if item["file"] and not item["file"].endswith(".whl")]
-    if sources and told.get("strict"):
+    direct = [(item["name"], item["origin"]) for item in packages if item.get("origin")]
+    refused = [(name, origin) for name, origin in direct if canonical(name) not in allowed]
+    if refused:
+        refuse(refused, "bakery.lock")
+    archives = [item["file"] or item["origin"] for item in packages if is_source(item)]
+    if archives and told.get("strict"):
         sys.exit(
-            "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(sources)
+            "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(archives)
         )
     return packages
 
 
-def pip(scratch: str) -> list[str]:
-    """Return how a pip is called that reports what it would install: this interpreter's, or one made for the moment."""
-    own = [sys.executable, "-m", "pip"]
-    said = subprocess.run([*own, "--version"], stdout=subprocess.PIPE, check=False).stdout.decode()
-    match = re.match(r"pip (\d+)\.", said)
-    if match and int(match.group(1)) >= OLDEST_PIP:
-        return own
-    environment = os.path.join(scratch, "pip")
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    newer = [os.path.join(environment, "bin", "python"), "-m", "pip"]
-    subprocess.run([*newer, "install", "--quiet", "pip>=24"], check=True)
-    return newer
+def is_source(package: Package) -> bool:
+    """Say whether a package has to be built."""
+    return not package["file"].endswith(".whl")
 
 
-def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list[Package]:
+def renew_pip() -> None:
+    """Bring an old pip up to date, in an environment that has nothing else yet."""
+    if pip_alone.major() < pip_alone.OLDEST:
+        words = ["install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:", "--upgrade", "pip>=24"]
+        run([sys.executable, "-m", "pip", *words])
+
+
+def report(words: list[str], *options: str) -> Answer:
+    """Return what pip would install into an empty environment: wheels alone."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "report.json")
+        more = ["--dry-run", "--ignore-installed", "--only-binary=:all:", "--report", path, *options]
+        done = subprocess.run(
+            [*pip_alone.command(), "install", *more, *words],
+            cwd=scratch,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        if done.returncode:
+            return Answer(None, out, err)
+        with open(path, encoding="utf-8") as stream:
+            return Answer(packages(json.load(stream)), out, err)
+
+
+def packages(told: dict[str, Any]) -> list[Package]:
+    """Return the packages of pip's report (version 1), sorted by name.
+
+    Of a package that a requirement names by its address, ``origin`` is that.
+    """
+    found = []
+    for item in told["install"]:
+        download = item["download_info"]
+        path = urllib.parse.urlsplit(download["url"]).path
+        made = {
+            "name": canonical(item["metadata"]["name"]),
+            "version": item["metadata"]["version"],
+            "file": urllib.parse.unquote(path.rsplit("/", 1)[-1]),
+            "sha256": download.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
+        }
+        if item.get("is_direct"):
+            made["origin"] = download["url"]
+        found.append(made)
+    return sorted(found, key=lambda item: (item["name"], item["version"]))
+
+
+class Sources:
+    """The sources that stand in for wheels while pip resolves.
+
+    Attributes:
+        stubs: the folder with a stub wheel for each of them.
+        asks: the index may be asked for more of them.
+    """
+
+    def __init__(self, folder: str, asks: bool = True) -> None:
+        self.folder = folder
+        self.asks = asks
+        self.stubs = os.path.join(folder, "stubs")
+        os.makedirs(self.stubs, exist_ok=True)
+        self.found: dict[tuple[str, str], sources.Source] = {}
+
+    def fresh(self) -> str:
+        """Return a folder for one more."""
+        return os.path.join(self.folder, str(len(self.found)))
+
+    def add(self, source: sources.Source) -> bool:
+        """Take one; say whether it is new."""
+        if (source.name, source.version) in self.found:
+            shutil.rmtree(self.fresh(), ignore_errors=True)
+            return False
+        sources.stub(source, self.stubs)
+        self.found[source.name, source.version] = source
+        return True
+
+    def add_of_index(self, wanted: Any) -> bool:
+        """Take the newest one that satisfies a requirement; say whether there is one, and it is new."""
+        source = sources.of_index(wanted, self.fresh()) if self.asks else None
+        return source is not None and self.add(source)
+
+    def of(self, package: Package) -> sources.Source | None:
+        """Return the source that a package of pip's report is the stub of."""
+        return self.found.get((package["name"], package["version"]))
+
+    def in_place_of_address(self, word: str) -> str:
+        """Return a requirement for the stub of what a requirement names by its address; wheels stay as they are."""
+        parsed = requirement(word)
+        if not parsed.url or urllib.parse.urlsplit(parsed.url).path.endswith(".whl"):
+            return word
+        if parsed.marker and not parsed.marker.evaluate():
+            return word
+        source = sources.of_address(parsed.name, parsed.url, self.fresh())
+        self.add(source)
+        extras = "[" + ",".join(sorted(parsed.extras)) + "]" if parsed.extras else ""
+        marker = " ; " + str(parsed.marker) if parsed.marker else ""
+        return str(parsed.name) + extras + "==" + source.version + marker
+
+
+def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, stand_ins: Sources) -> list[Package]:
     """Return what pip would install, keeping preferred packages as far as they fit.
 
     Raises:
@@ -102,42 +304,42 @@ def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list
     """
     known = preferred or {"requirements": [], "packages": []}
     kept = [item for item in known["packages"] if not item.get("origin")]
-    changed = {name_of(word) for word in set(words) ^ set(known["requirements"])}
+    changed = {name_of(word) for word in {*words, *options} ^ set(known["requirements"])}
     others = [item for item in kept if canonical(item["name"]) not in changed]
     tries = [kept] if kept else []
     tries += [others] if others and others != kept else []
+    for item in filter(is_source, kept):
+        stand_ins.add_of_index(requirement(item["name"] + "==" + item["version"]))
+    asked = [stand_ins.in_place_of_address(word) for word in words]
     with tempfile.TemporaryDirectory() as scratch:
-        command = [*pip(scratch), "--python", python, "install", "--quiet", "--dry-run", "--ignore-installed"]
-        report = os.path.join(scratch, "report.json")
         constraints = os.path.join(scratch, "constraints.txt")
         for constrained in [*tries, []]:
             with open(constraints, "w", encoding="utf-8") as stream:
                 stream.writelines(item["name"] + "==" + item["version"] + "\n" for item in constrained)
-            # Only the last try has the last word.
-            more = ["--report", report, "--constraint", constraints]
-            done = subprocess.run([*command, *more, *words], stderr=subprocess.PIPE, check=False)
-            said = done.stderr.decode(errors="replace")
-            if done.returncode or not constrained:
-                sys.stderr.write(said if not constrained else "")
-            lacking = unknown_extras(said, words)
+            held = {canonical(item["name"]) for item in constrained}
+            answer = with_sources(asked, ["--constraint", constraints, *options], stand_ins, held)
+            lacking = unknown_extras(answer.err, words)
             if lacking:
                 # pip goes on without what was asked for: the build would fail later, or be built without it.
                 sys.exit("\n".join("bakery: " + item + ", which is asked for" for item in lacking))
-            if not done.returncode:
-                with open(report, encoding="utf-8") as stream:
-                    return packages(json.load(stream))
-        sys.exit(done.returncode)
+            if answer.packages is not None:
+                return [with_source(item, stand_ins) for item in answer.packages]
+    # Only the last try has the last word.
+    end(answer, words)
+    return []
 
 
-def recorded(place: str, python: str, words: list[str], told: dict[str, Any]) -> list[Package]:
+def recorded(
+    place: str, words: list[str], options: list[str], told: dict[str, Any], stand_ins: Sources
+) -> list[Package]:
     """Return what pip would install, which must be what a record lists: nothing is installed because a record has it.
 
     Raises:
         SystemExit: pip comes to other packages; all of them are named.
     """
     listed = {canonical(item["name"]): item for item in told["packages"]}
-    asked = {"requirements": words, "packages": list(listed.values())}
-    found = {item["name"]: item for item in (ask(python, words, asked) if any(map(name_of, words)) else [])}
+    asked = {"requirements": [*options, *words], "packages": list(listed.values())}
+    found = {item["name"]: item for item in (ask(words, options, asked, stand_ins) if words else [])}
     lines = []
     for name in sorted(set(listed) | set(found)):
         before, now = listed.get(name), found.get(name)
@@ -164,55 +366,44 @@ def shown(package: Package) -> str:
     return str(package["name"]) + " " + version + " (" + digest[:12] + ")"
 
 
-def packages(report: dict[str, Any]) -> list[Package]:
-    """Return the packages of pip's report (version 1), sorted by name.
+def with_sources(words: list[str], options: list[str], stand_ins: Sources, held: Collection[str]) -> Answer:
+    """Return what pip would install, with a source in place of each package that has no wheel.
 
-    Of a package that a requirement names by its address or repository, ``origin`` is that.
+    Args:
+        held: packages that are held to a version: where that has no wheel, another version may have one.
     """
-    found = []
-    for item in report["install"]:
-        download = item["download_info"]
-        made = {"name": canonical(item["metadata"]["name"]), "version": item["metadata"]["version"]}
-        # pip tells the folder of the package in its source apart from the address.
-        folder = "#subdirectory=" + download["subdirectory"] if download.get("subdirectory") else ""
-        if "vcs_info" in download:
-            vcs = download["vcs_info"]
-            origin = vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"] + folder
-            made.update(file="", sha256="", origin=origin)
-        else:
-            path = urllib.parse.urlsplit(download["url"]).path
-            made["file"] = urllib.parse.unquote(path.rsplit("/", 1)[-1])
-            made["sha256"] = download.get("archive_info", {}).get("hashes", {}).get("sha256", "")
-            if item.get("is_direct"):
-                made["origin"] = download["url"] + folder
-        found.append(made)
-    return sorted(found, key=lambda item: (item["name"], item["version"]))
+    while True:
+        answer = report(words, *options, "--find-links", stand_ins.stubs)
+        missing = MISSING.search(answer.err) if answer.packages is None else None
+        wanted = requirement(missing.group("requirement")) if missing else None
+        if wanted is None or wanted.url or canonical(wanted.name) in held or not stand_ins.add_of_index(wanted):
+            return answer
 
 
-def canonical(name: str) -> str:
-    """Return the name as PEP 503 compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+def with_source(package: Package, stand_ins: Sources) -> Package:
+    """Return a package as it is, or the source that it is the stub of."""
+    source = None if package.get("origin") else stand_ins.of(package)
+    return source.package() if source and package["file"].endswith("-py3-none-any.whl") else package
 
 
-def name_of(word: str) -> str:
-    """Return the name of the distribution that a requirement begins with; empty for other words."""
-    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
-    return canonical(match.group(1)) if match else ""
+def end(answer: Answer, words: list[str]) -> None:
+    """End with what pip said.
 
-
-def unknown_extras(said: str, words: list[str]) -> list[str]:
-    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
-
-    What a package of the index asks of another is between the two.
+    Raises:
+        SystemExit: always.
     """
-    found = []
-    for match in EXTRA.finditer(said):
-        for word in words:
-            extras = re.search(r"\[([^]]*)\]", word)
-            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
-            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
-                found.append(match.group(0))
-    return found
+    own = {canonical(item.name) for item in map(requirement, words) if item.url}
+    others = [match for match in DIRECT.finditer(answer.out) if canonical(match.group("name")) not in own]
+    sys.stderr.write(answer.err)
+    if others:
+        last = others[-1]
+        said = (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
+        sys.exit(
+            "bakery: "
+            + said
+            + "\nbakery: of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
+        )
+    sys.exit(1)
 
 
 def line(package: Package) -> str:
@@ -222,58 +413,189 @@ def line(package: Package) -> str:
     return str(where + (" --hash=sha256:" + package["sha256"] if package["sha256"] else ""))
 
 
-def resolve(place: str, python: str, arguments: list[str]) -> None:
+def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
-    words = words_of(arguments)
+    cut = arguments.index("--")
+    allowed, options = direct_of(arguments[:cut])
+    words = words_of(arguments[cut + 1 :])
+    check_direct(words, allowed)
+    renew_pip()
     told, record = read("locked.json"), read("recorded.json")
-    if told is not None:
-        found = locked(place, words, told)
-    elif record is not None:
-        found = recorded(place, python, words, record)
-    else:
-        found = ask(python, words, read("preferred.json")) if any(map(name_of, words)) else []
+    folder = os.path.join(SOURCES, place)
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        stand_ins = Sources(scratch, asks="--no-index" not in options)
+        if told is not None:
+            found = locked(place, [*options, *words], told, allowed)
+            chosen = [sources.locked(item, stand_ins.fresh()) for item in found if is_source(item)]
+        else:
+            if record is not None:
+                found = recorded(place, words, options, record, stand_ins)
+            else:
+                found = ask(words, options, read("preferred.json"), stand_ins) if words else []
+            check_found(found, allowed)
+            chosen = [source for item in found if is_source(item) and (source := stand_ins.of(item))]
+        for number, source in enumerate(chosen):
+            prepare(source, os.path.join(folder, str(number)), allowed, found)
+    text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in found)
     os.makedirs(RESOLVED, exist_ok=True)
-    text = "".join(line(item) + "\n" for item in found)
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
-        json.dump({"requirements": sorted(set(words)), "packages": found}, stream, indent=1)
+        json.dump({"requirements": sorted({*options, *words}), "packages": found}, stream, indent=1)
     print(text, end="")
 
 
-def install(place: str, python: str, options: list[str]) -> None:
+def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
+    """Return the names that --direct allows, and the other arguments."""
+    prefix = "--direct="
+    names = [name for word in arguments if word.startswith(prefix) for name in word[len(prefix) :].split(",")]
+    return {canonical(name) for name in names if name}, [word for word in arguments if not word.startswith(prefix)]
+
+
+def check_found(found: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
+    """Make sure that only allowed packages come from an address.
+
+    Raises:
+        SystemExit: others do.
+    """
+    others = [(item["name"], item["origin"]) for item in found if item.get("origin") and item["name"] not in allowed]
+    if others:
+        refuse(others, whose)
+
+
+def prepare(source: sources.Source, folder: str, allowed: Collection[str], beside: list[Package]) -> None:
+    """Lay out a source with the wheels that its build requires, and with what is installed beside it.
+
+    Raises:
+        SystemExit: these cannot be had as wheels.
+    """
+    check_direct(source.builds_with, allowed, "the build of " + source.name)
+    wheels = os.path.join(folder, "wheels")
+    os.makedirs(wheels)
+    answer = report(source.builds_with) if source.builds_with else Answer([], "", "")
+    if answer.packages is None:
+        sys.stderr.write(answer.err)
+        sys.exit("bakery: " + source.name + " has no wheel here, and what its build requires has none, either")
+    check_found(answer.packages, allowed, "the build of " + source.name)
+    if answer.packages:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
+            stream.writelines(line(item) + "\n" for item in answer.packages)
+            stream.flush()
+            words = ["--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels]
+            run([*pip_alone.command(), "download", *words, "-r", stream.name])
+    inner = os.path.join(folder, "source")
+    shutil.copytree(source.folder, inner, symlinks=True)
+    with open(os.path.join(folder, "source.json"), "w", encoding="utf-8") as stream:
+        versions = {item["name"]: item["version"] for item in beside}
+        json.dump({"source": source._replace(folder=inner)._asdict(), "beside": versions}, stream)
+
+
+# --- build
+
+
+def build(place: str) -> None:
+    """Build the sources of a place; this runs their code.
+
+    Raises:
+        SystemExit: one cannot be built, or requires what was not resolved.
+    """
+    folder, out = os.path.join(SOURCES, place), os.path.join(BUILT, place)
+    os.makedirs(out, exist_ok=True)
+    for number in sorted(os.listdir(folder), key=int):
+        with open(os.path.join(folder, number, "source.json"), encoding="utf-8") as stream:
+            told = json.load(stream)
+        source = sources.Source(**told["source"])
+        sources.build(source, os.path.join(folder, number, "wheels"), out)
+        check_requires(source, built(source.name, source.version, out), told["beside"])
+
+
+def built(name: str, version: str, folder: str) -> str:
+    """Return the wheel that a package's source was built into.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    source = sources.Source(name, version, "", "", "", "", [], "", [], [])
+    for file in sorted(os.listdir(folder)):
+        if sources.is_of(file, source):
+            return os.path.join(folder, file)
+    sys.exit("bakery: " + name + " has no wheel here, and nothing builds its source for this step")
+
+
+def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
+    """Make sure that what a built wheel requires is among what was resolved.
+
+    Raises:
+        SystemExit: the source did not say all of it.
+    """
+    parsed = [item for item in map(requirement, sources.required(wheel)) if item is not None]
+    applying = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
+    lacking = [
+        str(item)
+        for item in applying
+        if not (version := beside.get(canonical(item.name)))
+        or not (version == sources.UNKNOWN or item.specifier.contains(version, prereleases=True))
+    ]
+    if lacking:
+        sys.exit(
+            "bakery: " + source.name + " was built from its source, and requires " + ", ".join(lacking) + ",\n"
+            "bakery: which the source did not say: name it beside " + source.name
+        )
+
+
+# --- install
+
+
+def install(place: str, environment: str, options: list[str]) -> None:
     """Install what was resolved, and nothing else.
 
     Raises:
         SystemExit: pip failed, and said why.
     """
     with open(os.path.join(RESOLVED, place + ".txt"), encoding="utf-8") as stream:
-        lines = stream.readlines()
-    # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
-    hashed = [item for item in lines if " --hash=" in item]
-    others = [item for item in lines if item not in hashed]
-    other = [] if python == sys.executable else ["--python", python]
-    for more, chosen in ((["--require-hashes"], hashed), ([], others)):
-        if chosen:
-            with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
-                stream.writelines(chosen)
-                stream.flush()
-                command = [sys.executable, "-m", "pip", *other, "install", "--no-deps", *more, *options]
-                run([*command, "-r", stream.name])
+        lines = [item.rstrip("\n") for item in stream]
+    if not lines:
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
+        stream.writelines((of_built(place, item) if item.endswith(BUILT_HERE) else item) + "\n" for item in lines)
+        stream.flush()
+        words = ["--no-deps", "--require-hashes", "--only-binary=:all:", *options, "-r", stream.name]
+        run([*pip_alone.command(environment), "install", *words])
 
 
-def wheel(python: str, files: list[str]) -> None:
+def of_built(place: str, text: str) -> str:
+    """Return the requirement that stands for the wheel which was built in place of a line."""
+    version = re.match(r"[^=\s]+==(\S+)", text)
+    path = built(name_of(text), version.group(1) if version else sources.UNKNOWN, os.path.join(BUILT, place))
+    with open(path, "rb") as stream:
+        digest = hashlib.sha256(stream.read()).hexdigest()
+    return name_of(text) + " @ file://" + urllib.parse.quote(path) + " --hash=sha256:" + digest
+
+
+def wheel(environment: str, arguments: list[str]) -> None:
     """Install wheels; with a lock only where it holds all that they require.
 
     Raises:
-        SystemExit: pip failed, and said why.
+        SystemExit: pip failed, and said why; or what they require names an address that is not allowed.
     """
-    told = read("locked.json")
-    alone = ["--no-index"] if told is not None else []
-    done = subprocess.run([python, "-m", "pip", "install", *alone, *files], check=False)
-    if done.returncode:
-        said = "bakery: the wheel requires what bakery.lock does not hold (above): name it in test.requirements,\n"
-        sys.exit(said + "bakery: then run `bakery lock`" if alone else done.returncode)
+    allowed, files = direct_of(arguments)
+    is_locked = read("locked.json") is not None
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "report.json")
+        words = ["--only-binary=:all:", "--report", path, *(["--no-index"] if is_locked else []), *files]
+        done = subprocess.run([*pip_alone.command(environment), "install", *words], check=False)
+        if done.returncode:
+            sys.exit(
+                "bakery: the wheel requires what "
+                + ("bakery.lock does not hold" if is_locked else "is not installed and has no wheel here")
+                + " (above): name it in test.requirements"
+                + (",\nbakery: then run `bakery lock`" if is_locked else "")
+            )
+        with open(path, encoding="utf-8") as stream:
+            found = packages(json.load(stream))
+    own = {os.path.basename(file) for file in files}
+    check_found([item for item in found if item["file"] not in own], allowed, "the wheel")
 
 
 def run(command: list[str]) -> None:
@@ -286,8 +608,12 @@ def run(command: list[str]) -> None:
 def main() -> None:
     """Do what the first word says."""
     words = sys.argv[1:]
-    if len(words) >= 3 and words[0] in ("resolve", "install"):
-        (resolve if words[0] == "resolve" else install)(words[1], words[2], words[3:])
+    if len(words) >= 3 and words[0] == "resolve" and "--" in words:
+        resolve(words[1], words[2:])
+    elif len(words) == 2 and words[0] == "build":
+        build(words[1])
+    elif len(words) >= 3 and words[0] == "install":
+        install(words[1], words[2], words[3:])
     elif len(words) >= 3 and words[0] == "wheel":
         wheel(words[1], words[2:])
     else:

@@ -26,7 +26,13 @@ import urllib.parse
 import urllib.request
 import zipfile
 import zlib
-from typing import IO, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from bakery.providers.scripts import pip_alone
+else:
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import pip_alone
 
 SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 """Archives that are understood, the best first."""
@@ -47,11 +53,13 @@ DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
 
 class Entry(NamedTuple):
-    """A file of the index: its absolute URL, its name, and its hashes by algorithm."""
+    """A file of the index: its absolute URL, its name, its hashes by algorithm, and the Pythons that it is for."""
 
     url: str
     filename: str
     hashes: dict[str, str]
+    python: str = ""
+    yanked: bool = False
 
 
 def pip_config(key: str) -> str:
@@ -59,18 +67,29 @@ def pip_config(key: str) -> str:
     given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
     if given:
         return given
-    command = [sys.executable, "-m", "pip", "config", "get", "global." + key]
+    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
+    command = [*pip_alone.command(), "config", "list"]
     found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return found.stdout.decode().strip()
+    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", found.stdout.decode()))
+    text = values.get("install." + key) or values.get("global." + key, "")
+    return " ".join(text.replace("\\n", " ").split())
 
 
 def default_index() -> str:
     """Return the index that pip uses when nothing is configured."""
+    pip_alone.make_importable()
     try:
         from pip._internal.models.index import PyPI
     except ImportError:
         sys.exit("sdist: no package index is configured, and there is no pip to ask for its default")
     return PyPI.simple_url
+
+
+def indexes() -> list[str]:
+    """Return the indexes that pip asks."""
+    if pip_config("no-index").lower() in ("1", "true", "yes", "on"):
+        return []
+    return [pip_config("index-url") or default_index(), *pip_config("extra-index-url").split()]
 
 
 class Anchors(html.parser.HTMLParser):
@@ -82,12 +101,14 @@ class Anchors(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Take one anchor: its address, and the hash in its fragment."""
-        href = dict(attrs).get("href")
+        own = dict(attrs)
+        href = own.get("href")
         if tag == "a" and href:
             url, _, fragment = href.partition("#")
             name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
             algorithm, _, digest = fragment.partition("=")
-            self.entries.append(Entry(url, name, {algorithm: digest} if digest else {}))
+            hashes = {algorithm: digest} if digest else {}
+            self.entries.append(Entry(url, name, hashes, own.get("data-requires-python") or "", "data-yanked" in own))
 
 
 def request(url: str, index: str) -> urllib.request.Request:
@@ -112,7 +133,16 @@ def listing(index: str, name: str) -> list[Entry]:
     if len(body) > LARGEST_LISTING:
         raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
     if kind.endswith("+json"):
-        entries = [Entry(item["url"], item["filename"], item.get("hashes") or {}) for item in json.loads(body)["files"]]
+        entries = [
+            Entry(
+                item["url"],
+                item["filename"],
+                item.get("hashes") or {},
+                item.get("requires-python") or "",
+                bool(item.get("yanked")),
+            )
+            for item in json.loads(body)["files"]
+        ]
     else:
         page = Anchors()
         page.feed(body.decode("utf-8", "replace"))
@@ -129,6 +159,7 @@ def same_version(left: str, right: str) -> bool:
     """Say whether two texts are the same version (1.0rc1 and 1.0.RC1 are)."""
     if left == right:
         return True
+    pip_alone.make_importable()
     try:
         from pip._vendor.packaging.version import InvalidVersion, Version
     except ImportError:
@@ -150,6 +181,20 @@ def rank(filename: str, name: str, version: str) -> int | None:
             cuts = [match.start() for match in re.finditer("-", stem)]
             fits = [cut for cut in cuts if canonical(stem[:cut]) == canonical(name)]
             return number if any(same_version(stem[cut + 1 :], version) for cut in fits) else None
+    return None
+
+
+def version_of(filename: str, name: str) -> Any:
+    """Return the version of a source archive of a project; None where a file is none, or its version is not one."""
+    from pip._vendor.packaging.version import InvalidVersion, Version
+
+    stem = next((filename[: -len(suffix)] for suffix in SUFFIXES if filename.endswith(suffix)), "")
+    for cut in (match.start() for match in re.finditer("-", stem)):
+        if canonical(stem[:cut]) == canonical(name):
+            try:
+                return Version(stem[cut + 1 :])
+            except InvalidVersion:
+                continue
     return None
 
 

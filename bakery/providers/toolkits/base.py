@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from bakery.facts import cuda_releases, suites
 from bakery.plan import Arg, Command, Env, File, Ref, Run, Script, Stage, Step, Value, literal
 from bakery.providers import components, packages, scripts
-from bakery.providers.network import NETWORK, SECRETS
+from bakery.providers.network import CERTIFICATES, NETWORK
 
 INDEX_NAME = components.METAPACKAGE
 """NVIDIA's metapackage: one version for each CUDA release, which pins the versions of all components."""
@@ -135,7 +135,7 @@ def resolve_tree(place: str, *extras: str) -> Run:
 
 
 def _resolved(place: str, requirements: Sequence[Value], *before: Script) -> Run:
-    return packages.resolve(place, (literal("--only-binary=:all:"), *requirements), *before)
+    return packages.resolve(place, requirements, *before, options=("--only-binary=:all:",))
 
 
 def install_tree(place: str, without: Sequence[str] = ()) -> tuple[Command | Script, ...]:
@@ -154,7 +154,7 @@ def install_tree(place: str, without: Sequence[str] = ()) -> tuple[Command | Scr
 
 def install_wheels(place: str, folder: str) -> Command:
     """Return the command that unpacks the wheels of a place into a folder."""
-    return packages.install(place, "--no-compile", "--progress-bar=off", f"--target={folder}")
+    return packages.install(place, "", "--no-compile", "--progress-bar=off", f"--target={folder}")
 
 
 def _component_place(major: int) -> str:
@@ -199,7 +199,7 @@ def host_compiler() -> Run:
     packages = [f"{row.name}={','.join(map(str, row.gccs))}" for row in suites()]
     return Run(
         (run_python("glibc_headers.py", HOME), command("net", "host-compiler", HOME, *table, *packages)),
-        SECRETS,
+        CERTIFICATES,
         comment="The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.",
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bakery.plan import Arg, Env, File, Run, Stage, literal
 from bakery.providers import packages, scripts
-from bakery.providers.network import NETWORK, SECRETS
+from bakery.providers.network import CERTIFICATES, NETWORK
 from bakery.providers.toolkits import base
 
 MAJOR = 12
@@ -29,9 +29,9 @@ _TOOLCHAIN = f"{base.HOME}/clang-cuda.cmake"
 
 
 def _stages() -> tuple[Stage, ...]:
-    programs = packages.resolve(_PROGRAMS, tuple(map(literal, ("--only-binary=:all:", "--no-deps", BINARIES))))
+    programs = packages.resolve(_PROGRAMS, (literal(BINARIES),), options=("--only-binary=:all:", "--no-deps"))
     wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs))
-    compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=SECRETS)
+    compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=CERTIFICATES)
     install = Run(
         (
             *base.install_tree(_NAME, without=("libcurand*",)),

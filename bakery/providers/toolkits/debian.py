@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bakery.plan import Arg, Command, Run, Stage, Step, literal
 from bakery.providers import packages
-from bakery.providers.network import NETWORK, SECRETS
+from bakery.providers.network import CERTIFICATES, NETWORK
 from bakery.providers.toolkits import base
 
 RELEASES = {"11.8.0": "bookworm", "12.4.1": "trixie"}
@@ -31,7 +31,7 @@ def _stages() -> tuple[Stage, ...]:
             base.run_python("libcuda_stub.py", base.HOME, "cc"),
             base.LOADER,
         ),
-        mounts=SECRETS,
+        mounts=CERTIFICATES,
     )
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),

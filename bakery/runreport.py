@@ -1,0 +1,195 @@
+"""What one run came to: one row for each target, and the JSON of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.drive.journal import Record
+from bakery.drive.outcome import BakeFailure, Result
+from bakery.errors import BakeryError
+from bakery.names import Kind
+from bakery.plan import Json, Target
+from bakery.runner import Told
+
+VERSION = 3
+"""Version of the JSON of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWheel:
+    """A wheel in the output folder.
+
+    Attributes:
+        size: in bytes.
+        warnings: what the audit would have a person look at.
+    """
+
+    path: Path
+    sha256: str
+    size: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """One target of a run.
+
+    Attributes:
+        result: ``done``, ``failed``, ``canceled``, or ``kept`` where an earlier run had finished it.
+        seconds: of the last try.
+        tries: how often it was begun.
+        reason: why it is not done, in one line; empty when it is.
+        steps: steps of the target; ``cached`` of them were not run.
+        log: what its steps printed, None when they printed nothing.
+        wheels: what was published, one for each name that the recipe gives its wheels.
+        node: the node of a builder that baked it last; empty on the one engine.
+        left: nodes that went away while they baked it.
+        cache: what went wrong with its layer cache; that fails no build.
+        compiled: compilations, and how many of them the compiler cache had; None where nothing was compiled.
+    """
+
+    name: str
+    cell: str
+    result: str
+    seconds: float
+    steps: int
+    cached: int
+    log: Path | None
+    wheels: tuple[PublishedWheel, ...]
+    tries: int = 1
+    reason: str = ""
+    node: str = ""
+    left: tuple[str, ...] = ()
+    cache: tuple[str, ...] = ()
+    compiled: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellFailure:
+    """A cell that failed, and why."""
+
+    cell: str
+    error: BakeryError
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run of one recipe.
+
+    Attributes:
+        failures: the cells that failed by themselves, in the order of the plan.
+        stopped: what ended the run early: a signal's name, ``timeout``, or nothing.
+        printed: secrets that steps printed; hidden here, but not in the engine's own record of the build.
+    """
+
+    recipe: str
+    targets: tuple[TargetReport, ...]
+    output: Path
+    state: Path
+    seconds: float
+    failures: tuple[CellFailure, ...] = ()
+    stopped: str = ""
+    printed: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> dict[str, bool]:
+        """Cell → whether all that was asked of it is done, in the order of the plan."""
+        found: dict[str, bool] = {}
+        for target in self.targets:
+            found[target.cell] = found.get(target.cell, True) and not target.reason
+        return found
+
+    @property
+    def succeeded(self) -> str:
+        """``all`` cells, ``some``, or ``none``."""
+        done = self.cells.values()
+        return "all" if all(done) else "some" if any(done) else "none"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the report for machines."""
+        return {
+            "version": VERSION,
+            "recipe": self.recipe,
+            "succeeded": self.succeeded,
+            "stopped": self.stopped,
+            "seconds": round(self.seconds, 3),
+            "output": str(self.output),
+            "printed_secrets": list(self.printed),
+            "targets": [
+                {
+                    "name": target.name,
+                    "cell": target.cell,
+                    "result": target.result,
+                    "reason": target.reason,
+                    "tries": target.tries,
+                    "node": target.node,
+                    "left": list(target.left),
+                    "cache_troubles": list(target.cache),
+                    "compiler_cache": None
+                    if target.compiled is None
+                    else {"compilations": target.compiled[0], "hits": target.compiled[1]},
+                    "seconds": round(target.seconds, 3),
+                    "steps": target.steps,
+                    "cached": target.cached,
+                    "log": str(target.log) if target.log else None,
+                    "wheels": [
+                        {
+                            "path": str(item.path),
+                            "sha256": item.sha256,
+                            "size": item.size,
+                            "warnings": list(item.warnings),
+                        }
+                        for item in target.wheels
+                    ],
+                }
+                for target in self.targets
+            ],
+        }
+
+
+def kept_target(target: Target, record: Record, output: Path) -> TargetReport:
+    """Return the row of a target that an earlier run has done with."""
+    wheels = record.wheels if target.kind is Kind.WHEEL else ()
+    return TargetReport(
+        name=target.name,
+        cell=target.cell.id,
+        result=Result.KEPT.value,
+        seconds=0.0,
+        steps=0,
+        cached=0,
+        log=None,
+        wheels=tuple(PublishedWheel(output / item.name, item.sha256, item.size) for item in wheels),
+        tries=0,
+    )
+
+
+def baked_target(target: Target, told: Told, output: Path) -> TargetReport:
+    """Return the row of a target that this run took up, whatever became of it."""
+    outcome = told.outcome.targets[target.name] if told.outcome else None
+    result = outcome.result if outcome else Result.CANCELED
+    result = Result.CANCELED if told.stopped and result is not Result.DONE else result
+    reason = told.why
+    if told.error and (result is not Result.DONE or not isinstance(told.error, BakeFailure)):
+        # A wheel that was baked and refused failed, too.
+        result = Result.FAILED if result is Result.DONE and target.kind is Kind.WHEEL else result
+        reason = told.error.message
+    elif told.error:
+        reason = f"another target of {target.cell.id} failed"
+    wheels = told.wheels if target.kind is Kind.WHEEL else ()
+    return TargetReport(
+        name=target.name,
+        cell=target.cell.id,
+        result=result.value,
+        seconds=outcome.seconds if outcome else 0.0,
+        steps=outcome.steps if outcome else 0,
+        cached=outcome.cached if outcome else 0,
+        log=outcome.log if outcome and outcome.log.exists() else None,
+        wheels=tuple(PublishedWheel(output / item.path.name, item.sha256, item.size, item.warnings) for item in wheels),
+        tries=told.tries,
+        reason=reason,
+        node=told.node,
+        left=told.left,
+        cache=told.cache,
+        compiled=outcome.compiled if outcome else None,
+    )

@@ -1,0 +1,137 @@
+"""Packages with code that tells when it runs, and an index for them on loopback. They need nothing but Python."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+BACKEND = '''\
+"""A build backend of one file. It builds the project in this folder as far as PKG-INFO or pyproject.toml tell it."""
+
+import os, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    scope = {}
+    exec(open("setup.py").read(), scope)
+    name, version = scope["NAME"], scope["VERSION"]
+    info = name + "-" + version + ".dist-info/"
+    metadata = "Metadata-Version: 2.1\\nName: " + name + "\\nVersion: " + version + "\\n" + scope.get("MORE", "")
+    file = name + "-" + version + "-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, file), "w") as wheel:
+        wheel.writestr(name + ".py", scope.get("MODULE", ""))
+        wheel.writestr(info + "METADATA", metadata)
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nGenerator: own\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "RECORD", "")
+    return file
+'''
+"""The module of the package ``ownbackend``."""
+
+PYPROJECT = '[build-system]\nrequires = ["ownbackend"]\nbuild-backend = "ownbackend"\n'
+
+
+Files = Mapping[str, str]
+
+
+def wheel(
+    folder: Path, name: str, version: str = "1.0", files: Files | None = None, requires: tuple[str, ...] = ()
+) -> Path:
+    """Write a wheel into an index; return its path."""
+    path = folder / name / f"{name}-{version}-py3-none-any.whl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    info = f"{name}-{version}.dist-info/"
+    needs = "".join(f"Requires-Dist: {item}\n" for item in requires)
+    members = {
+        **(files or {}),
+        f"{info}METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
+        f"{info}WHEEL": "Wheel-Version: 1.0\nGenerator: own\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}RECORD": "",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in members.items():
+            archive.writestr(member, text)
+    return path
+
+
+def sdist(
+    folder: Path, name: str, version: str = "1.0", setup: str = "", info: str = "", files: Files | None = None
+) -> Path:
+    """Write a source archive into an index; ``setup`` runs when it is built, ``info`` ends its PKG-INFO."""
+    path = folder / name / f"{name}-{version}.tar.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    members = {
+        "PKG-INFO": f"Metadata-Version: 2.2\nName: {name}\nVersion: {version}\n{info}",
+        "pyproject.toml": PYPROJECT,
+        "setup.py": f"NAME, VERSION = {name!r}, {version!r}\n{setup}",
+        **(files or {}),
+    }
+    with tarfile.open(path, "w:gz") as archive:
+        for member, text in members.items():
+            data = text.encode()
+            one = tarfile.TarInfo(f"{name}-{version}/{member}")
+            one.size = len(data)
+            archive.addfile(one, io.BytesIO(data))
+    return path
+
+
+def backend(folder: Path) -> Path:
+    """Write the package that builds those of `sdist`."""
+    return wheel(folder, "ownbackend", files={"ownbackend.py": BACKEND})
+
+
+class Index(SimpleHTTPRequestHandler):
+    """Serves a folder as an index (PEP 503), and remembers what was asked for."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        super().do_GET()
+
+    def list_directory(self, path: object) -> io.BytesIO:
+        """Answer with links that have the hashes of the files."""
+        files = sorted(Path(str(path)).iterdir())
+        links = (
+            f'<a href="{item.name}#sha256={hashlib.sha256(item.read_bytes()).hexdigest()}">{item.name}</a>'
+            if item.is_file()
+            else f'<a href="{item.name}/">{item.name}</a>'
+            for item in files
+        )
+        body = f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        return io.BytesIO(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(folder: Path, host: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
+    """Serve a folder; give its URL and the list of paths that are asked for."""
+    with ThreadingHTTPServer((host, 0), partial(Index, directory=str(folder))) as server:
+        server.asked = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://{host}:{server.server_port}", server.asked  # type: ignore[attr-defined]
+        finally:
+            server.shutdown()
+
+
+def settings(url: str) -> Mapping[str, str]:
+    """Return the environment in which pip asks an index, and nothing else."""
+    return {
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_INDEX_URL": url,
+        "PIP_EXTRA_INDEX_URL": "",
+        "PIP_FIND_LINKS": "",
+        "PIP_NO_CACHE_DIR": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
