@@ -311,8 +311,8 @@ def _array(folder: Path, data: bytes) -> str:
             text = _written(folder, name, data).name
     try:
         return str(len([described(value) for value in read_data(text, folder)]))
-    except DataError:
-        return "DataError"
+    except DataError as error:
+        return wheelfiles.refusal(error)
 
 
 # --- what containers leave and print
