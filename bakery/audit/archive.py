@@ -21,7 +21,7 @@ from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.macho import MAGICS, MachObject, read_macho
 from bakery.audit.metadata import check_work
 from bakery.audit.pe import PeImage, read_pe
-from bakery.audit.zips import ERRORS, METHODS, opened
+from bakery.audit.zips import ERRORS, METHODS, opened, told
 from bakery.core.plain_files import open_plain
 
 _CHUNK = 1 << 20
@@ -155,7 +155,7 @@ def read_archive(path: Path) -> Archive:
         except OverLimit as reason:
             return reader.archive(excess=str(reason))
         except ERRORS as reason:
-            return Archive(defect=str(reason) or type(reason).__name__, size=reader.size)
+            return Archive(defect=told(reason), size=reader.size)
         return reader.archive()
 
 
@@ -195,7 +195,7 @@ class _Reader:
             except (UnreadableBinary, UnreadableElf) as reason:
                 self._unreadable[info.orig_filename] = str(reason)
             except ERRORS as reason:
-                self._entries.append(_entry(info, defect=str(reason) or type(reason).__name__))
+                self._entries.append(_entry(info, defect=told(reason)))
 
     def _read_member(self, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
         name = info.orig_filename

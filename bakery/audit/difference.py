@@ -22,7 +22,7 @@ from bakery.audit.elf import SectionRange, UnreadableElf, read_section_table
 from bakery.audit.fatbin import SECTIONS as DEVICE_CODE
 from bakery.audit.fatbin import DeviceImage, read_sections
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
-from bakery.audit.zips import ERRORS, METHODS, opened
+from bakery.audit.zips import ERRORS, METHODS, opened, told
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
 
@@ -126,7 +126,7 @@ def _archives(first: IO[bytes], second: IO[bytes]) -> Iterator[Difference]:
     except OverLimit as error:
         yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
     except ERRORS as error:
-        yield Difference("", f"one of them cannot be read as an archive: {error}")
+        yield Difference("", f"one of them cannot be read as an archive: {told(error)}")
 
 
 def _members(old: zipfile.ZipFile, new: zipfile.ZipFile, budget: Budget) -> Iterator[Difference]:

@@ -22,16 +22,23 @@ ERRORS = (
 
 
 class _Bounded:
-    """A file that refuses to be read in pieces that no sound archive needs."""
+    """A file whose archive cannot ask for more bytes than it has, nor for a table of members that no sound one has."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._size = file.seek(0, 2)
+        self.in_table = True
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        if size > LARGEST_DIRECTORY:
+        if self.in_table and size > LARGEST_DIRECTORY:
             raise OverLimit(f"its table of members has more than {LARGEST_DIRECTORY >> 20} MiB")
-        return self._file.read(size)
+        return self._file.read(min(size, self._size))
+
+
+def told(error: BaseException) -> str:
+    """Return why an archive cannot be read; ``zipfile`` repeats names that may be as long as the file."""
+    return (str(error) or type(error).__name__)[:300]
 
 
 @contextmanager
@@ -42,7 +49,9 @@ def opened(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
         OverLimit: it has more members, or longer names, than any wheel.
         Exception: one of `ERRORS`: it is no archive.
     """
-    with zipfile.ZipFile(_Bounded(file)) as archive:
+    bounded = _Bounded(file)
+    with zipfile.ZipFile(bounded) as archive:
+        bounded.in_table = False
         if any(len(info.orig_filename) > LONGEST_NAME for info in archive.infolist()):
             raise OverLimit(f"a member's path has more than {LONGEST_NAME} characters")
         yield archive

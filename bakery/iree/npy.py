@@ -207,6 +207,8 @@ def _archive(path: Path, source: str) -> list[Array]:
             members = archive.infolist()
             if not 0 < len(members) <= MOST:
                 raise DataError(f"{source}: expected 1 to {MOST} arrays, got {len(members)}")
+            if sum(member.compress_size for member in members) > path.stat().st_size:
+                raise DataError(f"{source}: cut off")
             if sum(member.file_size for member in members) > LARGEST:
                 raise DataError(f"{source}: more than {LARGEST} bytes; save the arrays as .npy files")
             found = []
@@ -220,7 +222,7 @@ def _archive(path: Path, source: str) -> list[Array]:
     except DataError:
         raise
     except _DAMAGES as error:
-        raise DataError(f"{source}: no .npz file: {error}") from error
+        raise DataError(f"{source}: no .npz file: {str(error)[:200]}") from error
 
 
 def _header(file: IO[bytes], source: str, size: int) -> tuple[str, tuple[int, ...]]:

@@ -18,9 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.audit.limits import OverLimit
-from bakery.audit.zips import ERRORS, opened
+<<<<<<< HEAD:bakery/iree/vmfb.py
+from bakery.audit.zips import ERRORS, opened, told
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
+=======
+from bakery.audit.zips import ERRORS, opened, told
+from bakery.errors import AuditError
+from bakery.plainfile import open_plain
+>>>>>>> sec-fuzz:bakery/audit/vmfb.py
 
 LARGEST = 1024**3
 """Bytes of code that are read; the weights of a module are not."""
@@ -107,7 +113,7 @@ def read_vmfb(path: Path) -> Vmfb:
             file.seek(0)
             return Vmfb(_functions(path, file.read()), ())
     except (OverLimit, *ERRORS) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
         raise AuditError(f"{path} is no IREE module: {reason}", hint="it may be cut off: compile it again") from error
 
 

@@ -120,7 +120,7 @@ def _written(folder: Path, name: str, data: bytes | str) -> Path:
 @cache
 def _planned(folder: Path) -> Plan:
     """Return the plan of a project that is made in a folder."""
-    (folder / "pkg").mkdir(parents=True)
+    (folder / "pkg").mkdir(parents=True, exist_ok=True)
     _written(folder, "pkg/a.py", "1\n")
     _written(folder, "bakery.toml", _RECIPE)
     return resolve(load(None, folder)[0], (), {})
@@ -311,8 +311,8 @@ def _array(folder: Path, data: bytes) -> str:
             text = _written(folder, name, data).name
     try:
         return str(len([described(value) for value in read_data(text, folder)]))
-    except DataError:
-        return "DataError"
+    except DataError as error:
+        return wheelfiles.refusal(error)
 
 
 # --- what containers leave and print

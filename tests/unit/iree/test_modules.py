@@ -8,6 +8,7 @@ import re
 import runpy
 import shutil
 import tarfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,14 @@ def test_spirv_is_read_to_its_end() -> None:
     assert (len(newer), spirv_problem(text), spirv_problem(newer)) == (len(text), "", "")
     assert spirv_problem(text[:-4])
     assert spirv_problem(text[:40])
+
+
+def test_module_may_hold_much_code(tmp_path: Path) -> None:
+    path = tmp_path / "large.vmfb"
+    with zipfile.ZipFile(DATA / "matmul.cuda.vmfb") as small, zipfile.ZipFile(path, "w") as large:
+        for info in small.infolist():
+            large.writestr(info.filename, small.read(info) + bytes(20 << 20))
+    assert read_vmfb(path).kinds == ("cuda",)
 
 
 def test_functions_are_the_modules_own() -> None:
