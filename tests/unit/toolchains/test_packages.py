@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -391,6 +392,24 @@ def test_a_wheel_that_requires_an_address_is_refused(bench: Bench) -> None:
 
 
 # --- locks
+
+
+def test_locked_source_archives_are_fetched_and_built(bench: Bench) -> None:
+    hostile.backend(bench.index)
+    for name in ("one", "two"):
+        hostile.sdist(bench.index, name, setup=f"MODULE = 'NAME = \"{name}\"'\n")
+    bench.resolve("one", "two")
+    told = json.loads((bench.folder / "requirements/build.json").read_text())
+    (bench.folder / "lock/locked.json").write_text(json.dumps(told))
+    # The index has newer ones by now, and another file under the name of one that is locked.
+    hostile.sdist(bench.index, "one", "2.0")
+    shutil.rmtree(bench.folder / "sources/build")
+    bench.resolve("one", "two")
+    bench.run("build", "build")
+    bench.install()
+    assert bench.python("import one, two; print(one.NAME, two.NAME)") == "one two\n"
+    hostile.sdist(bench.index, "two", setup="MODULE = ''\n")
+    assert "sdist: two-1.0.tar.gz is locked as sha256 " in bench.resolve("one", "two", code=1)
 
 
 def test_a_lock_cannot_name_an_address_that_is_not_allowed(bench: Bench) -> None:
