@@ -18,15 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.audit.limits import OverLimit
-<<<<<<< HEAD:bakery/iree/vmfb.py
 from bakery.audit.zips import ERRORS, opened, told
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
-=======
-from bakery.audit.zips import ERRORS, opened, told
-from bakery.errors import AuditError
-from bakery.plainfile import open_plain
->>>>>>> sec-fuzz:bakery/audit/vmfb.py
 
 LARGEST = 1024**3
 """Bytes of code that are read; the weights of a module are not."""

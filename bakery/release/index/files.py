@@ -16,15 +16,9 @@ from packaging.version import Version
 from bakery.audit.archive import TEXT_LIMIT
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.metadata import check_work
-<<<<<<< HEAD:bakery/release/index/files.py
 from bakery.audit.zips import ERRORS, opened, told
 from bakery.core.plain_files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
-=======
-from bakery.audit.zips import ERRORS, opened, told
-from bakery.plainfile import open_plain
-from bakery.wheelname import parse_wheel_name
->>>>>>> sec-fuzz:bakery/site/files.py
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
 

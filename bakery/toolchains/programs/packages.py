@@ -337,17 +337,14 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
     end(answer, words)
 
 
-def recorded(
-    place: str, words: list[str], options: list[str], told: dict[str, Any], stand_ins: Sources
-) -> list[Package]:
-    """Return what pip would install, which must be what a record lists: nothing is installed because a record has it.
+def check_recorded(place: str, told: dict[str, Any], made: list[Package]) -> None:
+    """Make sure that pip came to what a record lists: nothing is installed because a record has it.
 
     Raises:
-        SystemExit: pip comes to other packages; all of them are named.
+        SystemExit: pip came to other packages; all of them are named.
     """
     listed = {canonical(item["name"]): item for item in told["packages"]}
-    asked = {"requirements": [*options, *words], "packages": list(listed.values())}
-    found = {item["name"]: item for item in (ask(words, options, asked, stand_ins) if words else [])}
+    found = {item["name"]: item for item in made}
     lines = []
     for name in sorted(set(listed) | set(found)):
         before, now = listed.get(name), found.get(name)
@@ -359,7 +356,6 @@ def recorded(
             lines.append("the provenance names " + shown(before) + ", and the package index gives " + shown(now))
     if lines:
         sys.exit("\n".join("bakery: " + place + ": " + item for item in lines))
-    return list(found.values())
 
 
 def held_by(package: Package) -> tuple[str, str]:
@@ -429,15 +425,11 @@ def resolve(place: str, arguments: list[str]) -> None:
             folders = (os.path.join(scratch, "locked-" + str(number)) for number in range(len(found)))
             chosen = [sources.locked(item, next(folders)) for item in found if is_source(item)]
         else:
-<<<<<<< HEAD:bakery/toolchains/programs/packages.py
-            if record is not None:
-                found = recorded(place, words, options, record, stand_ins)
-            else:
-                found = ask(words, options, read("preferred.json"), stand_ins) if words else []
-=======
-            made = ask(words, options, read("preferred.json"), stand_ins) if words else []
+            preferred = read("preferred.json") if record is None else {**record, "requirements": [*options, *words]}
+            made = ask(words, options, preferred, stand_ins) if words else []
             found = [source.package() if (source := stand_ins.of(item)) else item for item in made]
->>>>>>> sec-deps:bakery/providers/scripts/packages.py
+            if record is not None:
+                check_recorded(place, record, found)
             check_found(found, allowed)
             chosen = [source for item in made if (source := stand_ins.of(item))]
         for number, source in enumerate(chosen):

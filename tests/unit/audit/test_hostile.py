@@ -96,17 +96,17 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         lambda folder: (written(folder / "x.vmfb", hostile.vmfb_declarations()),),
     ),
     "SPIR-V in SPIR-V": (
-        "from bakery.iree.vmfb import read_vmfb\nfrom bakery.errors import AuditError",
+        "from bakery.iree.vmfb import read_vmfb\nfrom bakery.core.errors import AuditError",
         "try: read_vmfb(Path(sys.argv[2]))\nexcept AuditError: pass",
         lambda folder: (hostile.vmfb_spirv(folder),),
     ),
     "types of MLIR": (
-        "from bakery.iree.mlir.read import read_module\nfrom bakery.errors import ModuleError",
+        "from bakery.iree.mlir.read import read_module\nfrom bakery.core.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", hostile.mlir_types().encode()),),
     ),
     "blanks of MLIR": (
-        "from bakery.iree.mlir.read import read_module\nfrom bakery.errors import ModuleError",
+        "from bakery.iree.mlir.read import read_module\nfrom bakery.core.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", b'"func.func" ()' + b" " * 100_000),),
     ),

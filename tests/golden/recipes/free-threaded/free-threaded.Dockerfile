@@ -153,10 +153,10 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
-from typing import TYPE_CHECKING, Any, Collection, Dict, NamedTuple
+from typing import TYPE_CHECKING, Any, Collection, Dict, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from bakery.providers.scripts import pip_alone, sdist, sources
+    from bakery.toolchains.programs import pip_alone, sdist, sources
 else:
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import pip_alone
@@ -168,6 +168,8 @@ RESOLVED = "/requirements"
 SOURCES = "/sources"
 BUILT = "/built"
 ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
+
+MOST_SOURCES = 100
 
 BUILT_HERE = "  # built from its source"
 """Ends the line of a package that ``build`` makes a wheel of."""
@@ -237,7 +239,7 @@ def check_direct(words: Collection[str], allowed: Collection[str], whose: str = 
         refuse([(item.name, item.url) for item in refused], whose)
 
 
-def refuse(found: list[tuple[str, str]], whose: str) -> None:
+def refuse(found: list[tuple[str, str]], whose: str) -> NoReturn:
     """End with what is not allowed, and with what to do.
 
     Raises:
@@ -380,19 +382,26 @@ class Sources:
         self.asks = asks
         self.stubs = os.path.join(folder, "stubs")
         os.makedirs(self.stubs, exist_ok=True)
-        self.found: dict[tuple[str, str], sources.Source] = {}
+        self.found: dict[str, sources.Source] = {}
 
     def fresh(self) -> str:
         """Return a folder for one more."""
         return os.path.join(self.folder, str(len(self.found)))
 
     def add(self, source: sources.Source) -> bool:
-        """Take one; say whether it is new."""
-        if (source.name, source.version) in self.found:
+        """Take one; say whether it is new.
+
+        Raises:
+            SystemExit: there are too many.
+        """
+        if any((item.name, item.version) == (source.name, source.version) for item in self.found.values()):
             shutil.rmtree(self.fresh(), ignore_errors=True)
             return False
-        sources.stub(source, self.stubs)
-        self.found[source.name, source.version] = source
+        if len(self.found) == MOST_SOURCES:
+            sys.exit(
+                "bakery: more than " + str(MOST_SOURCES) + " packages have no wheel here; " + source.name + " is one"
+            )
+        self.found[sdist.digest(sources.stub(source, self.stubs), "sha256")] = source
         return True
 
     def add_of_index(self, wanted: Any) -> bool:
@@ -402,7 +411,7 @@ class Sources:
 
     def of(self, package: Package) -> sources.Source | None:
         """Return the source that a package of pip's report is the stub of."""
-        return self.found.get((package["name"], package["version"]))
+        return self.found.get(package["sha256"])
 
     def in_place_of_address(self, word: str) -> str:
         """Return a requirement for the stub of what a requirement names by its address; wheels stay as they are."""
@@ -445,23 +454,19 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
                 # pip goes on without what was asked for: the build would fail later, or be built without it.
                 sys.exit("\n".join("bakery: " + item + ", which is asked for" for item in lacking))
             if answer.packages is not None:
-                return [with_source(item, stand_ins) for item in answer.packages]
+                return answer.packages
     # Only the last try has the last word.
     end(answer, words)
-    return []
 
 
-def recorded(
-    place: str, words: list[str], options: list[str], told: dict[str, Any], stand_ins: Sources
-) -> list[Package]:
-    """Return what pip would install, which must be what a record lists: nothing is installed because a record has it.
+def check_recorded(place: str, told: dict[str, Any], made: list[Package]) -> None:
+    """Make sure that pip came to what a record lists: nothing is installed because a record has it.
 
     Raises:
-        SystemExit: pip comes to other packages; all of them are named.
+        SystemExit: pip came to other packages; all of them are named.
     """
     listed = {canonical(item["name"]): item for item in told["packages"]}
-    asked = {"requirements": [*options, *words], "packages": list(listed.values())}
-    found = {item["name"]: item for item in (ask(words, options, asked, stand_ins) if words else [])}
+    found = {item["name"]: item for item in made}
     lines = []
     for name in sorted(set(listed) | set(found)):
         before, now = listed.get(name), found.get(name)
@@ -473,7 +478,6 @@ def recorded(
             lines.append("the provenance names " + shown(before) + ", and the package index gives " + shown(now))
     if lines:
         sys.exit("\n".join("bakery: " + place + ": " + item for item in lines))
-    return list(found.values())
 
 
 def held_by(package: Package) -> tuple[str, str]:
@@ -502,13 +506,7 @@ def with_sources(words: list[str], options: list[str], stand_ins: Sources, held:
             return answer
 
 
-def with_source(package: Package, stand_ins: Sources) -> Package:
-    """Return a package as it is, or the source that it is the stub of."""
-    source = None if package.get("origin") else stand_ins.of(package)
-    return source.package() if source and package["file"].endswith("-py3-none-any.whl") else package
-
-
-def end(answer: Answer, words: list[str]) -> None:
+def end(answer: Answer, words: list[str]) -> NoReturn:
     """End with what pip said.
 
     Raises:
@@ -520,11 +518,8 @@ def end(answer: Answer, words: list[str]) -> None:
     if others:
         last = others[-1]
         said = (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
-        sys.exit(
-            "bakery: "
-            + said
-            + "\nbakery: of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
-        )
+        why = "of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
+        sys.exit("bakery: " + said + "\nbakery: " + why)
     sys.exit(1)
 
 
@@ -549,14 +544,16 @@ def resolve(place: str, arguments: list[str]) -> None:
         stand_ins = Sources(scratch, asks="--no-index" not in options)
         if told is not None:
             found = locked(place, [*options, *words], told, allowed)
-            chosen = [sources.locked(item, stand_ins.fresh()) for item in found if is_source(item)]
+            folders = (os.path.join(scratch, "locked-" + str(number)) for number in range(len(found)))
+            chosen = [sources.locked(item, next(folders)) for item in found if is_source(item)]
         else:
+            preferred = read("preferred.json") if record is None else {**record, "requirements": [*options, *words]}
+            made = ask(words, options, preferred, stand_ins) if words else []
+            found = [source.package() if (source := stand_ins.of(item)) else item for item in made]
             if record is not None:
-                found = recorded(place, words, options, record, stand_ins)
-            else:
-                found = ask(words, options, read("preferred.json"), stand_ins) if words else []
+                check_recorded(place, record, found)
             check_found(found, allowed)
-            chosen = [source for item in found if is_source(item) and (source := stand_ins.of(item))]
+            chosen = [source for item in made if (source := stand_ins.of(item))]
         for number, source in enumerate(chosen):
             prepare(source, os.path.join(folder, str(number)), allowed, found)
     text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in found)
@@ -897,7 +894,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
 
 if TYPE_CHECKING:
-    from bakery.providers.scripts import pip_alone, sdist
+    from bakery.toolchains.programs import pip_alone, sdist
 else:
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import pip_alone
@@ -1259,7 +1256,7 @@ import zlib
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from bakery.providers.scripts import pip_alone
+    from bakery.toolchains.programs import pip_alone
 else:
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import pip_alone
