@@ -1,5 +1,6 @@
-"""The audit: reads the wheel that came out and compares it with what was promised.
+"""The audit: read a finished wheel and compare it with an ``expectation.Promise``.
 
-It knows nothing of recipes, plans or engines, so any wheel can be audited. Reading (``archive``, ``elf``,
-``metadata``, ``verdict``) collects facts; each file of ``checks`` judges them; ``auditor`` does both.
+``wheel`` and the readers (``archive``, ``elf``, ``macho``, ``pe``, ``fatbin``, ``metadata``) collect facts, ``checks``
+judge them, ``auditor`` does both. It knows nothing of recipes, plans or engines, so it can audit any wheel. It imports
+``core`` only.
 """

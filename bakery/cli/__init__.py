@@ -1,1 +1,5 @@
-"""The command: the only place that prints, exits or reads the environment."""
+"""The command line. Only this package prints and exits; it passes the environment to the others.
+
+Each file is one command or a small group; ``app`` lists them. Commands import other packages inside functions, so that
+``--help`` is fast. This package may import all others.
+"""

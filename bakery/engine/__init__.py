@@ -1,1 +1,5 @@
-"""The engine: finding it, filling it, baking on it, and collecting what comes out."""
+"""Docker and the machine: find or start an engine, provide base images, reach remote nodes, query the package index.
+
+Nothing here knows of runs or wheels. This package imports ``plan``, ``recipe`` (for the configuration of builders) and
+``core``.
+"""

@@ -1,7 +1,7 @@
-"""The checks, one file each, found by scanning this folder.
+"""The checks of the audit, one file each; ``load_checks`` finds them.
 
-A check is a module with two names: ``IDS``, its finding ids with what each means, and
-``check(wheel, promise)``, which yields findings. A new check is one new file.
+A check is a module with ``IDS`` (finding id → meaning) and ``check(wheel, promise)``, which yields findings. It reads
+no files: all facts are in ``wheel``. It imports the modules of ``audit`` and ``core``.
 """
 
 from __future__ import annotations

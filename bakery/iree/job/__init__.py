@@ -1,1 +1,4 @@
-"""From a job file, or the command line, to the plan of a job; every problem at once, and no engine."""
+"""Job file or command line → plan of a job, with every problem of the file reported at once. No engine is needed.
+
+It imports ``iree.models``, ``iree.mlir``, ``recipe`` (for problems and their positions), ``toolchains`` and ``core``.
+"""

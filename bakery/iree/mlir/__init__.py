@@ -1,1 +1,4 @@
-"""Reads MLIR far enough to know what a module offers; no compiler is needed."""
+"""A reader for MLIR that understands just enough to list the functions of a module and their types.
+
+It imports ``core`` only; no compiler is needed.
+"""

@@ -1,6 +1,7 @@
-"""Programs that run inside images with IREE's tools, and in bundles of modules.
+"""Programs that run inside images with IREE's tools and in bundles of modules.
 
-They need Python 3.8 or newer and the standard library; those that read arrays need numpy and IREE's runtime, too.
+They support Python 3.8 and newer and use the standard library; those that read arrays also need numpy and IREE's
+runtime. They import nothing of bakery.
 """
 
 from importlib.resources import files

@@ -1,4 +1,8 @@
-"""Typed, frozen models of what a person writes."""
+"""Pydantic models of everything a user writes in a recipe; ``None`` means that a field is unset.
+
+The JSON schema and docs/recipe.md are generated from them. Defaults belong in ``resolve/defaults.py``. The models
+import ``core`` only.
+"""
 
 from bakery.recipe.models.builder import Base, Builder
 from bakery.recipe.models.cache import Cache

@@ -1,7 +1,8 @@
-"""Rules over plans: which combinations cannot work, known before a minute is spent on them.
+"""Rules: combinations of CUDA, compilers, images and frameworks that are known to fail, found before a build starts.
 
-A rule is data with a pure check (`bakery.resolve.rules.rule`). The files of ``groups`` hold them, found by scanning; a new
-group is one new file with ``RULES``. Rules read the plan and the facts; what neither tells, they do not judge.
+A rule is data with a pure check (``rule``). A check sees a ``case.Case``: the cells of a plan that do not differ for
+any rule. Rules import ``plan``, ``toolchains.facts`` and ``core``; a value that neither the plan nor the facts have
+breaks no rule.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Bases: the root file systems that builders and tests start from."""
+"""Bases: the images that builders and tests start from. Each file has a ``PROVIDER``, a subclass of ``base.Base``.
+
+A base returns stages, image names and the packages to install. It imports ``plan`` and ``core`` and starts no process.
+"""

@@ -1,6 +1,7 @@
-"""Facts about CUDA, images, frameworks and GPUs: data with sources in the tables beside this file.
+"""Facts about CUDA, images, frameworks and GPUs: TOML tables in this folder, each row with its source and date.
 
-A fact that is not in a table is not known: who asks gets None or an empty list, never a guess.
+A function returns None or an empty result for a fact that no table has; nothing is guessed. New tables need a row class
+in ``rows`` and an entry in ``TABLES``. This package imports ``core`` only.
 """
 
 from __future__ import annotations

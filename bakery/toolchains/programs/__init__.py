@@ -1,6 +1,7 @@
-"""Programs that run inside images: put there by `plan.File` steps, so that generated files stand on their own.
+"""Programs that run inside images. The emitter writes them into the generated files, so those work without bakery.
 
-Shell is POSIX; Python is 3.8 or newer and needs nothing beside the standard library.
+Shell programs are POSIX sh. Python programs support Python 3.8 and newer and use the standard library only. They import
+nothing of bakery.
 """
 
 from importlib.resources import files
