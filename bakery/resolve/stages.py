@@ -1,8 +1,21 @@
-"""Settings → Dockerfile stages.
+"""Settings → Dockerfile stages, in the order in which people read them.
 
-base → toolkit (once for each CUDA) → builder (for each Python) → compile → repair → wheel; beside it the
-test (a clean runtime base with the wheel and nothing else) and dev (the builder with the project).
-What does not depend on Python stands above what does, and a stage declares only what it uses.
+::
+
+    python-3.9 … python-3.14 ─ root ─ common ┬ base ┬ cuda-12, cuda-13 ─ toolkit ─ builder ─ compile ─ repair ─ NAME-wheel
+                                             │      ├ project (build requirements) ┘  └ NAME-builder (dev)
+                                             │      └ fetch ─ source (sdist)
+                                             └ runtime ─ test-env ─ NAME-test
+
+- Stages that do not depend on Python come before those that do, and a stage declares only the arguments it uses.
+- ``project`` reduces the source to its list of build requirements: the same list gives the same builder.
+- ``compile`` has no network. It mounts the source, discards what the build writes there, and mounts a ccache.
+- Packages are resolved to hashes in one stage (``…-requirements``) and installed in another, so the same packages give
+  the same layer, with or without a lock.
+- The test starts from a clean base and installs only the wheel, its requirements and those of the recipe's test.
+
+With a native step or a stable-ABI wheel, up to three lines of stages stand on different root file systems
+(`bakery.resolve.base_stages`): one compiles (prefix none), one packages (``wheel-``), one tests (``test-``).
 """
 
 from __future__ import annotations

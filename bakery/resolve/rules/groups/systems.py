@@ -68,7 +68,7 @@ RULES = (
         why="NVIDIA ended CUDA for macOS with release 10.2; bakery's toolkits are made of Debian's packages and of NVIDIA's "
         "wheels for Linux, and cibuildwheel brings none for Windows.",
         fix="remove the platform; a build for it without CUDA is a recipe of its own, with toolkit none",
-        source="NVIDIA, CUDA 10.2 release notes; docs/architecture.md, Toolkits",
+        source="NVIDIA, CUDA 10.2 release notes; docs/cuda.md, Toolkits",
         check=_cuda,
     ),
     Rule(
@@ -77,7 +77,7 @@ RULES = (
         text="Recipes with a native step have platforms of Linux only",
         why="The step runs in a container of Linux, and its result is for Linux.",
         fix="remove the platform, or let the project's own build make what the native step makes",
-        source="docs/architecture.md, Stages",
+        source="bakery/resolve/native.py",
         check=_native,
     ),
     Rule(
