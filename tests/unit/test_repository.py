@@ -1,0 +1,63 @@
+"""The repository's own documents and workflow: links lead somewhere, named files exist, actions are pinned."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sysconfig
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from bakery.toolchains.facts import action
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = ROOT / ".github/workflows"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+WITH_PATHS = [ROOT / "docs/architecture.md", *sorted(ROOT.glob("docs/decisions/*.md"))]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_exist(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    paths = {link.partition("#")[0] for link in links if "://" not in link}
+    assert [path for path in sorted(paths) if not (page.parent / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", WITH_PATHS, ids=name)
+def test_named_files_exist(page: Path) -> None:
+    paths = set(re.findall(r"`((?:bakery|tests|bench)/[\w./-]+)`", page.read_text(encoding="utf-8")))
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_stays_short() -> None:
+    assert len((ROOT / "docs/architecture.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_python_examples_are_python() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    examples = [textwrap.dedent(match[2]) for match in re.finditer(r"(?ms)^( *)```python\n(.*?)^\1```", text)]
+    assert len(examples) >= 4
+    for example in examples:
+        ast.parse(example if example.startswith('"""') else f"{{\n{example}}}")
+
+
+def test_the_workflow_uses_the_pinned_actions() -> None:
+    uses = re.findall(r"uses: (\S+)@(\S+) # (\S+)", (WORKFLOWS / "ci.yml").read_text(encoding="utf-8"))
+    assert uses
+    for repository, commit, version in uses:
+        row = action(repository)
+        assert (commit, version) == (row.commit, row.version), repository
+
+
+def test_zizmor_finds_nothing_in_the_workflows() -> None:
+    zizmor = Path(sysconfig.get_path("scripts")) / "zizmor"
+    command = [zizmor, "--offline", "--no-progress", "--persona", "auditor", WORKFLOWS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "No findings to report" in done.stdout + done.stderr) == (0, True), done.stdout
