@@ -18,6 +18,7 @@ from in_toto_attestation.v1.statement import Statement
 from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
 from wheels import EXTENSION, write_wheel
 
+from bakery import __version__
 from bakery.api import plan_recipe
 from bakery.build.context_digest import files, sources, tree_hash
 from bakery.build.lock.materials import Materials, Packages, System
@@ -89,7 +90,7 @@ def test_provenance_is_what_the_specifications_say(tmp_path: Path) -> None:
                         "COLOR": "red",
                     },
                 },
-                "internalParameters": {"bakery": "0.1.0"},
+                "internalParameters": {"bakery": __version__},
                 "resolvedDependencies": [
                     {
                         "name": "debian:bookworm-slim",
@@ -109,7 +110,7 @@ def test_provenance_is_what_the_specifications_say(tmp_path: Path) -> None:
             "runDetails": {
                 "builder": {
                     "id": "tag:wheel-bakery,2026:bakery",
-                    "version": {"bakery": "0.1.0", "docker-engine": "28.5.2", "buildx": "0.29.1"},
+                    "version": {"bakery": __version__, "docker-engine": "28.5.2", "buildx": "0.29.1"},
                     "builderDependencies": [
                         {
                             "name": "engine",
