@@ -36,6 +36,7 @@ check: setup ## Format, lint, types, drift of generated files, unit tests: about
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(BAKERY) generate --check
 	$(VENV)/bin/pytest -q -n 2 tests/unit tests/golden
 
