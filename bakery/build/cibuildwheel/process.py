@@ -168,8 +168,9 @@ def fetch(told: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
         _run(["git", "-C", str(folder), "checkout", "--quiet", reference], environ)
         _run(["git", "-C", str(folder), "submodule", "update", "--quiet", "--init", "--recursive"], environ)
     elif told.sdist:
+        for name in ("sdist.py", "pip_alone.py"):
+            (folder.parent / name).write_text(programs.text(name), encoding="utf-8")
         program = folder.parent / "sdist.py"
-        program.write_text(programs.text("sdist.py"), encoding="utf-8")
         # It calls pip by `python -m`, in the working folder.
         _run([sys.executable, str(program), told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
 

@@ -66,7 +66,7 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
     except InvalidWheelFilename as error:
         raise NotAWheel(str(error)) from None
     if path.is_symlink() or not path.is_file():
-        raise NotAWheel("not a plain file")
+        raise NotAWheel("not a regular file")
     with open_plain(path) as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         size = stream.tell()

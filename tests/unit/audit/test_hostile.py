@@ -45,7 +45,9 @@ from pathlib import Path
 start = resource.getrusage(resource.RUSAGE_SELF)
 {read}
 end = resource.getrusage(resource.RUSAGE_SELF)
-print(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime, end.ru_maxrss * 1024)
+# Not ru_maxrss: that begins with the peak of the process that started this one.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+print(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime, int(peak.split()[1]) * 1024)
 """
 
 
