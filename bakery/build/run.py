@@ -181,12 +181,9 @@ class Run:
             bakefile=str(place / "bake.hcl"),
             ignore=(*self.plan.ignore, *self._output_ignored()),
         )
-        texts = generate(own)
-        if outside:
-            # Workflows and the like are the project's.
-            write(self.state, {name: text for name, text in texts.items() if Path(name).is_relative_to(place)})
-        else:
-            write(self.root, texts)
+        # A bake writes what it needs beside its logs; the project's own files are written by `generate` alone.
+        texts = {name: text for name, text in generate(own).items() if Path(name).is_relative_to(place)}
+        write(self.state if outside else self.root, texts)
         ca_bundle = self.oven.ca_bundle
         return BakeRequest(
             root=self.root,
