@@ -45,7 +45,9 @@ from pathlib import Path
 start = resource.getrusage(resource.RUSAGE_SELF)
 {read}
 end = resource.getrusage(resource.RUSAGE_SELF)
-print(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime, end.ru_maxrss * 1024)
+# Not ru_maxrss: that begins with what the parent had.
+(peak,) = [line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line]
+print(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime, int(peak) * 1024)
 """
 
 
