@@ -48,7 +48,7 @@ class Budget:
     def of(cls, size: int, unpacked: int | None = None) -> Budget:
         """Return the budget of a wheel, or of a single file, of ``size`` bytes."""
         rows, text = 100_000 + size // 4, 16 * _MIB + 32 * size
-        return cls(rows, text, 64 * _MIB + 3 * (size if unpacked is None else unpacked))
+        return cls(rows, text, 32 * _MIB + 3 * (size if unpacked is None else unpacked))
 
     def take_rows(self, count: int) -> None:
         """Take ``count`` rows.
@@ -80,7 +80,7 @@ class Budget:
         """
         self.data -= count
         if self.data < 0:
-            raise OverLimit("its tables lead to the same bytes again and again (64 MiB and 3 times its content)")
+            raise OverLimit("its tables lead to the same bytes again and again (32 MiB and 3 times its content)")
 
 
 @dataclass(frozen=True, slots=True)
