@@ -145,7 +145,7 @@ def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s:
         if error.code == 404:
             return []
         raise UnavailableError(f"the package index answered {error.code} for {name}", hint=_REACH) from error
-    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError) as error:
         raise UnavailableError(
             f"cannot reach the package index for {name}", hint=_REACH, details=[str(error)]
         ) from error

@@ -7,7 +7,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from nasty import FRAGMENTS
@@ -194,26 +194,21 @@ def nested(rng: random.Random) -> Any:
     return value
 
 
-def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value in a tree."""
-    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from places(value, (*path, key))
+def _place(rng: random.Random, tree: Any) -> tuple[Any, Any] | None:
+    """Return a list or table somewhere in a tree, and one of its keys."""
+    found = None
+    while isinstance(tree, dict | list) and tree and (found is None or rng.random() < 0.7):
+        key = rng.choice(list(tree)) if isinstance(tree, dict) else rng.randrange(len(tree))
+        found, tree = (tree, key), tree[key]
+    return found
 
 
 def any_tree(rng: random.Random, tree: Any, donors: Sequence[Any] = ()) -> Any:
     """Return a tree in which a few values are something else; some are taken from other trees."""
     result = copy.deepcopy(tree)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
-        found = list(places(result))
-        if not found:
-            return result
-        *way, last = rng.choice(found)
-        holder = result
-        for step in way:
-            holder = holder[step]
-        _change(rng, holder, last, donors)
+        if found := _place(rng, result):
+            _change(rng, *found, donors)
     return result
 
 
@@ -234,11 +229,8 @@ def _change(rng: random.Random, holder: Any, key: Any, donors: Sequence[Any]) ->
         case 6 if isinstance(value, list | dict):
             _grow(rng, value)
         case _ if donors:
-            donor = rng.choice(donors)
-            *way, last = rng.choice(list(places(donor)))
-            for step in way:
-                donor = donor[step]
-            holder[key] = copy.deepcopy(donor[last])
+            if found := _place(rng, rng.choice(donors)):
+                holder[key] = copy.deepcopy(found[0][found[1]])
 
 
 def _grow(rng: random.Random, value: Any) -> None:
@@ -257,9 +249,8 @@ def _grow(rng: random.Random, value: Any) -> None:
 def any_json(rng: random.Random, data: bytes) -> bytes:
     """Change a JSON text: mostly its values, at times its characters."""
     try:
-        tree = json.loads(data)
+        if rng.random() < 0.8:
+            return json.dumps(any_tree(rng, json.loads(data))).encode()[:LARGEST]
     except (ValueError, RecursionError):
-        return any_text(rng, data)
-    if rng.random() < 0.2:
-        return any_text(rng, data)
-    return json.dumps(any_tree(rng, tree)).encode()[:LARGEST]
+        pass
+    return any_text(rng, data)

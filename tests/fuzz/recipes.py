@@ -96,10 +96,11 @@ def dumped(tree: dict[str, Any]) -> bytes:
 def any_toml(rng: random.Random, data: bytes, donors: Sequence[Any] = ()) -> bytes:
     """Change a TOML text: mostly its values, at times its characters."""
     try:
-        tree = tomllib.loads(data.decode())
+        if rng.random() < 0.85:
+            return dumped(any_tree(rng, tomllib.loads(data.decode()), donors))[: 2 * LARGEST]
     except (ValueError, RecursionError):
-        return any_text(rng, data)
-    return any_text(rng, data) if rng.random() < 0.15 else dumped(any_tree(rng, tree, donors))[: 2 * LARGEST]
+        pass
+    return any_text(rng, data)
 
 
 # --- an input: a recipe, behind a comment with what `--set` is given
