@@ -1,7 +1,7 @@
 """Failures that another try may not meet again: the network, a registry in trouble, an engine that went away.
 
 What compiles or tests is never among them, whatever it prints: it has no network, and a second try of hours of work
-would fail for the same reason. The words are those of real messages; tests/unit/test_transient.py holds them.
+would fail for the same reason. The words are those of real messages; tests/unit/build/test_transient.py holds them.
 """
 
 from __future__ import annotations
