@@ -59,7 +59,7 @@ class Metadata:
         metadata_version: METADATA's Metadata-Version.
         requires_python: METADATA's Requires-Python.
         requires_dist: METADATA's Requires-Dist lines.
-        renders: whether the description is of a kind whose rendering can fail: reStructuredText, or unknown.
+        restructured: the description, if it is reStructuredText or of an unknown type; its rendering can fail.
         defects: why METADATA breaks the rules for its fields.
         wheel_version: WHEEL's Wheel-Version.
         tags: WHEEL's Tag lines.
@@ -76,7 +76,7 @@ class Metadata:
     metadata_version: str = ""
     requires_python: str = ""
     requires_dist: tuple[str, ...] = ()
-    renders: bool = False
+    restructured: str = ""
     defects: tuple[str, ...] = ()
     wheel_version: str = ""
     tags: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
         metadata_version=_one(about, "Metadata-Version"),
         requires_python=_one(about, "Requires-Python"),
         requires_dist=_all(about, "Requires-Dist"),
-        renders=_renders(about),
+        restructured=_restructured(about),
         defects=(*_defects(texts.get(wanted[0], b"")), *_long_numbers(about)),
         wheel_version=_one(wheel, "Wheel-Version"),
         tags=_all(wheel, "Tag"),
@@ -160,10 +160,12 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
     )
 
 
-def _renders(about: Message) -> bool:
+def _restructured(about: Message) -> str:
     kind = _one(about, "Description-Content-Type").partition(";")[0].strip().lower()
-    described = "Description" in about or bool(str(about.get_payload()).strip())
-    return described and kind not in ("text/markdown", "text/plain")
+    if kind in ("text/markdown", "text/plain"):
+        return ""
+    text = _one(about, "Description") if "Description" in about else str(about.get_payload())
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()
 
 
 def _defects(content: bytes) -> tuple[str, ...]:

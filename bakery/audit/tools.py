@@ -1,12 +1,13 @@
-"""What other tools say of a wheel: abi3audit, check-wheel-contents and twine, each asked in a process of its own.
+"""What other tools say of a wheel: abi3audit and check-wheel-contents, in processes of their own, and readme-renderer.
 
-None of them is a library with a stable interface. abi3audit writes JSON; the others write lines that have been the
+The first two are no libraries with a stable interface. abi3audit writes JSON; the others write lines that have been the
 same for years, and whatever cannot be read is a failure of the tool, never a verdict on the wheel. None of them
 needs a network for a file that lies here.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import signal
@@ -21,8 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _TIMEOUT = 900.0
-_VERSIONED = ("auditwheel", "abi3audit", "abi3info", "check-wheel-contents", "twine", "readme-renderer", "docutils")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_VERSIONED = ("auditwheel", "abi3audit", "abi3info", "check-wheel-contents", "readme-renderer", "docutils")
 _CONTENTS_LINE = re.compile(r"(W\d{3}): (.*?):?")
 
 
@@ -76,17 +76,17 @@ def versions() -> tuple[tuple[str, str], ...]:
     return tuple((name, of(name)) for name in _VERSIONED)
 
 
-def ask_tools(wheel: Path, *, stable_abi: str = "", renders: bool = False) -> Answers:
+def ask_tools(wheel: Path, *, stable_abi: str = "", restructured: str = "") -> Answers:
     """Ask the tools about the wheel at ``wheel``, all at once.
 
     Args:
         stable_abi: the oldest Python, as ``3.9``, that its modules for the stable ABI load in; empty if it has none.
-        renders: whether its description is of a kind whose rendering can fail.
+        restructured: its description, if the rendering of that can fail.
     """
     with ThreadPoolExecutor() as pool:
         contents = pool.submit(ask_contents, wheel)
         abi3 = pool.submit(ask_abi3, wheel, stable_abi) if stable_abi else None
-        readme = pool.submit(ask_readme, wheel) if renders else None
+        readme = pool.submit(ask_readme, restructured) if restructured else None
         return Answers(abi3.result() if abi3 else Answer(), contents.result(), readme.result() if readme else Answer())
 
 
@@ -100,9 +100,21 @@ def ask_contents(wheel: Path) -> Answer:
     return _ask("check_wheel_contents", ["--no-config"], wheel, lambda output: read_contents(output, wheel))
 
 
-def ask_readme(wheel: Path) -> Answer:
-    """Ask twine whether PyPI could render the description."""
-    return _ask("twine", ["check"], wheel, read_readme)
+def ask_readme(description: str) -> Answer:
+    """Render a description in reStructuredText as PyPI does."""
+    try:
+        from readme_renderer import rst
+    except ImportError:
+        return Answer(failure="readme-renderer is not installed")
+    problems = io.StringIO()
+    try:
+        rendered = rst.render(description, stream=problems)
+    except MemoryError:
+        raise
+    except Exception as reason:  # whatever a hostile text makes docutils stumble over
+        return Answer(failure=f"readme-renderer failed: {type(reason).__name__}")
+    first = next((line.strip() for line in problems.getvalue().splitlines() if line.strip()), "no reason given")
+    return Answer() if rendered else Answer((Remark("render", first),))
 
 
 def read_abi3(output: str) -> Answer:
@@ -145,24 +157,6 @@ def read_contents(output: str, wheel: Path) -> Answer:
     return Answer(tuple(Remark(code, text, tuple(files)) for code, text, files in remarks))
 
 
-def read_readme(output: str) -> Answer:
-    """Read twine's lines.
-
-    Raises:
-        ValueError: these are others.
-    """
-    said = " ".join(_COLOUR.sub("", output).split())
-    if "PASSED" in said:
-        return Answer()
-    if "would not be rendered" in said:
-        _, _, reason = said.partition("would not be rendered on PyPI.")
-        return Answer((Remark("render", reason.strip() or "no reason given"),))
-    _, found, reason = said.partition("InvalidDistribution: ")
-    if not found:
-        raise ValueError(said)
-    return Answer((Remark("invalid", reason.partition(": ")[2] or reason),))
-
-
 def _ask(module: str, arguments: list[str], wheel: Path, read: Callable[[str], Answer]) -> Answer:
     """Run ``python -m MODULE ARGUMENTS WHEEL`` and read what it writes."""
     if find_spec(module) is None:
@@ -175,8 +169,8 @@ def _ask(module: str, arguments: list[str], wheel: Path, read: Callable[[str], A
         )
         if reason := stopped(done):
             return Answer(failure=f"{module.replace('_', '-')} {reason}")
-        # twine says everything in both, the others write only verdicts to stdout; an empty one says why in stderr.
-        return read(done.stdout + done.stderr if module == "twine" else done.stdout or done.stderr)
+        # They write only verdicts to stdout; an empty one says why in stderr.
+        return read(done.stdout or done.stderr)
     except subprocess.TimeoutExpired:
         return Answer(failure=f"{module.replace('_', '-')} took more than {_TIMEOUT:.0f} seconds")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:

@@ -169,7 +169,7 @@ def _answers(path: Path, filename: WheelName, archive: Archive, metadata: Metada
     # What makes a tool stumble is said by other checks.
     if filename.defect or metadata.missing or metadata.record_defect or not _is_safe(archive, metadata):
         return Answers()
-    return ask_tools(path, stable_abi=_stable_abi(filename, archive), renders=metadata.renders)
+    return ask_tools(path, stable_abi=_stable_abi(filename, archive), restructured=metadata.restructured)
 
 
 def _is_safe(archive: Archive, metadata: Metadata) -> bool:

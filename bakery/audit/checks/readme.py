@@ -1,4 +1,4 @@
-"""Would PyPI take the description and the rest of METADATA? twine is asked."""
+"""Can PyPI render the description? readme-renderer is what PyPI itself uses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ IDS = {
 
 
 def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    """Yield at most one finding; what twine has against other fields is the metadata check's."""
+    """Yield at most one finding."""
     answer = wheel.answers.readme
     if answer.failure:
         yield unanswered("readme-render", answer.failure, binding=promise.public_index)
     for remark in answer.remarks:
-        if remark.code == "render":
-            yield Finding(
-                "readme-render",
-                Severity.ERROR if promise.public_index else Severity.WARNING,
-                f"the description cannot be rendered: {remark.text}",
-                f"{wheel.metadata.folder}/METADATA",
-                "mend its reStructuredText, or say text/markdown if it is Markdown",
-            )
+        yield Finding(
+            "readme-render",
+            Severity.ERROR if promise.public_index else Severity.WARNING,
+            f"the description cannot be rendered: {remark.text}",
+            f"{wheel.metadata.folder}/METADATA",
+            "fix its reStructuredText, or set the content type text/markdown if it is Markdown",
+        )

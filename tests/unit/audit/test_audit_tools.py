@@ -1,4 +1,4 @@
-"""abi3audit, check-wheel-contents and twine: what they write is read, and a failure of theirs is no verdict."""
+"""abi3audit, check-wheel-contents and readme-renderer: what they write is read, and a failure of theirs is no verdict."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ def test_the_description(metadata: str, promise: Promise, severity: Severity | N
     assert found == ({} if severity is None else {"readme-render": severity})
 
 
-def test_twine_is_only_asked_where_rendering_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
-    monkeypatch.setattr(tools, "ask_readme", lambda path: asked.append(path) or Answer())
+def test_only_what_can_fail_is_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(tools, "ask_readme", lambda text: asked.append(text) or Answer())
     monkeypatch.setattr(tools, "ask_contents", lambda path: Answer())
     for text in (MARKDOWN, MARKDOWN.partition("Description")[0], RST.format("Text.")):
         audit_wheel(pure(tmp_path, {}, text))
-    assert len(asked) == 1
+    assert asked == ["Text."]
 
 
 @pytest.mark.parametrize("output", ["", "Traceback (most recent call last):\n  File", "W001 without a wheel"])
@@ -116,11 +116,10 @@ def test_what_cannot_be_read_is_no_verdict(output: str, tmp_path: Path, monkeypa
     done = SimpleNamespace(stdout="", stderr=output)
     monkeypatch.setattr("bakery.audit.tools.subprocess.run", lambda *command, **how: done)
     path = pure(tmp_path, {}, RST.format("Text."))
-    answers = tools.ask_tools(path, stable_abi="3.9", renders=True)
+    answers = tools.ask_tools(path, stable_abi="3.9")
     assert answers.abi3.failure.startswith("abi3audit failed")
-    assert answers.readme.failure.startswith("twine failed")
     assert answers.contents.failure.startswith("check-wheel-contents failed")
-    assert not any(answer.remarks for answer in (answers.abi3, answers.readme, answers.contents))
+    assert not any(answer.remarks for answer in (answers.abi3, answers.contents))
 
 
 def test_a_tool_that_takes_too_long_is_stopped_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +175,7 @@ def test_a_memory_is_of_the_tools_that_were_asked(tmp_path: Path, monkeypatch: p
     for _ in range(2):
         assert result_cache.audit(path, OWN, folder).faults == ()
     assert len(os.listdir(folder)) == 1  # noqa: PTH208
-    monkeypatch.setattr(result_cache, "versions", lambda: (("twine", "99"),))
+    monkeypatch.setattr(result_cache, "versions", lambda: (("readme-renderer", "99"),))
     result_cache.audit(path, OWN, folder)
     assert len(os.listdir(folder)) == 2  # noqa: PTH208
 

@@ -303,7 +303,7 @@ def modules(folder: Path, trap: Trap) -> None:
         "re2",
     ):
         (folder / f"{name}.py").write_text(text)
-    for name in ("cibuildwheel", "auditwheel", "twine"):
+    for name in ("cibuildwheel", "auditwheel", "abi3audit"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(text)
 
