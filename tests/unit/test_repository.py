@@ -61,3 +61,9 @@ def test_zizmor_finds_nothing_in_the_workflows() -> None:
     command = [zizmor, "--offline", "--no-progress", "--persona", "auditor", WORKFLOWS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, "No findings to report" in done.stdout + done.stderr) == (0, True), done.stdout
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    names = set(re.findall(r"`(test_\w+\.py)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
+    assert names
+    assert sorted(name for name in names if not list((ROOT / "tests").rglob(name))) == []
