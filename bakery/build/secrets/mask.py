@@ -131,11 +131,15 @@ class Mask:
             at = self._next(data, done - _SEED + 1)
 
 
+def _never(_data: bytes, _at: int) -> int:
+    return -1
+
+
 def _finder(seeds: Iterable[bytes]) -> Callable[[bytes, int], int]:
     """Return what finds the next seed in data, from a place on; -1 for none. Its time is linear, however many there are."""
     listed = list(seeds)
     if not listed:
-        return lambda data, at: -1
+        return _never
     # Slow to import, and needed for secrets only.
     import re2
 
