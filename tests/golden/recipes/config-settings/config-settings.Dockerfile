@@ -421,7 +421,11 @@ class Sources:
 
     def of(self, package: Package) -> sources.Source | None:
         """Return the source that a package of pip's report is the stub of."""
-        return self.found.get(package["sha256"])
+        if package["sha256"]:
+            return self.found.get(package["sha256"])
+        # pip 23.0 has no hash of a file that it need not fetch.
+        own = (package["name"], package["version"])
+        return next((item for item in self.found.values() if (item.name, item.version) == own), None)
 
     def in_place_of_address(self, word: str) -> str:
         """Return a requirement for the stub of what a requirement names by its address; wheels stay as they are."""
