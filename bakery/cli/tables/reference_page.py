@@ -1,4 +1,4 @@
-"""docs/recipe.md, the recipe reference; the models are its only source."""
+"""docs/recipe.md, the recipe reference. It is generated from the models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bakery.recipe.models.base import Model
 from bakery.resolve.defaults import DEFAULTS
 
 PATH = "docs/recipe.md"
-"""Where the repository keeps the reference."""
+"""The path of the reference in the repository."""
 
 EXAMPLE = """\
 name = "my-kernels"
@@ -50,32 +50,50 @@ imports = ["my_kernels"]
 files = ["tests"]
 command = "pytest tests"
 """
-"""A recipe that uses every section that most need; a test loads it."""
+"""A recipe with the most common sections. A test loads it."""
 
 _INTRO = """\
-<!-- Generated from bakery/models by `bakery generate`; do not edit. -->
+<!-- Generated from bakery/recipe/models by `pytest tests/unit/recipe/test_schema.py --update-golden`; do not edit. -->
 
 # Recipe reference
 
-A recipe says how the wheels of one project are built, tested and named. It is a file `bakery.toml`, or the
-table `[tool.bakery]` of `pyproject.toml`, where each table's name begins with `tool.bakery.`. Only `name` is
-required. `${NAME}` in a text stands for the value of the variable NAME: one of `[variables]`, or one that
-is always there (`PYTHON_VERSION`), comes with a toolkit (`CUDA_VERSION`) or belongs to an axis of the matrix.
+A recipe describes how to build, test and name the wheels of one project. It is one of:
 
-An editor that knows TOML schemas (taplo, Even Better TOML) completes and checks a recipe whose first line is
-`#:schema PATH/schema/recipe.schema.json`, with the path to this repository's file.
+- the file `bakery.toml`,
+- the table `[tool.bakery]` of `pyproject.toml`. There, the name of each table starts with `tool.bakery.`: `[builder]`
+  becomes `[tool.bakery.builder]`.
+
+Only `name` is required.
+
+**Variables.** `${NAME}` in a value is replaced by the value of variable `NAME`. These variables exist:
+
+| Variable | Value |
+|---|---|
+| any name in `[variables]` | its default, unless the environment (`BAKERY_NAME`) or `--set NAME=VALUE` sets it |
+| `PYTHON_VERSION` | the axis `python`; always available |
+| `CUDA_VERSION`, `TORCH_VERSION`, `JAX_VERSION` | the axis `cuda`, `torch` or `jax` |
+| the name of any other axis, in capitals | the value of the axis |
+| `CUDA_MAJOR`, `CUDA_MINOR`, `CUDA_TAG` | parts of `CUDA_VERSION`: 12, 12.8 and 128 for 12.8.1; likewise `TORCH_…` and `JAX_…` |
+
+A CUDA toolkit needs `CUDA_VERSION`, and a framework needs its variable: declare it in `[variables]`, or add the axis.
+Toolkit `image` can also read the CUDA release from the name of the image.
+
+**Editor support.** Editors with support for TOML schemas (Taplo, Even Better TOML) complete and check a recipe if its
+first line is `#:schema PATH/schema/recipe.schema.json`. `PATH` is the path to a checkout of this repository.
+
+**Example:**
 
 """
 
 _TITLES = {"variables": "variables.NAME", "secrets": "secrets.NAME"}
-"""Tables whose keys a person chooses."""
+"""Tables whose keys the user chooses."""
 
 
 def reference_text() -> str:
     """Return docs/recipe.md."""
     (farm,) = type_names.keys(Builders).values()
     sections = (
-        *_section(Recipe, "", "Top of the file"),
+        *_section(Recipe, "", "Top-level keys"),
         *_section(Workspace, "workspace", "`[workspace]`"),
         *_section(type_names.model_of(farm.annotation) or Builders, "builders.NAME", "`[builders.NAME]`"),
     )
@@ -89,9 +107,9 @@ def _title(path: str, field: FieldInfo) -> str:
 
 
 def _section(model: type[Model], path: str, title: str) -> Iterator[str]:
-    """Yield the section of ``model``, then those of the tables inside it."""
+    """Yield the section of ``model``, then the sections of its tables."""
     yield f"\n## {title}\n\n{_markdown(inspect.getdoc(model) or '')}\n\n"
-    yield "| Key | Type | Default | Meaning |\n|---|---|---|---|\n"
+    yield "| Key | Type | Default | Description |\n|---|---|---|---|\n"
     fields = type_names.keys(model)
     for key, field in fields.items():
         yield _row(key, field, _join(path, key))
@@ -122,7 +140,7 @@ def _default(field: FieldInfo, path: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """Return ``value`` as TOML writes it on one line."""
+    """Return ``value`` as TOML on one line."""
     if isinstance(value, Mapping):
         pairs = ", ".join(f"{_toml_key(str(key))} = {_toml(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
@@ -140,5 +158,5 @@ def _code(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Return a docstring, whose code stands in double backquotes, as Markdown."""
+    """Return a docstring as Markdown: code is in single backquotes instead of double ones."""
     return text.replace("``", "`")

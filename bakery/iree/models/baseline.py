@@ -1,4 +1,4 @@
-"""A baseline: what an earlier run measured, for later ones to compare with."""
+"""The baseline: measurements of an earlier run that later runs are compared with."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bakery.recipe.models.text import Line
 
 
 class Measured(Model):
-    """What was measured of one module."""
+    """The measurement of one module."""
 
     module: Line
-    """Its file's name without ``.vmfb``: the name and the target."""
+    """The file name without ``.vmfb``: the name and the target."""
     record: BenchmarkRecord
-    """The figures."""
+    """The measured values."""
 
 
 class Baseline(Model):
-    """All that one run measured, as ``bakery benchmark --save-baseline`` writes it."""
+    """All measurements of one run, as ``wheel-bakery benchmark --save-baseline`` writes them."""
 
     version: Literal[1]
-    """The version of this file's format: 1."""
+    """The version of the file format: 1."""
     benchmarks: tuple[Measured, ...]
-    """One for each module that ran."""
+    """One measurement for each module that ran."""

@@ -1,4 +1,4 @@
-"""The job: what a person writes about MLIR modules, in JSON: what is compiled for what, checked and measured how."""
+"""The job file (JSON): which MLIR modules to compile, for which targets, and how to check and benchmark them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bakery.recipe.models.base import Model
 from bakery.recipe.models.text import Line, Matching, distinct, no_device, unevaluated
 
 VERSION = 1
-"""Version of the job file; raised when a reader would have to change."""
+"""Version of the format of job files. Increase it when readers have to change."""
 
 COMPILER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,8}){1,2}(?:(?:rc|a|b)[0-9]{1,10})?\Z")
 """A release of iree-base-compiler."""
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,78}[A-Za-z0-9_])?\Z")
-"""What results may be called: also a folder, a bake target's part and a file name."""
+"""A name of results. It is also the name of a folder and a file, and a part of the name of a bake target."""
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _FUNCTION = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.-]{0,255}\Z")
@@ -76,30 +76,31 @@ Bound = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
 class Tolerance(Model):
-    """How far a result may be from what is expected: ``|got - expected| <= atol + rtol * |expected|``, as numpy has it."""
+    """How much a result may differ from the expected value: ``|got - expected| <= atol + rtol * |expected|``, as in
+    NumPy."""
 
     rtol: Bound = 0.0
-    """Relative."""
+    """The relative tolerance."""
     atol: Bound = 0.0
-    """Absolute, in the unit of the values."""
+    """The absolute tolerance, in the unit of the values."""
 
 
 class Check(Model):
-    """One call of a function, and what it must give."""
+    """One call of a function, and the results that it must return."""
 
     function: FunctionName | None = None
-    """The function that is called; not needed where the module exports one."""
+    """The function to call. Optional if the module exports only one."""
     inputs: tuple[Data, ...] = Field(default=(), examples=[["a.npy", "64x64xf32=1"]])
-    """Its arguments, in order: a ``.npy`` file; a ``.npz`` file, which gives as many as it holds; or IREE's own words for
-    a constant (``64x64xf32=1``). Paths are relative to the job file."""
+    """The arguments, in order. Each is a ``.npy`` file, a ``.npz`` file (one argument for each array in it), or a
+    constant in IREE's syntax (``64x64xf32=1``). Paths are relative to the job file."""
     expected: tuple[Data, ...] | None = Field(default=None, examples=[["out.npy"]])
-    """Its results, in order, in the same forms."""
+    """The expected results, in order, in the same forms as ``inputs``."""
     reference: Annotated[Line, Matching(_REFERENCE, "FILE.py:FUNCTION")] | None = Field(
         default=None, examples=["reference.py:softmax"]
     )
-    """A Python function over numpy arrays that gives the results. It runs in a container without network."""
+    """A Python function on NumPy arrays that returns the expected results. It runs in a container without network."""
     tolerance: dict[Dtype, Tolerance] | None = Field(default=None, examples=[{"float32": {"rtol": 1e-5, "atol": 1e-6}}])
-    """How close results must be, by numpy's name of their element type."""
+    """Tolerances, by the NumPy name of the element type."""
 
     @model_validator(mode="after")
     def _one_expectation(self) -> Check:
@@ -109,60 +110,61 @@ class Check(Model):
 
 
 class Benchmark(Model):
-    """How a function is measured."""
+    """How a function is benchmarked."""
 
     function: FunctionName | None = None
-    """The function that is called; not needed where the module exports one."""
+    """The function to call. Optional if the module exports only one."""
     inputs: tuple[Data, ...] = Field(default=(), examples=[["64x64xf32=1"]])
-    """Its arguments, in the forms of a check's."""
+    """The arguments, in the same forms as the ``inputs`` of a check."""
     repetitions: Annotated[StrictInt, Field(ge=1, le=100_000)] | None = None
-    """How many measurements are taken."""
+    """The number of measured calls. Default: 100."""
     warmup: Annotated[StrictInt, Field(ge=0, le=100_000)] | None = None
-    """Calls that come first and do not count."""
+    """The number of calls before the measurement. Default: 10."""
     cores: Annotated[str, Matching(_CORES, "cores as taskset lists them, such as '0-3'")] | None = None
-    """The cores that it is held to."""
+    """The CPU cores that the benchmark may use."""
     baseline: Path | None = None
-    """The file that this run is compared with, as `bakery benchmark --save-baseline` writes it."""
+    """The baseline to compare with: a file that ``wheel-bakery benchmark --save-baseline`` wrote."""
     threshold: Bound | None = Field(default=None, examples=[0.1])
-    """How much slower than the baseline is a regression: 0.1 is ten percent."""
+    """How much slower than the baseline a module may be before it is a regression. Default: 0.1, which is ten
+    percent."""
 
 
 class Input(Model):
-    """One module, and what is done with it."""
+    """One module, and what to do with it."""
 
     input: Path = Field(examples=["model.mlir"])
-    """The module: StableHLO as MLIR text or bytecode. Relative to the job file."""
+    """The module: a file with StableHLO as MLIR text or bytecode. The path is relative to the job file."""
     name: Name | None = None
-    """What the results are called; the file's name without its ending where it is not given."""
+    """The name of the results. Default: the file name without its extension."""
     targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = None
-    """What it is compiled for, in place of the job's targets."""
+    """The targets of this module. They replace the targets of the job."""
     flags: tuple[Flag, ...] | None = Field(default=None, examples=[["--iree-opt-level=O3"]])
-    """Further flags of iree-compile; none that name files."""
+    """More flags for ``iree-compile``. Flags that name files are refused."""
     checks: tuple[Check, ...] | None = None
-    """How it is validated."""
+    """How to validate the module."""
     benchmark: Benchmark | None = None
-    """How it is measured."""
+    """How to benchmark the module."""
 
 
 def name_of(item: Input) -> str:
-    """Return what the results of a module are called; it may fit no `NAME` where a file's name has no letter."""
+    """Return the name of a module's results. It may not match `NAME` if the file name has no letter or digit."""
     return item.name or _ODD.sub("-", PurePath(item.input).stem).strip("-_")[:80].rstrip("-_")
 
 
 class Job(Model):
-    """Modules to compile, validate and measure."""
+    """Modules to compile, validate and benchmark."""
 
     schema_: Line | None = Field(default=None, alias="$schema")
-    """The JSON schema, for editors."""
+    """The path of the JSON schema, for editors."""
     version: Literal[1]
-    """The version of this file's format: 1."""
+    """The version of the file format: 1."""
     compiler: Compiler | None = Field(default=None, examples=["3.13.0"])
-    """The release of iree-base-compiler; bakery's pinned one where it is not given."""
+    """The release of iree-base-compiler. Default: the release that Bakery pins."""
     output: Annotated[Path, AfterValidator(unevaluated)] | None = Field(default=None, examples=["out"])
-    """The folder that receives results, relative to the job file."""
+    """The folder for results, relative to the job file. Default: ``out``."""
     targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = Field(
         default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]]
     )
-    """What every module is compiled for that says nothing else."""
+    """The targets of all modules that have no targets of their own."""
     modules: Annotated[tuple[Input, ...], Field(min_length=1)]
-    """The modules."""
+    """The modules to compile."""

@@ -1,4 +1,4 @@
-"""The record of a compiled module: ``NAME.TARGET.json``, which lies beside ``NAME.TARGET.vmfb``."""
+"""The record of a compiled module: ``NAME.TARGET.json``, next to ``NAME.TARGET.vmfb``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bakery.recipe.models.base import Model
 from bakery.recipe.models.text import Line
 
 LARGEST_RECORD = 4 << 20
-"""Bytes that a module's record may have."""
+"""The maximum size of a record, in bytes."""
 
 VERSION = 1
-"""Version of the record; raised when a reader would have to change."""
+"""Version of the format of records. Increase it when readers have to change."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Count = Annotated[StrictInt, Field(ge=0)]
@@ -22,157 +22,157 @@ Seconds = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 
 
 class FileRecord(Model):
-    """A file, by its content."""
+    """A file and its hash."""
 
     name: Line
-    """Its name, without folders."""
+    """The file name, without folders."""
     sha256: Sha256
-    """Of its bytes."""
+    """The SHA-256 of the file."""
     size: Count
-    """Bytes."""
+    """The size in bytes."""
 
 
 class TypeRecord(Model):
-    """A type of a function."""
+    """The type of an argument or of a result."""
 
     text: str
-    """As MLIR writes it: ``tensor<64x?xf32>``."""
+    """The type as MLIR writes it: ``tensor<64x?xf32>``."""
     shape: tuple[Count | None, ...] | None = None
-    """The dimensions of a ranked tensor, null for one that is known only at run time; null for another type."""
+    """The dimensions of a ranked tensor; a dimension that is known only at run time is null. Null for other types."""
     dtype: str = ""
-    """Numpy's name of the element type; empty where numpy has none."""
+    """The NumPy name of the element type. Empty if NumPy has no such type."""
 
 
 class FunctionRecord(Model):
     """A function that the module exports."""
 
     name: Line
-    """Its symbol, without ``@``."""
+    """The symbol of the function, without ``@``."""
     arguments: tuple[TypeRecord, ...]
-    """What it takes."""
+    """The types of the arguments."""
     results: tuple[TypeRecord, ...]
-    """What it gives."""
+    """The types of the results."""
 
 
 class TargetRecord(Model):
-    """What the module runs on."""
+    """The target of a module."""
 
     name: Line
-    """As the command takes it: ``cuda:sm_80``."""
+    """The target as it is written on the command line: ``cuda:sm_80``."""
     backend: Literal["cpu", "cuda", "vulkan", "metal", "rocm"]
     """The kind of device."""
     architecture: str
-    """The device's own name: ``x86-64-v3``, ``sm_80``, ``gfx942``; empty where there is none."""
+    """The architecture of the device: ``x86-64-v3``, ``sm_80``, ``gfx942``. Empty if there is none."""
     machine: Literal["x86_64", "aarch64", ""] = ""
-    """The machine that the module's code for a CPU is for; empty for a GPU, whose module runs beside any CPU."""
+    """The CPU architecture that the code is for. Empty for GPU targets, whose modules run with any CPU."""
     device: Line
-    """What ``iree-run-module --device=`` takes."""
+    """The value for ``iree-run-module --device=``."""
 
 
 class ErrorRecord(Model):
-    """How far one result was from what was expected."""
+    """How much one result differed from the expected value."""
 
     result: Count
-    """Which of the function's results, from 0."""
+    """The index of the result, from 0."""
     dtype: Line
-    """The name of its element type."""
+    """The name of the element type."""
     absolute: Difference | None
-    """The largest absolute difference; null where one of the two is no number or infinite."""
+    """The largest absolute difference. Null if it is not finite, such as when only one of the values is NaN."""
     relative: Difference | None
-    """The largest relative difference; null as before, or where zero was expected."""
+    """The largest relative difference. Null if it is not finite, such as when the expected value is zero."""
     at: tuple[Count, ...]
-    """Index of the element that is furthest beyond what is allowed."""
+    """The index of the worst element: the one that exceeds its tolerance by most."""
     got: str
-    """The module's value there."""
+    """The value of this element in the result."""
     expected: str
-    """The value that was expected there."""
+    """The expected value of this element."""
     beyond: Count
-    """Elements that are wrong."""
+    """The number of elements that exceed the tolerance."""
     elements: Count
-    """All elements."""
+    """The number of all elements."""
 
 
 class CheckRecord(Model):
-    """What became of one check."""
+    """The outcome of one check."""
 
     function: Line
-    """The function that was called."""
+    """The name of the called function."""
     status: Literal["passed", "failed", "not run"]
-    """``not run`` is never ``passed``: no such device was there."""
+    """The outcome. ``not run`` means that the device was not available; it never counts as ``passed``."""
     reason: str = ""
-    """Why it failed or was not run; empty where it passed."""
+    """Why the check failed or was not run. Empty if it passed."""
     errors: tuple[ErrorRecord, ...] = ()
-    """One for each result; nothing where they were not compared."""
+    """The differences, one entry for each result. Empty if the results were not compared."""
 
 
 class ValidationRecord(Model):
-    """What validation found."""
+    """The outcome of the validation."""
 
     status: Literal["passed", "failed", "not run"]
-    """Of all checks together."""
+    """The outcome of all checks together."""
     reason: str = ""
-    """Why it failed or was not run, as a whole; empty where it passed, or where its checks say so."""
+    """Why the validation as a whole failed or was not run. Empty if it passed, or if the checks have the reasons."""
     inspected: tuple[Line, ...] = ()
-    """What was checked of the module without running it: its target, its embedded code."""
+    """What was checked without running the module: its target, its embedded code."""
     checks: tuple[CheckRecord, ...] = ()
-    """One for each check of the job."""
+    """The outcome of each check of the job."""
     emulated: StrictBool = False
-    """It ran under emulation of another machine."""
+    """Whether the module ran under emulation of another architecture."""
     runtime: Line = ""
-    """The version of iree-base-runtime that ran it; empty where it was not run."""
+    """The version of iree-base-runtime that ran the module. Empty if it was not run."""
 
 
 class BenchmarkRecord(Model):
-    """What was measured."""
+    """The result of a benchmark."""
 
     function: Line
-    """The function that was called."""
+    """The name of the called function."""
     repetitions: Count
-    """Measurements."""
+    """The number of measured calls."""
     warmup: Count
-    """Calls before them that do not count."""
+    """The number of calls before the measurement."""
     cores: str = ""
-    """The cores that it was held to."""
+    """The CPU cores that the benchmark was allowed to use."""
     machine: str = ""
-    """The machine it was measured on, in words: figures of another one compare with nothing."""
+    """The CPU model of the machine. Results of different machines are not compared."""
     p50: Seconds
-    """Seconds of a call: the median."""
+    """The median time of a call, in seconds."""
     p90: Seconds
-    """The 90th percentile."""
+    """The 90th percentile, in seconds."""
     p99: Seconds
-    """The 99th percentile."""
+    """The 99th percentile, in seconds."""
     mean: Seconds
-    """The mean."""
+    """The mean, in seconds."""
     throughput: Annotated[StrictFloat, Field(ge=0)]
-    """Calls in a second."""
+    """Calls per second."""
     baseline: Seconds | None = None
-    """The baseline's median; null for none."""
+    """The median of the baseline, in seconds. Null if there was no comparison."""
     regression: StrictBool = False
-    """It is slower than the baseline by more than the threshold."""
+    """Whether the median is slower than that of the baseline by more than the threshold."""
 
 
 class ModuleRecord(Model):
-    """A compiled module: what it is made of, what it offers, and what is known of it."""
+    """A compiled module: its inputs, its functions, and the results of validation and benchmark."""
 
     version: Literal[1]
-    """The version of this record's format: 1."""
+    """The version of the record format: 1."""
     name: Line
-    """What the results are called."""
+    """The name of the results."""
     compiler: Line
-    """The release of iree-base-compiler that made it."""
+    """The release of iree-base-compiler that compiled the module."""
     runtime: Line
-    """The oldest release of iree-base-runtime that is known to load it."""
+    """The oldest release of iree-base-runtime that is known to load the module."""
     target: TargetRecord
-    """What it runs on."""
+    """The target that the module was compiled for."""
     flags: tuple[Line, ...]
-    """All flags that iree-compile got, in order; input and output are left out."""
+    """All flags of ``iree-compile``, in order, without the input and the output."""
     input: FileRecord
-    """The module as it was handed in."""
+    """The input file."""
     output: FileRecord
-    """The compiled module."""
+    """The compiled file (``.vmfb``)."""
     functions: tuple[FunctionRecord, ...]
-    """What it exports; nothing where the input was bytecode, whose functions the runtime tells."""
+    """The exported functions. Empty if the input was bytecode; use the runtime to list them."""
     validation: ValidationRecord | None = None
-    """What validation found; null where none was run."""
+    """The outcome of the validation. Null if the module was not validated."""
     benchmark: BenchmarkRecord | None = None
-    """What was measured; null where nothing was."""
+    """The result of the benchmark. Null if the module was not measured."""

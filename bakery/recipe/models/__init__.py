@@ -1,7 +1,7 @@
-"""Pydantic models of everything a user writes in a recipe; ``None`` means that a field is unset.
+"""Pydantic models of a recipe. ``None`` means that a field is not set.
 
-The JSON schema and docs/recipe.md are generated from them. Defaults belong in ``resolve/defaults.py``. The models
-import ``core`` only.
+The JSON schema and docs/recipe.md are generated from these models. Defaults belong in ``resolve/defaults.py``. The
+models import ``core`` only.
 """
 
 from bakery.recipe.models.builder import Base, Builder

@@ -1,4 +1,4 @@
-"""What all models share: frozen, no unknown keys, kebab-case in files, ``None`` means unset."""
+"""The base class of all models: frozen, no unknown keys, kebab-case in files, ``None`` for fields that are not set."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def _kebab(name: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    # Editors show Markdown, on lines as wide as they like.
+    # Editors show Markdown and wrap lines themselves.
     return " ".join(text.split()).replace("``", "`")
 
 
 class Model(BaseModel):
-    """Base of every part of a recipe.
+    """Base class of every part of a recipe.
 
-    Files write keys in kebab-case (``system-packages``); Python code writes field names.
-    A field that is ``None`` was not set: `bakery.resolve.defaults` decides what it then means.
+    Files use keys in kebab-case (``system-packages``); Python code uses field names (``system_packages``).
+    A field that is not set is ``None``; `bakery.resolve.defaults` has its default.
     """
 
     model_config = ConfigDict(
@@ -35,7 +35,7 @@ class Model(BaseModel):
     )
 
     short_form: ClassVar[str | None] = None
-    """The JSON type that may stand for the whole table: ``string`` allows ``base = "debian"``."""
+    """The JSON type that may replace the whole table: ``string`` allows ``base = "debian"``."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -52,4 +52,4 @@ class Model(BaseModel):
 
     @classmethod
     def shape_schema(cls, table: JsonSchemaValue) -> None:
-        """Change the JSON schema where files are written otherwise than the model's fields."""
+        """Adjust the JSON schema where the file format differs from the model's fields."""

@@ -1,4 +1,4 @@
-"""The builder: what wheels are built in."""
+"""The builder: the image that wheels are built in."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
 class Base(Model):
-    """The root file system that a builder starts from.
+    """The base image: the root file system that the builder starts from.
 
-    The short form is a provider's name: ``base = "debian"`` takes the Debian release whose own Python
-    is the one asked for. An image in manylinux layout is written ``base = { image = "…" }``.
+    The short form is the name of a provider. ``base = "debian"`` selects, for each cell, the Debian release that ships
+    the cell's Python. Any other image is written ``base = { image = "…" }``.
     """
 
     short_form: ClassVar[str | None] = "string"
 
     provider: str | None = Field(default=None, examples=["debian", "image"])
-    """Who provides the base; ``image`` when an image is named."""
+    """The provider of the base image. ``image`` if ``image`` is set."""
     image: str | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
-    """Any image by name; ``${NAME}`` stands for a variable's value. /opt/python, auditwheel and AUDITWHEEL_PLAT of
-    manylinux images are understood; what a plain image lacks is installed from its own packages."""
+    """The name of any image. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
+    auditwheel and ``AUDITWHEEL_PLAT`` are used. In other images, missing tools are installed with the image's own
+    package manager."""
     digest: str | None = None
-    """The image's digest, ``sha256:…``; the same bytes on every machine."""
+    """The digest of the image, ``sha256:…``. It pins the image, so every machine uses the same bytes."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +51,7 @@ class Base(Model):
     @field_validator("image")
     @classmethod
     def _image_name(cls, value: str | None) -> str | None:
-        # The value of a reference is known later.
+        # The value of a reference is not known yet.
         if value is not None and not _IMAGE.match(REFERENCE.sub("0", value)):
             raise ValueError("expected an image name, such as 'quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1'")
         return value
@@ -78,50 +79,53 @@ class Base(Model):
 
 
 class Builder(Model):
-    """The image that compiles: a base, a toolkit, and what the build needs beside the source."""
+    """The image that compiles: a base image, a toolkit, and everything else that the build needs."""
 
     base: Base | None = None
-    """The root file system to start from."""
+    """The base image of the builder."""
     toolkit: str | None = Field(default=None, examples=["none", "cuda", "wheels", "clang", "image", "repository"])
-    """The CUDA compiler and libraries; ``cuda`` picks the provider that has the release asked for."""
+    """Where the CUDA compiler and libraries come from. ``cuda`` selects the toolkit that has the requested CUDA
+    release: ``debian``, ``clang`` or ``wheels``."""
     cuda_repository: Line | None = Field(default=None, examples=["https://mirror.example/cuda/repos/rhel8/x86_64"])
-    """The folder of NVIDIA's package repository, or of a mirror, for the base's distribution and machine; toolkit
-    ``repository`` installs from it. It starts with https: or file:."""
+    """The URL (``https:`` or ``file:``) of NVIDIA's package repository, or of a mirror, for the distribution and
+    architecture of the base image. Toolkit ``repository`` installs from it."""
     cuda_repository_key: Fingerprint | None = Field(default=None, examples=["610C7B14E068A878070DA4E99CD0A493D42D0685"])
-    """The fingerprint of the key that signs the repository, all 40 digits. Without it, the keys whose fingerprints NVIDIA
-    published are accepted: those of Debian 12, Ubuntu, and RHEL 8 and 9."""
+    """The fingerprint (40 digits) of the key that signs the repository. By default, the keys whose fingerprints NVIDIA
+    published are accepted: those for Debian 12, Ubuntu, and RHEL 8 and 9."""
     components: tuple[ComponentText, ...] | None = Field(default=None, examples=[["cublas", "cusolver", "cudnn==9.*"]])
-    """Libraries of CUDA that the project is compiled and linked with, from NVIDIA's wheels. Their versions are those of
-    the CUDA release; one that is released on its own (cudnn, nccl) has the version that torch pins for that CUDA, or the
-    one said here."""
+    """CUDA libraries to compile and link with, from NVIDIA's wheels. Their versions are those of the CUDA release.
+    Libraries with their own releases (cudnn, nccl) have the version that torch pins for that CUDA release, or the one
+    given here."""
     framework: str | None = Field(default=None, examples=["torch", "jax"])
-    """What the extension is built for. Its release is a variable or an axis (TORCH_VERSION): the build sees exactly
-    that one, so does the test, and the wheel's metadata requires what it can work with."""
+    """The framework that the extension is built for. A variable or an axis sets its release (``TORCH_VERSION``,
+    ``JAX_VERSION``). Build and test use exactly this release; the wheel's metadata requires the releases that the wheel
+    works with."""
     requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
-    """Python packages beside those of the project's own ``[build-system] requires``."""
+    """Python packages to install for the build, in addition to the project's ``[build-system] requires``."""
     allow_direct: tuple[ProjectName, ...] | None = Field(default=None, examples=[["my-build-tool"]])
-    """Python packages that a requirement may name by an address (``name @ https://…``, ``name @ git+https://…``): in this
-    recipe, in the project's pyproject.toml, or in a package. Every other one is refused. A source is built
-    without network and without secrets."""
+    """Python packages that may be required by URL (``name @ https://…``, ``name @ git+https://…``) in this recipe, in
+    the project's ``pyproject.toml``, or in the metadata of a dependency. URLs of other packages are refused. Source
+    distributions and repositories are built without network and without secrets."""
     system_packages: tuple[SystemPackage, ...] | None = None
-    """Packages of the base's own package manager."""
+    """Packages to install with the package manager of the base image."""
     environment: dict[EnvironmentName, Line] | None = Field(
         default=None, examples=[{"CMAKE_CUDA_ARCHITECTURES": "${CUDA_ARCHS}"}]
     )
-    """Environment of the compile step; ``${NAME}`` stands for a variable's value."""
+    """Environment variables of the compile step. ``${NAME}`` is replaced by the variable's value."""
     cross: StrictBool | None = None
-    """Compile on the platform of the machine that builds: where that is not the cell's, by Debian's cross compiler. C and
-    C++ on Debian; without it, and for tests, a platform that no node has is emulated."""
+    """Compile on the platform of the machine that builds, with Debian's cross compiler if the cell has another
+    platform. Supports C and C++ on base ``debian``. If false, and always for tests, a platform that no node has is
+    emulated."""
     compiler_cache: StrictBool | None = None
-    """Keep compiled objects in a ccache that survives changes of the source."""
+    """Compile with ccache. The compiler cache is kept when the source changes."""
     job_memory: SizeText | None = Field(default=None, examples=["3.5 GB"])
-    """What one compiler needs at its peak. The build then runs as many at a time as the machine's cores and free memory
-    allow, told by MAX_JOBS, EXT_PARALLEL and CMAKE_BUILD_PARALLEL_LEVEL; NVCC_THREADS is 1. What the environment sets
-    already, stays."""
+    """The peak memory of one compiler process. The build then runs as many compilers in parallel as the cores and the
+    free memory of the machine allow. For this, ``MAX_JOBS``, ``EXT_PARALLEL`` and ``CMAKE_BUILD_PARALLEL_LEVEL`` are
+    set, and ``NVCC_THREADS`` is set to 1. Variables that ``environment`` sets are not changed."""
     jobs: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
-    """A fixed number of compilers at a time, for machines that are all alike."""
+    """A fixed number of parallel compiler processes, if all machines are alike."""
     network: StrictBool | None = None
-    """Allow the compile step to use the network. Off by default: what it needs belongs in requirements."""
+    """Allow the compile step to use the network. Off by default; list what it needs in ``requirements`` instead."""
 
     @field_validator("cuda_repository")
     @classmethod

@@ -1,4 +1,4 @@
-"""Where BuildKit's layer cache is kept between runs."""
+"""The layer cache, which keeps BuildKit's layers between runs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ _ADDRESS = re.compile(r"https?://[^\s'\"\\]+\Z")
 
 
 class GhaCache(Model):
-    """GitHub's cache."""
+    """Settings of backend ``gha``, the GitHub Actions cache."""
 
     timeout: DurationText | None = Field(default=None, examples=["20m"])
-    """What one import or export may take, waiting for a busy server included; BuildKit's own is 10 minutes."""
+    """Time limit of one import or export, including retries when the server is busy. BuildKit's default is 10
+    minutes."""
     limit: SizeText | None = Field(default=None, examples=["10 GB"])
-    """What GitHub keeps for the repository; what was used least is removed beyond it."""
+    """The cache size that GitHub allows for the repository. Above it, GitHub removes the entries that were used
+    least."""
 
 
 class S3Cache(Model):
-    """A bucket of Amazon S3, or of a server that speaks its protocol. Who may use it, the environment says (``AWS_…``)."""
+    """Settings of backend ``s3``: Amazon S3 or a compatible server. The environment (``AWS_…``) has the credentials."""
 
     bucket: Line = Field(examples=["team-builds"])
-    """The bucket's name."""
+    """The name of the bucket."""
     region: Line = Field(examples=["eu-central-1"])
-    """Where it is."""
+    """The region of the bucket."""
     prefix: Line | None = Field(default=None, examples=["cache/"])
-    """Begins the name of every object."""
+    """A prefix for the names of all objects."""
     endpoint: Line | None = Field(default=None, examples=["https://s3.example"])
-    """The address of another server than Amazon's."""
+    """The URL of the server, if it is not Amazon's."""
     path_style: StrictBool | None = None
-    """The bucket is named in the path of addresses and not in the host's name."""
+    """Put the name of the bucket into the path of URLs instead of the host name."""
 
     @field_validator("endpoint")
     @classmethod
@@ -46,40 +48,40 @@ class S3Cache(Model):
 
 
 class Cache(Model):
-    """The layer cache. Each target and platform has a scope of its own, so that none overwrites another.
+    """The layer cache. Each target and platform has its own scope, so no target overwrites the cache of another.
 
-    What the branch that is built left there is asked first, then what the default branch left. A place that the recipe
-    names is used with ``--allow cache=PLACE`` only: whoever writes a cache decides what steps made.
+    The cache of the current branch is read first, then that of the default branch. A location that the recipe names is
+    used only with ``--allow cache=PLACE``: whoever can write to a layer cache decides what your steps produce.
     """
 
     backend: names.CacheBackend | None = None
-    """The value of variable CACHE when nobody sets it; ``none`` keeps a laptop free of cache traffic. ``inline`` keeps
-    the cache in the image itself, so it is for recipes whose result is an image."""
+    """Where layers are kept; the default of the bake variable ``CACHE``. ``none`` uses no layer cache. ``inline`` keeps
+    the cache in the image, so it is for recipes that build an image."""
     ref: Line | None = Field(default=None, examples=["registry.example/team/cache"])
-    """``registry``: the repository that holds the caches; the scope becomes the tag. ``inline``: the repository that
+    """For ``registry``, the repository that holds the caches; each scope is a tag. For ``inline``, the repository that
     images are pushed to."""
     directory: WorkflowLine | None = None
-    """``local``: the folder that holds the caches, one subfolder a scope."""
+    """For ``local``, the folder that holds the caches, with one subfolder for each scope."""
     branch: Line | None = Field(default=None, examples=["feature/faster"])
-    """The branch that is built, where it is not the default one: it has scopes of its own, and reads both. GitHub keeps
-    the branches of its own cache apart without that. CI sets it: ``BAKERY_CACHE_BRANCH``."""
+    """The current branch, if it is not the default branch. It writes to its own scopes and reads both. Not needed for
+    ``gha``, where GitHub separates branches. In CI, set ``BAKERY_CACHE_BRANCH`` instead."""
     read_only: StrictBool | None = None
-    """The cache is read and never written. A CI sets it for pull requests: ``BAKERY_CACHE_READ_ONLY=true``."""
+    """Read the cache but never write to it. In CI, set ``BAKERY_CACHE_READ_ONLY=true`` for pull requests."""
     mode: Literal["min", "max"] | None = None
-    """``max`` keeps the layers of every stage, ``min`` those of the result alone."""
+    """``max`` keeps the layers of all stages, ``min`` only those of the result."""
     ignore_error: StrictBool | None = None
-    """A cache that cannot be written fails no build; what went wrong is said either way."""
+    """Do not fail the build if the cache cannot be written. The problem is reported in both cases."""
     compression: Literal["gzip", "zstd", "estargz", "uncompressed"] | None = None
-    """``registry`` and ``local``: how layers are packed; BuildKit's own is gzip."""
+    """For ``registry`` and ``local``, the compression of layers. BuildKit's default is gzip."""
     compression_level: Annotated[int, Field(ge=0, le=22, strict=True)] | None = None
-    """How hard: 0 to 9 for gzip and estargz, 0 to 22 for zstd."""
+    """The compression level: 0 to 9 for gzip and estargz, 0 to 22 for zstd."""
     expected_build: DurationText | None = Field(default=None, examples=["50m"])
-    """What the longest cell takes from its beginning to its last layer, as far as you know: a cache whose right to
-    write ends before is refused."""
+    """Your estimate of the time that the longest cell takes, from its start to its last layer. If the write permission
+    of the cache expires earlier (backend ``gha``), the build is refused."""
     gha: GhaCache | None = None
-    """What is special to ``gha``."""
+    """Settings of backend ``gha``."""
     s3: S3Cache | None = None
-    """The bucket of ``s3``."""
+    """Settings of backend ``s3``."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Cache:

@@ -1,4 +1,4 @@
-"""Continuous integration: the workflow that `bakery generate` writes beside the other files."""
+"""Continuous integration: the workflow that `wheel-bakery generate` writes with the other files."""
 
 from __future__ import annotations
 
@@ -27,42 +27,46 @@ _Refs = Annotated[tuple[Annotated[WorkflowLine, AfterValidator(_ref)], ...], Fie
 
 
 class Ci(Model):
-    """A workflow for GitHub Actions: the cells in jobs, then all wheels checked together, attested and published.
+    """A GitHub Actions workflow: builds the cells in jobs, then verifies, attests and publishes all wheels together.
 
-    Only a recipe with this table has a workflow; in a workspace ``[workspace.ci]`` stands for recipes without one.
+    Only a recipe with this table has a workflow. In a workspace, ``[workspace.ci]`` applies to recipes without this
+    table.
     """
 
     branches: _Refs | None = Field(default=None, examples=[["main", "release/*"]])
-    """Branches of which every push is baked, as GitHub's filters write them; pull requests always are."""
+    """Branches whose pushes are built, in GitHub's filter syntax. Pull requests are always built."""
     tags: _Refs | None = Field(default=None, examples=[["v*"]])
-    """Tags that are releases: what is baked for one of them is published."""
+    """Tags that are releases, in GitHub's filter syntax. The wheels of a release are published."""
     runners: dict[WorkflowLine, WorkflowLine] | None = Field(
         default=None, examples=[{"linux/arm64": "ubuntu-24.04-arm"}]
     )
-    """The label of the runner for each platform; by default GitHub's own ones (``ubuntu-24.04``, ``ubuntu-24.04-arm``,
-    ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``), which emulate nothing."""
+    """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
+    ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""
     max_jobs: Annotated[int, Field(ge=1, le=256, strict=True)] | None = None
-    """Jobs that cells are packed into; what compiles once is never split."""
+    """The maximum number of jobs for the cells. Cells that share a compile stay in one job."""
     timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] | None = None
-    """Minutes that a job may take. Bakery ends 15 minutes before, so that a rerun goes on with what is finished."""
+    """The time limit of a job, in minutes. Bakery stops 15 minutes earlier, so that a rerun can continue with the
+    finished wheels."""
     install: Annotated[RequirementText, AfterValidator(unevaluated)] | None = Field(
         default=None, examples=["wheel-bakery @ git+https://github.com/OWNER/bakery@v0.1.0"]
     )
-    """What pip installs as bakery; by default the very version that generates the workflow."""
+    """The requirement from which pip installs Bakery. By default, the version that generated the workflow."""
     cache: Literal["gha", "none"] | None = None
-    """The layer cache of the jobs: GitHub's, or none; by default GitHub's where the estimate of all layers fits into it."""
+    """The layer cache of the jobs. By default, GitHub's cache if the estimated size of all layers fits into it,
+    otherwise none. An explicit ``none`` also turns off the compiler cache between runs."""
     free_disk: StrictBool | None = None
-    """Remove what GitHub's runners have and bakes never use; by default where the plan's estimate asks for it."""
+    """Remove preinstalled files that no build uses from GitHub's runners. By default, only if the estimated size of the
+    layers requires it."""
     attest: StrictBool | None = None
-    """Attest where the wheels were built, for all but pull requests."""
+    """Attest the build provenance of the wheels, except in pull requests."""
     publish: WorkflowLine | None = Field(default=None, examples=["pypi"])
-    """The GitHub environment from which releases go to the package index by trusted publishing: the wheels without a
-    local version."""
+    """The GitHub environment for trusted publishing. Releases upload the wheels without a local version to the package
+    index."""
     publish_url: WorkflowLine | None = Field(default=None, examples=["https://test.pypi.org/legacy/"])
-    """The upload address of another index than PyPI."""
+    """The upload URL of the package index, if it is not PyPI."""
     pages: StrictBool | None = None
-    """Keep a static package index on GitHub Pages, to which each release adds the wheels with a local version (all of
-    them, where there are none)."""
+    """Keep a static package index on GitHub Pages. Each release adds its wheels with a local version, or all its wheels
+    if none has one."""
 
     @field_validator("runners")
     @classmethod

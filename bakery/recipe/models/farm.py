@@ -1,4 +1,4 @@
-"""Builders of many nodes: machines of an organisation that cells are spread over."""
+"""Builders: sets of nodes, such as the machines of an organisation, that build the cells."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bakery.recipe.models.text import BuilderName, Line, PlatformName, distinct
 Driver = Literal["remote", "docker-container", "kubernetes"]
 
 _SCHEMES = ("tcp", "unix", "ssh", "docker-container", "kube-pod")
-"""What buildx's remote driver dials (buildx driver/remote/factory.go, util/endpoint.go)."""
+"""Schemes of endpoints that buildx's remote driver accepts (buildx driver/remote/factory.go, util/endpoint.go)."""
 
 _OWN = {
     "remote": ("cacert", "cert", "key", "servername"),
     "docker-container": (),
     "kubernetes": ("replicas", "loadbalance"),
 }
-"""Driver options that keys of bakery's own stand for."""
+"""Driver options that have a key of their own in Bakery."""
 
 _PLATFORM = re.compile(r"linux/")
 
@@ -38,16 +38,16 @@ Slots = Annotated[int, Field(strict=True, ge=1, le=1024)]
 
 
 class Tls(Model):
-    """Files that prove who a node is, and who asks it (PEM); relative to the file that names them, or with ``~``."""
+    """TLS files (PEM) that authenticate node and client. Paths are relative to this file, or start with ``~``."""
 
     ca: Line = Field(examples=["certs/ca.pem"])
-    """Certificates that the node's own is signed by."""
+    """The CA certificates that signed the node's certificate."""
     cert: Line | None = None
-    """The certificate of who asks."""
+    """The client certificate."""
     key: Line | None = None
-    """Its key; nobody else should be able to read the file."""
+    """The private key of the client certificate. Only you should be able to read this file."""
     server_name: Line | None = None
-    """The name in the node's certificate, where it is not that of the endpoint."""
+    """The name in the node's certificate, if it differs from the host of the endpoint."""
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Tls:
@@ -57,39 +57,39 @@ class Tls(Model):
 
 
 class Node(Model):
-    """A machine, or a pod, that runs BuildKit."""
+    """A node of the builder: a machine or a pod that runs BuildKit."""
 
     name: BuilderName
-    """How plans and reports call it."""
+    """The name of the node in plans and reports."""
     endpoint: Line | None = Field(default=None, examples=["tcp://build1.example:1234"])
-    """Where it is: ``tcp://``, ``ssh://`` or ``unix://`` for ``remote``; a context or address of Docker for
-    ``docker-container``; none for ``kubernetes``."""
+    """The address of the node. For ``remote``: ``tcp://``, ``ssh://`` or ``unix://``. For ``docker-container``: a
+    Docker context or the address of a Docker engine. Not for ``kubernetes``."""
     platforms: Annotated[tuple[PlatformName, ...], AfterValidator(_bakeable)] | None = Field(
         default=None, examples=[["linux/arm64"]]
     )
-    """What is built on it; by default what its BuildKit offers, emulated platforms among it."""
+    """The platforms to build on this node. By default, those that its BuildKit offers, including emulated ones."""
     slots: Slots | None = None
-    """Cells that it bakes at a time; 2 by default."""
+    """The number of cells that the node builds in parallel. Default: 2."""
     replicas: Slots | None = None
-    """``kubernetes``: how many pods of this kind; each is a node of its own."""
+    """For ``kubernetes``, the number of pods. Each pod is a separate node."""
     tls: Tls | None = None
-    """In place of the builder's."""
+    """TLS files of this node. They replace those of the builder."""
     options: dict[Line, Line] | None = Field(default=None, examples=[{"nodeselector": "kubernetes.io/arch=arm64"}])
-    """Options of buildx's driver, added to the builder's."""
+    """Options of the buildx driver for this node, added to those of the builder."""
 
 
 class Farm(Model):
-    """A builder of one or more nodes, for ``--builder NAME``; its cells are spread over them."""
+    """A builder with one or more nodes, selected with ``--builder NAME``. The cells are distributed over its nodes."""
 
     driver: Driver
-    """buildx's driver: ``remote`` for BuildKit that runs already, ``docker-container`` for BuildKit in a container of a
-    Docker engine, ``kubernetes`` for pods."""
+    """The buildx driver: ``remote`` for a running BuildKit, ``docker-container`` for BuildKit in a container of a
+    Docker engine, ``kubernetes`` for BuildKit in pods."""
     nodes: tuple[Node, ...] = Field(json_schema_extra={"minItems": 1})
-    """Where cells are baked."""
+    """The nodes that build the cells."""
     tls: Tls | None = None
-    """For every node of driver ``remote`` that has a ``tcp://`` endpoint."""
+    """TLS files for all nodes with driver ``remote`` and a ``tcp://`` endpoint."""
     options: dict[Line, Line] | None = Field(default=None, examples=[{"namespace": "build", "requests.cpu": "8"}])
-    """Options of buildx's driver, for every node."""
+    """Options of the buildx driver for all nodes."""
 
     @model_validator(mode="after")
     def _fits_its_driver(self) -> Farm:
@@ -104,7 +104,7 @@ class Farm(Model):
 
 
 def _check_node(farm: Farm, node: Node) -> None:
-    """Raise ValueError where a node does not fit its builder's driver."""
+    """Raise ValueError if a node does not match the driver of its builder."""
     own = [key for key in {**(farm.options or {}), **(node.options or {})} if key in _OWN[farm.driver]]
     if own:
         raise ValueError(f"expected keys of bakery's own, got the driver option {', '.join(map(repr, sorted(own)))}")
@@ -133,7 +133,7 @@ def _is_here(host: str) -> bool:
 
 
 class Builders(Model):
-    """Builders, by name."""
+    """All builders of a file, by name."""
 
     builders: dict[BuilderName, Farm] | None = None
-    """What ``--builder NAME`` names; each is a table ``[builders.NAME]``."""
+    """Builders that ``--builder NAME`` selects. Each is a table ``[builders.NAME]``."""

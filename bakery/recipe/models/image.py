@@ -1,4 +1,4 @@
-"""An image as the result: tools that run in it, and no wheel."""
+"""A recipe that builds an image with tools instead of wheels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bakery.recipe.models.text import ProgramName, RequirementText, SystemPackag
 
 
 class Image(Model):
-    """The image target. A recipe with this table has an image with these tools as its result, and no wheel."""
+    """The image target. A recipe with this table builds an image with these tools instead of wheels."""
 
     requirements: Annotated[tuple[RequirementText, ...], AfterValidator(distinct)] = Field(
         examples=[["iree-base-compiler==${IREE_VERSION}"]]
     )
-    """Python packages; each is installed by the hash that the index, or the recipe's lock, has for it."""
+    """Python packages to install. Each is checked against its hash from the lock file or the package index."""
     system_packages: tuple[SystemPackage, ...] | None = None
-    """Packages of the base's own package manager."""
+    """Packages to install with the package manager of the base image."""
     programs: dict[ProgramName, SourcePath] | None = Field(default=None, examples=[{"ptxas": "nvidia/cu13/bin/ptxas"}])
-    """Programs that packages hold and pip puts on no PATH: name → where it lies in site-packages."""
+    """Programs inside packages that pip does not put on ``PATH``: name → path below ``site-packages``."""

@@ -1,4 +1,4 @@
-"""The matrix: which cells exist."""
+"""The matrix: the axes, and which of their combinations are cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bakery.recipe.models.base import Model
 from bakery.recipe.models.text import AxisName, Line, PythonVersion, VariableName, distinct
 
 OWN_KEYS = ("python", "axes", "exclude", "include", "overrides")
-"""The keys of ``[matrix]`` that are no free axes."""
+"""The keys of ``[matrix]`` that are not user-defined axes."""
 
 
 def _no_platform(axis: str) -> str:
@@ -26,31 +26,32 @@ FreeAxis = Annotated[AxisName, AfterValidator(_no_platform)]
 
 
 class Override(Model):
-    """Values of variables for some cells; what the environment or ``--set`` says of a variable comes before it."""
+    """Values of variables for some cells. The environment and ``--set`` take precedence."""
 
     where: dict[AxisName, Line]
-    """Axes and globs over their values; a cell is meant when all of them match: ``{ cuda = "12.*" }``."""
+    """Globs for the values of axes, such as ``{ cuda = "12.*" }``. The override applies to cells that match all of
+    them."""
     variables: dict[VariableName, Line]
-    """Variables and the values they have in these cells."""
+    """The values of variables in these cells."""
 
 
 class Matrix(Model):
-    """Axes and their values; each combination is a cell.
+    """Axes and their values. Each combination is a cell.
 
-    Any key other than ``exclude``, ``include`` and ``overrides`` is an axis:
-    ``cuda = ["12.8.0", "13.0.2"]`` sets variable CUDA_VERSION in turn.
+    Every key except ``exclude``, ``include`` and ``overrides`` is an axis. An axis sets a variable:
+    ``cuda = ["12.8.0", "13.0.2"]`` sets ``CUDA_VERSION`` to one of these values in each cell.
     """
 
     python: Pythons | None = Field(default=None, examples=[["3.11", "3.13"]])
     """The Python versions to build for."""
     axes: dict[FreeAxis, Values] | None = Field(default=None, examples=[{"cuda": ["12.8.0", "13.0.2"]}])
-    """Further axes; in a file they stand directly under ``[matrix]``."""
+    """Other axes. In a file, write them directly under ``[matrix]``."""
     exclude: tuple[dict[AxisName, Line], ...] | None = Field(
         default=None, examples=[[{"python": "3.9", "cuda": "13.*"}]]
     )
-    """Combinations to leave out; values are globs, all of an entry's must match."""
+    """Combinations to leave out. Values are globs; all globs of an entry must match."""
     include: tuple[dict[AxisName, Line], ...] | None = None
-    """Combinations to add; an axis that an entry leaves out takes its first value."""
+    """Combinations to add. If an entry omits an axis, the first value of the axis is used."""
     overrides: tuple[Override, ...] | None = None
     """Values of variables for some cells."""
 
@@ -68,7 +69,7 @@ class Matrix(Model):
 
     @classmethod
     def shape_schema(cls, table: JsonSchemaValue) -> None:
-        """Free axes stand directly under ``[matrix]``."""
+        """Allow user-defined axes directly under ``[matrix]``."""
         for pattern, values in table["properties"]["axes"].get("patternProperties", {}).items():
             table["propertyNames"] = {"pattern": pattern}
             table["additionalProperties"] = values

@@ -1,4 +1,4 @@
-"""The native step: what is compiled once for all Pythons."""
+"""The native step: code that is compiled once for all Pythons."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PYTHON = "PYTHON_VERSION"
 class Native(Model):
     """A step whose result does not depend on Python, such as device code or shared libraries that modules load.
 
-    It runs once for each CUDA release (and whatever else it refers to), on the base of the oldest Python of the
-    matrix and with the toolkit; each Python's wheel takes in its result and is then built on its own base, without
-    the toolkit.
+    It runs once for each CUDA release, and for each value of anything else that it refers to. It runs with the toolkit,
+    on the base image of the oldest Python of the matrix. The wheel of each Python includes its result and is then built
+    on its own base image, without the toolkit.
     """
 
     command: Text = Field(
@@ -25,17 +25,17 @@ class Native(Model):
             "cmake --build /build && cmake --install /build"
         ]
     )
-    """The shell command that leaves its result in /native; it starts in /src."""
+    """The shell command to run in ``/src``; it must write its result to ``/native``."""
     into: SourcePath = Field(examples=["src/pkg/lib"])
-    """The folder of the source that receives the result before a wheel is built; the project must package it."""
+    """The folder of the source that the result is copied to before a wheel is built; the project must package it."""
     requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
-    """Python packages whose programs the command calls; any Python of the base runs them."""
+    """Python packages with programs that the command calls. They run on any Python of the base image."""
     system_packages: tuple[SystemPackage, ...] | None = None
-    """Packages of the base's own package manager."""
+    """Packages to install with the package manager of the base image."""
     environment: dict[EnvironmentName, Line] | None = Field(default=None, examples=[{"CUDAARCHS": "${CUDA_ARCHS}"}])
-    """Environment of the command; that of the builder is the wheel's alone."""
+    """Environment variables of the command. ``builder.environment`` does not apply to it."""
     network: StrictBool | None = None
-    """Allow the command to use the network. Off by default: what it needs belongs in requirements."""
+    """Allow the command to use the network. Off by default; list what it needs in ``requirements`` instead."""
 
     @field_validator("command")
     @classmethod

@@ -1,4 +1,4 @@
-"""Where finished wheels go."""
+"""Where finished wheels are published."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bakery.recipe.models.text import WorkflowLine, no_device
 
 
 class Output(Model):
-    """Where finished wheels go."""
+    """Where finished wheels are published."""
 
     directory: WorkflowLine | None = None
-    """The folder that receives audited wheels, relative to the project."""
+    """The folder for wheels that passed the audit, relative to the project."""
 
     @field_validator("directory")
     @classmethod

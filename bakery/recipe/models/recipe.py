@@ -1,4 +1,4 @@
-"""The recipe: everything a person writes about one project."""
+"""The recipe of one project."""
 
 from __future__ import annotations
 
@@ -27,43 +27,44 @@ Platforms = Annotated[tuple[PlatformName, ...], AfterValidator(distinct)]
 
 
 class Recipe(Model):
-    """How the wheels of one project are built, tested and named."""
+    """How to build, test and name the wheels of one project."""
 
     name: Line
-    """Names the generated files, the stages and the images."""
+    """The name of the recipe, used for generated files, stages and images."""
     description: Line | None = None
-    """One line for people."""
+    """A description in one line."""
     source: Source | None = None
-    """Where the project's source comes from."""
+    """The source of the project."""
     platforms: Platforms | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
-    """The platforms to build for, in Docker's spelling: those of Linux are baked, ``macos/arm64`` or ``windows/amd64``
-    are built by cibuildwheel on such a machine; ``["${BUILD_PLATFORM}"]`` takes them from a variable."""
+    """The platforms to build for, as Docker writes them. Linux platforms are built in containers. cibuildwheel builds
+    ``macos/…`` and ``windows/…`` on a machine of that platform. ``["${BUILD_PLATFORM}"]`` takes the platforms from a
+    variable."""
     variables: dict[VariableName, Variable] | None = None
-    """Values that ``--set NAME=VALUE`` changes."""
+    """Variables, which ``--set NAME=VALUE`` can change."""
     matrix: Matrix | None = None
-    """Which cells exist."""
+    """The axes whose combinations are the cells."""
     builder: Builder | None = None
-    """What wheels are built in."""
+    """The image that wheels are built in."""
     native: Native | None = None
-    """What is compiled once for all Pythons."""
+    """A step that compiles code once for all Pythons."""
     wheel: Wheel | None = None
     """How the wheel is built, repaired and named."""
     test: Test | None = None
-    """What is done with the wheel in a clean runtime base."""
+    """How the wheel is tested in a clean base image."""
     image: Image | None = None
-    """An image as the result in place of wheels."""
+    """Build an image with tools instead of wheels."""
     secrets: dict[SecretName, Secret] | None = None
-    """What steps are told in confidence."""
+    """Secrets for the steps of the build."""
     macos: Macos | None = None
-    """What differs on macOS."""
+    """Settings for macOS."""
     windows: Windows | None = None
-    """What differs on Windows."""
+    """Settings for Windows."""
     cache: Cache | None = None
-    """Where the layer cache is kept between runs."""
+    """The layer cache."""
     output: Output | None = None
-    """Where finished wheels go."""
+    """Where finished wheels are published."""
     ci: Ci | None = None
-    """The workflow that bakes all of it in GitHub Actions; without this table there is none."""
+    """The GitHub Actions workflow. Without this table, no workflow is generated."""
 
     @field_validator("name")
     @classmethod

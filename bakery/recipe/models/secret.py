@@ -1,4 +1,4 @@
-"""Secrets: what steps are told in confidence."""
+"""Secrets of build steps."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ PlainLine = Annotated[Line, AfterValidator(_plain)]
 
 
 class Secret(Model):
-    """A value that steps are told in confidence: exactly one of ``env``, ``file`` and ``command`` says where it is.
+    """A secret for some steps. Exactly one of ``env``, ``file`` and ``command`` is its source.
 
-    It reaches the steps as BuildKit's secret mount, and ends in no image, file, log or cache key. Since its value is
-    no cache key, a step whose result is cached is not repeated when only the secret changed.
+    Steps receive it as a BuildKit secret mount. Its value is in no image, file, log or cache key. A cached step
+    therefore does not run again if only the secret changed.
     """
 
     env: EnvironmentName | None = Field(default=None, examples=["HF_TOKEN"])
-    """A variable of the environment that bakery runs in."""
+    """An environment variable of the machine that runs Bakery."""
     file: Annotated[PlainLine, AfterValidator(unevaluated)] | None = Field(
         default=None, examples=["tokens/index.netrc"]
     )
-    """A file on this machine, relative to the recipe's folder; one outside of the project needs ``--allow``."""
+    """A file on this machine, relative to the folder of the recipe. A file outside the project needs ``--allow``."""
     command: tuple[PlainLine, ...] | None = Field(default=None, examples=[["pass", "show", "index/token"]])
-    """A program and its arguments, run on this machine without a shell; what it prints is the secret, without the
-    last line's end. Needs ``--allow``."""
+    """A program and its arguments, run on this machine without a shell. Its output, without the final line break, is
+    the secret. Needs ``--allow``."""
     steps: Annotated[tuple[names.Phase, ...], AfterValidator(distinct)] = Field(examples=[["requirements"], ["test"]])
-    """Who is told: ``fetch`` (the source archive), ``requirements`` (every step that installs Python packages),
-    ``native`` and ``test`` (their commands), ``compile`` (what builds the wheel)."""
+    """The steps that receive the secret: ``fetch`` (downloads the source), ``requirements`` (all steps that install
+    Python packages), ``native`` (``native.command``), ``compile`` (builds the wheel), ``test`` (``test.command``)."""
     variable: EnvironmentName | None = Field(default=None, examples=["HF_TOKEN"])
-    """The environment variable that holds it in these steps; without one, the file /run/secrets/NAME does."""
+    """The environment variable that holds the secret in these steps. By default, it is in the file
+    ``/run/secrets/NAME``."""
 
     @field_validator("command")
     @classmethod

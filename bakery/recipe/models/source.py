@@ -1,4 +1,4 @@
-"""Where a project's source comes from."""
+"""The source of a project."""
 
 from __future__ import annotations
 
@@ -36,29 +36,28 @@ IgnorePatterns = Annotated[tuple[Annotated[Line, AfterValidator(_pattern)], ...]
 
 
 class Source(Model):
-    """A project's source: exactly one of ``path``, ``git`` and ``sdist``.
+    """The source of the project: exactly one of ``path``, ``git`` and ``sdist``.
 
-    The short forms in a recipe are ``source = "."``, ``source = "git+URL@REF"`` and
-    ``source = "sdist:NAME==VERSION"``.
+    The short forms are ``source = "."``, ``source = "git+URL@REF"`` and ``source = "sdist:NAME==VERSION"``.
     """
 
     short_form: ClassVar[str | None] = "string"
 
     path: str | None = Field(default=None, examples=[".", "python/pkg"])
-    """A folder inside the project, relative to the folder that the recipe belongs to."""
+    """A folder inside the project, relative to the folder of the recipe."""
     git: str | None = Field(default=None, examples=["https://github.com/thu-ml/SageAttention.git"])
-    """A git URL; the engine clones it."""
+    """The URL of a git repository, which BuildKit clones."""
     ref: str | None = Field(default=None, examples=["v2.2.0"])
-    """The branch, tag or commit of ``git``; required with it, so that a recipe means one thing."""
+    """The branch, tag or commit of ``git``. Required with ``git``, so that the recipe is unambiguous."""
     sdist: str | None = Field(default=None, examples=["ujson==5.12.0"])
-    """``NAME==VERSION``: the source archive of that release, from the configured package index."""
+    """``NAME==VERSION``: build from the source distribution of this release, from the configured package index."""
     ignore: IgnorePatterns | None = Field(default=None, examples=[["data", "**/*.bin", "!data/small.bin"]])
-    """What of ``path`` is not sent to the engine, beside what never is (``.git``, results, caches): patterns as in a
-    ``.dockerignore``, relative to ``path``. The project's own ``.dockerignore`` is not read."""
+    """Files of ``path`` to leave out of the build context, as ``.dockerignore`` patterns relative to ``path``.
+    ``.git``, results and caches are always left out. The project's own ``.dockerignore`` is not read."""
     accept: IgnorePatterns | None = Field(default=None, examples=[["tests/keys/*.pem"]])
-    """Files that look like secrets and are none: patterns as in ``ignore``."""
+    """Files that look like secrets but are harmless, as patterns like those of ``ignore``. They cause no warning."""
     expected_size: SizeText | None = Field(default=None, examples=["2 GB"])
-    """How large the source may be before a bake warns of its size."""
+    """The size of the build context above which a build shows a warning."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""What differs on macOS and on Windows, where cibuildwheel builds on the machine itself."""
+"""Settings for macOS and Windows, where cibuildwheel builds directly on the machine."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _RELEASE = re.compile(r"1[0-9]\.[0-9]{1,2}\Z|[2-9][0-9]\.[0-9]{1,2}\Z")
 
 
 class Macos(Model):
-    """What differs on macOS, where cibuildwheel builds on the machine itself."""
+    """Settings for macOS, where cibuildwheel builds directly on the machine."""
 
     minimum: Line | None = Field(default=None, examples=["11.0"])
-    """The oldest macOS that wheels run on (MACOSX_DEPLOYMENT_TARGET); cibuildwheel's choice without it."""
+    """The oldest macOS that the wheels support (``MACOSX_DEPLOYMENT_TARGET``). By default, cibuildwheel decides."""
     before_all: Line | None = Field(default=None, examples=["brew install libomp"])
-    """A shell command that prepares the machine, once for each wheel: in place of builder.system-packages."""
+    """A shell command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
     environment: dict[EnvironmentName, Line] | None = None
-    """Environment of the build, beside and above the builder's."""
+    """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
     test_command: Line | None = None
-    """In place of test.command."""
+    """The test command on macOS. It replaces ``test.command``."""
 
     @field_validator("minimum")
     @classmethod
@@ -33,11 +33,11 @@ class Macos(Model):
 
 
 class Windows(Model):
-    """What differs on Windows, where cibuildwheel builds on the machine itself."""
+    """Settings for Windows, where cibuildwheel builds directly on the machine."""
 
     before_all: Line | None = Field(default=None, examples=["choco install -y ninja"])
-    """A command that prepares the machine, once for each wheel: in place of builder.system-packages."""
+    """A command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
     environment: dict[EnvironmentName, Line] | None = None
-    """Environment of the build, beside and above the builder's."""
+    """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
     test_command: Line | None = Field(default=None, examples=['python -c "import pkg"'])
-    """In place of test.command; cmd.exe runs it, which knows double quotes only."""
+    """The test command on Windows. It replaces ``test.command``. ``cmd.exe`` runs it, so use double quotes only."""

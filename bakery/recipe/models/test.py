@@ -1,4 +1,4 @@
-"""The test target: what is done with the wheel in a clean runtime base."""
+"""The test target: how the wheel is tested in a clean base image."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ SourcePath = Annotated[Line, AfterValidator(_inside)]
 
 
 class Test(Model):
-    """The test target: every shared object of the wheel is loaded, then imports, then the command."""
+    """The test target. It loads all shared objects of the wheel, then imports modules, then runs the command."""
 
     requirements: tuple[RequirementText, ...] | None = Field(
         default=None, examples=[["pytest", "cuda-toolkit[cudart]==${CUDA_VERSION}"]]
     )
-    """Python packages beside those that the wheel itself requires."""
+    """Python packages to install for the test, in addition to those that the wheel requires."""
     imports: tuple[ModuleName, ...] | None = None
-    """Modules that must import from the installed wheel; a stub stands in for the GPU driver that they may need."""
+    """Modules to import from the installed wheel. A stub replaces the GPU driver."""
     command: Line | None = Field(default=None, examples=["pytest tests"])
-    """A shell command; it runs in an empty folder that holds only ``files``, and sees no GPU driver, not even a stub."""
+    """A shell command. It runs in a folder that contains only ``files``, without a GPU driver and without the stub."""
     files: tuple[SourcePath, ...] | None = Field(default=None, examples=[["tests"]])
-    """Files and folders of the source that the command needs."""
+    """Files and folders of the source to copy for the command."""
     network: StrictBool | None = None
-    """Allow the command to use the network. Off by default: what it needs belongs in requirements and files."""
+    """Allow the command to use the network. Off by default; list what it needs in ``requirements`` and ``files``
+    instead."""
     load_shared_objects: StrictBool | None = None
-    """Load every shared object with all its symbols resolved; finds what an import alone does not."""
+    """Load all shared objects and resolve all their symbols. This finds errors that an import alone does not find."""

@@ -1,4 +1,4 @@
-"""Constrained strings that several models use."""
+"""Constrained string types that several models use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pydantic_core import CoreSchema, core_schema
 from bakery.core import names
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""``${NAME}`` inside a string of a recipe stands for the value of variable NAME."""
+"""``${NAME}`` in a string of a recipe: replaced by the value of variable NAME."""
 
 _LONGEST = 4096
-"""Characters that a requirement may have."""
+"""The maximum length of a requirement, in characters."""
 
 _SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
 _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")
@@ -29,7 +29,7 @@ _SONAME_GLOB = re.compile(r"[A-Za-z0-9._+*?\[\]-]+\Z")
 
 
 def _is_control(char: str) -> bool:
-    # C0 and C1 controls, and the two separators that some programs take for line ends.
+    # C0 and C1 controls, and the two separators that some programs treat as line breaks.
     return char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029"
 
 
@@ -46,7 +46,7 @@ def _one_line(value: str) -> str:
 
 
 def unevaluated(value: str) -> str:
-    """Return a text as it is; raise ValueError where GitHub would evaluate a part of it in a workflow."""
+    """Return ``value`` unchanged; raise ValueError if GitHub would evaluate a part of it in a workflow."""
     if "${{" in value:
         raise ValueError("expected no '${{': GitHub would evaluate what follows in the workflow")
     return value
@@ -57,7 +57,7 @@ def _requirement(value: str) -> str:
     if len(value) > _LONGEST:
         raise ValueError(f"expected a requirement of at most {_LONGEST} characters")
     try:
-        # The value of a reference is known later; any version stands in for it here.
+        # The value of a reference is not known yet; any version is good enough for this check.
         _Requirement(REFERENCE.sub("0", value))
     except (InvalidRequirement, RecursionError):
         raise ValueError("expected a requirement, such as 'cmake>=3.26'") from None
@@ -66,7 +66,7 @@ def _requirement(value: str) -> str:
 
 @dataclass(frozen=True)
 class Matching:
-    """A text that a pattern describes, in the validator as well as in the JSON schema."""
+    """A string that must match a pattern, both in the validator and in the JSON schema."""
 
     pattern: re.Pattern[str]
     expected: str
@@ -80,12 +80,12 @@ class Matching:
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        # JSON schema searches, Python's match anchors; and ECMAScript has no \Z.
+        # A pattern of JSON schema may match anywhere, so it needs anchors. ECMAScript has no \Z.
         return {**handler(schema), "pattern": "^(?:" + self.pattern.pattern.replace(r"\Z", "") + ")$"}
 
 
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``values`` as they are; raise ValueError where there is none, or one stands twice."""
+    """Return ``values`` unchanged; raise ValueError if there are none, or if one occurs twice."""
     if not values:
         raise ValueError("expected at least one value")
     twice = sorted(item for item, times in Counter(values).items() if times > 1)
@@ -95,7 +95,7 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_device(value: str) -> str:
-    """Return a name as it is; raise ValueError where no file on Windows can have it."""
+    """Return ``value`` unchanged; raise ValueError if it cannot be the name of a file on Windows."""
     if names.is_device(value):
         raise ValueError("expected a name that is no device on Windows, as CON, NUL and COM1 are")
     return value
@@ -104,7 +104,7 @@ def no_device(value: str) -> str:
 Text = Annotated[str, AfterValidator(_printable)]
 Line = Annotated[str, AfterValidator(_one_line)]
 WorkflowLine = Annotated[Line, AfterValidator(unevaluated)]
-"""A line that may stand in a workflow."""
+"""A line that is safe in a workflow."""
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Fingerprint = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""Recipe variables: what ``--set NAME=VALUE`` sets."""
+"""Variables of a recipe, which ``--set NAME=VALUE`` sets."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Variable(Model):
     short_form: ClassVar[str | None] = "string"
 
     default: Line
-    """The value when nobody sets another."""
+    """The value that is used unless another one is set."""
     description: Line | None = None
-    """What the value means, for people."""
+    """A description of the variable."""
     pattern: Line | None = None
-    """A regular expression that the whole value must match (RE2 syntax: bake checks it, too)."""
+    """A regular expression that the whole value must match. The syntax is RE2, because bake checks the value too."""
 
     @model_validator(mode="before")
     @classmethod

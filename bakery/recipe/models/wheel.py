@@ -1,4 +1,4 @@
-"""The wheel target: how the project is built, repaired and named."""
+"""The wheel target: how the wheel is built, repaired and named."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from bakery.recipe.models.text import Line, PythonVersion, RequirementText, Sona
 _PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]+|1|2010|2014))\Z")
 
 LOCAL_LABEL = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z")
-"""A local version label (the version specifiers' specification)."""
+"""A local version label, as the version specifiers specification defines it."""
 
 BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
-"""A build tag (the specification of wheel names)."""
+"""A build tag, as the binary distribution format specification defines it."""
 
 
 class Repair(Model):
-    """What auditwheel does to the built wheel. ``repair = false`` leaves the wheel as it was built."""
+    """How auditwheel repairs the wheel. ``repair = false`` turns it off."""
 
     short_form: ClassVar[str | None] = "boolean"
 
     enabled: StrictBool | None = None
-    """Run auditwheel at all."""
+    """Run auditwheel."""
     exclude: tuple[SonameGlob, ...] | None = Field(default=None, examples=[["libcudart.so.*", "libcuda.so.*"]])
-    """Libraries that the wheel must find on the user's machine and must never bundle. Globs, since CUDA's
-    sonames change with its major version."""
+    """Libraries that auditwheel must not bundle, because the user's machine provides them. Globs, because the sonames
+    of CUDA's libraries change with its major version."""
     strip: StrictBool | None = None
-    """Strip symbols; smaller, and the same bytes in every build."""
+    """Strip symbols. The wheel is smaller, and its bytes are the same in every build."""
     plat: Line | None = Field(default=None, examples=["auto", "manylinux_2_28"])
-    """The platform tag to promise; ``auto`` is the base's AUDITWHEEL_PLAT or else the lowest that fits."""
+    """The platform tag of the wheel. ``auto`` uses ``AUDITWHEEL_PLAT`` of the base image, or the lowest tag that fits
+    if the image does not set it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -49,16 +50,17 @@ class Repair(Model):
 
 
 class Naming(Model):
-    """How the finished wheel is named; unset parts stay as the project built them."""
+    """The name of the finished wheel. Parts that are not set stay as the project built them."""
 
     clean: StrictBool | None = None
-    """Remove the local version label that the project itself sets."""
+    """Remove the local version label that the project sets."""
     local: Line | None = Field(default=None, examples=["cu128"])
-    """A local version label (``+cu128``): for private indexes, since public ones refuse it."""
+    """The local version label (``+cu128``). For private indexes only: public indexes refuse local versions."""
     build_tag: Line | None = Field(default=None, examples=["1cu128"])
-    """A PEP 427 build tag; starts with a digit."""
+    """The build tag (PEP 427). It starts with a digit."""
     index: Literal["public", "private"] | None = None
-    """Where a wheel of this name is to go: a public index takes no local version, and no file above its limit."""
+    """The kind of index that the wheel is for. A public index accepts no local version and no file above its size
+    limit."""
 
     @field_validator("local")
     @classmethod
@@ -82,26 +84,26 @@ class Naming(Model):
 
 
 class Wheel(Model):
-    """The wheel target."""
+    """The wheel target: how the wheel is built, repaired and named."""
 
     frontend: names.Frontend | None = None
-    """Who calls the build backend: pypa/build or uv."""
+    """The build frontend, which calls the build backend: pypa/build or uv."""
     config_settings: dict[Line, Line] | None = Field(default=None, examples=[{"cmake.build-type": "Release"}])
-    """Passed to the build backend; ``${NAME}`` stands for a variable's value."""
+    """Config settings for the build backend. ``${NAME}`` is replaced by the variable's value."""
     abi3: PythonVersion | None = Field(default=None, examples=["3.12"])
-    """The lowest Python of the stable-ABI wheel that the project builds. From it on, one wheel serves all Pythons
-    that are not free-threaded: the lowest of the matrix builds it, and each of them tests it."""
+    """The lowest Python that the project's stable-ABI (abi3) wheel supports. One wheel then serves this and all newer
+    Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each."""
     repair: Repair | None = None
-    """What auditwheel does."""
+    """How auditwheel repairs the wheel."""
     naming: Naming | None = None
-    """How the finished wheel is named."""
+    """The name of the finished wheel."""
     also_named: tuple[Naming, ...] | None = Field(
         default=None, examples=[[{"local": "cu${CUDA_TAG}torch${TORCH_MINOR}", "index": "private"}]]
     )
-    """Further wheels of the same build, which differ in their names alone."""
+    """Further names for the same build. Each name is a separate wheel; only names and versions differ."""
     requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])
-    """What the wheel's metadata requires of its user, in place of what the project says of these distributions; a
-    framework adds its own, unless its distribution is named here."""
+    """Requirements (``Requires-Dist``) in the metadata of the wheel. They replace the project's own requirements of the
+    same distributions. A framework adds its requirement, unless its distribution is listed here."""
 
     @field_validator("abi3")
     @classmethod

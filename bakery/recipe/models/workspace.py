@@ -1,4 +1,4 @@
-"""A workspace: several recipes in one repository."""
+"""The workspace: several recipes in one repository."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from bakery.recipe.models.text import Line, WorkflowLine, distinct
 
 
 class Workspace(Model):
-    """Several recipes in one repository; commands then work on all of them, or on the one that is named."""
+    """Several recipes in one repository. Commands work on all of them, or on the one that you name."""
 
     recipes: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)] | None = Field(
         default=None, examples=[["examples/cuda", "ujson"]]
     )
-    """Folders that hold a recipe, relative to this file, or names of shipped recipes."""
+    """Folders with a recipe, relative to this file, or names of shipped recipes."""
     jobs: Annotated[tuple[WorkflowLine, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct)] | None = (
         Field(default=None, examples=[["models/job.json"]])
     )
-    """Job files of IREE modules, relative to this file, that the workflow of ``[workspace.ci]`` compiles, validates and
-    measures."""
+    """IREE job files, relative to this file. The workflow of ``[workspace.ci]`` compiles, validates and benchmarks
+    their modules."""
     ci: Ci | None = None
-    """Workflows for the recipes that have no such table of their own, and one for the jobs."""
+    """Workflows for the recipes without a ``[ci]`` table, and one workflow for the jobs."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> Workspace:
