@@ -2,7 +2,7 @@
 
 Nothing is cached, as on a fresh runner. The bar is on the whole command, with the installation of base packages and
 tools; the steps that make the wheel, compile and repair, are told beside, as BuildKit took the time of them. The machine
-must run programs of that architecture: `bakery engine emulate linux/arm64`.
+must run programs of that architecture: `wheel-bakery engine emulate linux/arm64`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__).parse_args()
     other = "linux/amd64" if platform_of(platform.machine()) == "linux/arm64" else "linux/arm64"
     if not emulated(other):
-        print(f"this machine runs no programs of {other}: bakery engine emulate {other}", file=sys.stderr)
+        print(f"this machine runs no programs of {other}: wheel-bakery engine emulate {other}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         ways = [project(Path(place, name), other, cross=name == "cross") for name in ("cross", "emulated")]

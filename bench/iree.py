@@ -180,7 +180,7 @@ def main() -> int:
         Row(f"bare iree-compile of {cells} cells, one by one", f"{sum(alone):.1f} s"),
         Row("one of them, on average", f"{sum(alone) / cells:.2f} s"),
         Row(f"the same divided by {cores} cores", f"{best:.1f} s"),
-        Row(f"bakery compile of {options.modules} modules × {len(TARGETS)} targets", f"{first:.1f} s"),
+        Row(f"wheel-bakery compile of {options.modules} modules × {len(TARGETS)} targets", f"{first:.1f} s"),
         Row("ratio", f"{first / best:.2f}", f"≤ {BAR:g}", first <= BAR * best),
         Row(f"the same again, {kept} of {cells} kept", f"{second:.2f} s"),
         Row("ratio", f"{second / first:.3f}", f"≤ {AGAIN:g}", second <= AGAIN * first),

@@ -1,4 +1,4 @@
-"""How long `bakery plan` takes for a large matrix, beside `docker buildx bake --print` on its bake file.
+"""How long `wheel-bakery plan` takes for a large matrix, beside `docker buildx bake --print` on its bake file.
 
 ``bake --print`` is quadratic in targets and may need many minutes; after ``--limit`` seconds it is ended,
 and the ratio is then at least what is printed.
@@ -46,8 +46,8 @@ def main() -> int:
     ratio = (printed or limit) / plans[1]
     growth = plans[1] / plans[0]
     rows = [
-        Row("bakery plan, 1,000 cells", f"{plans[0]:.2f} s"),
-        Row("bakery plan, 10,000 cells", f"{plans[1]:.2f} s", f"≤ {SECONDS:g} s", plans[1] <= SECONDS),
+        Row("wheel-bakery plan, 1,000 cells", f"{plans[0]:.2f} s"),
+        Row("wheel-bakery plan, 10,000 cells", f"{plans[1]:.2f} s", f"≤ {SECONDS:g} s", plans[1] <= SECONDS),
         Row("growth", f"{growth:.1f}×", f"≤ {GROWTH:g}×", growth <= GROWTH),
         Row("docker buildx bake --print, 10,000 cells", took),
         Row("ratio", f"{'' if printed else '≥ '}{ratio:.0f}×", f"≥ {FASTER:g}×", ratio >= FASTER),

@@ -1,4 +1,4 @@
-"""How long `bakery --help` takes, beside the imports it cannot do without."""
+"""How long `wheel-bakery --help` takes, beside the imports it cannot do without."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Finisher:
             raise AuditError(
                 f"{cell.id}: a wheel is not what it promises; it was kept out of {self.output}",
                 details=faults,
-                hint="the audit's words say what to change; `bakery audit WHEEL` looks at any wheel",
+                hint="the audit's words say what to change; `wheel-bakery audit WHEEL` looks at any wheel",
             )
         return verdicts
 

@@ -184,7 +184,7 @@ class Children:
                 start_new_session=True,
             )
         except OSError as error:
-            raise EngineError(f"cannot start {argv[0]}: {error}", hint="run `bakery doctor`") from error
+            raise EngineError(f"cannot start {argv[0]}: {error}", hint="run `wheel-bakery doctor`") from error
         assert process.stderr is not None
         pipe = process.stderr
         try:

@@ -1,4 +1,4 @@
-"""``bakery audit``: any wheel, on any machine, no engine."""
+"""``wheel-bakery audit``: any wheel, on any machine, no engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def audit(
 ) -> None:
     """Look inside wheels: tags, machine, glibc floor, device code, bundled libraries, RECORD, size.
 
-    [dim]bakery audit dist/*.whl --json[/dim]
+    [dim]wheel-bakery audit dist/*.whl --json[/dim]
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""``bakery wheel``, ``test``, ``dev``, ``full`` and ``bake``."""
+"""``wheel-bakery wheel``, ``test``, ``dev``, ``full`` and ``bake``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ Progress = Annotated[
 ]
 EngineUp = Annotated[
     bool,
-    typer.Option("--engine-up", help="Where no engine runs, install and start a private one (`bakery engine up`)."),
+    typer.Option(
+        "--engine-up", help="Where no engine runs, install and start a private one (`wheel-bakery engine up`)."
+    ),
 ]
 KeepGoing = Annotated[
     bool | None,
@@ -95,7 +97,8 @@ Backend = Annotated[
 Locked = Annotated[
     bool,
     typer.Option(
-        "--locked", help="Refuse everything that the recipe's lock does not hold, and say what differs (`bakery lock`)."
+        "--locked",
+        help="Refuse everything that the recipe's lock does not hold, and say what differs (`wheel-bakery lock`).",
     ),
 ]
 CompilerCache = Annotated[
@@ -114,23 +117,23 @@ Targets = Annotated[list[str] | None, typer.Argument(help=f"One or more of {', '
 _HELP = {
     "wheel": """Build, repair and audit the wheels, and put them into the output folder.
 
-    [dim]bakery wheel --set CUDA_VERSION=12.8.0 --only 'cp312*'[/dim]
+    [dim]wheel-bakery wheel --set CUDA_VERSION=12.8.0 --only 'cp312*'[/dim]
     """,
     "test": """Try each wheel alone in a clean base: every shared object is loaded, then imports, then the command.
 
-    [dim]bakery test -r ujson[/dim]
+    [dim]wheel-bakery test -r ujson[/dim]
     """,
     "full": """Build and test: a wheel reaches the output folder only if its test passed, too.
 
-    [dim]bakery full --no-cache[/dim]
+    [dim]wheel-bakery full --no-cache[/dim]
     """,
     "dev": """Make an image with the build tools and the project, for a shell.
 
-    [dim]bakery dev -r ujson && docker run -it --rm ujson:dev-cp311[/dim]
+    [dim]wheel-bakery dev -r ujson && docker run -it --rm ujson:dev-cp311[/dim]
     """,
     "bake": """Bake several targets at once, in parallel; without a name, the default group.
 
-    [dim]bakery bake wheel dev -r ujson[/dim]
+    [dim]wheel-bakery bake wheel dev -r ujson[/dim]
     """,
 }
 

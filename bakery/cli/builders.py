@@ -1,4 +1,4 @@
-"""``bakery builders``: builders of many nodes, from ``[builders.NAME]``."""
+"""``wheel-bakery builders``: builders of many nodes, from ``[builders.NAME]``."""
 
 from __future__ import annotations
 

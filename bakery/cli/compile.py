@@ -1,4 +1,4 @@
-"""``bakery compile``: MLIR modules → executables for CPUs and GPUs."""
+"""``wheel-bakery compile``: MLIR modules → executables for CPUs and GPUs."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ Compiler = Annotated[
     str | None, typer.Option("--compiler", help="The release of iree-base-compiler.", metavar="VERSION")
 ]
 Plan = Annotated[bool, typer.Option("--plan", help="Show what would be compiled; needs no engine.")]
-Validate = Annotated[bool, typer.Option("--validate", help="Then validate what is compiled (`bakery validate`).")]
-Measure = Annotated[bool, typer.Option("--benchmark", help="Then measure what is compiled (`bakery benchmark`).")]
+Validate = Annotated[bool, typer.Option("--validate", help="Then validate what is compiled (`wheel-bakery validate`).")]
+Measure = Annotated[bool, typer.Option("--benchmark", help="Then measure what is compiled (`wheel-bakery benchmark`).")]
 Bundle = Annotated[
     Path | None,
     typer.Option(
@@ -76,7 +76,7 @@ def compile_(
 ) -> None:
     """Compile MLIR modules with IREE, in containers: no network, one module each, nothing installed here.
 
-    [dim]bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/[/dim]
+    [dim]wheel-bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/[/dim]
     """
     found = job_plan(inputs, tuple(target or ()), output, compiler, tuple(allow or ())).chosen(tuple(only or ()))
     if plan:
@@ -148,7 +148,7 @@ def job_plan(
 
     jobs = [item for item in inputs if item.endswith(".json")]
     if jobs and len(inputs) > 1:
-        raise UsageError("a job file stands alone", hint=f"bakery compile {jobs[0]}")
+        raise UsageError("a job file stands alone", hint=f"wheel-bakery compile {jobs[0]}")
     loaded, root = allowed_job(jobs[0], output, allow) if jobs else (from_inputs(inputs, Path.cwd()), None)
     return resolve(loaded, targets, output, compiler=compiler, root=root)
 

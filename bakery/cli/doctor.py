@@ -1,4 +1,4 @@
-"""``bakery doctor``."""
+"""``wheel-bakery doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
 
     Exits with 6 if anything keeps wheels from being baked here, and with 0 otherwise.
 
-    [dim]bakery doctor[/dim]
+    [dim]wheel-bakery doctor[/dim]
     """
     from bakery.cli.tables import doctor as report
     from bakery.cli.trust import find_ca_bundle

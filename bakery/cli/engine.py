@@ -1,4 +1,4 @@
-"""``bakery engine``: a private engine for machines that have none."""
+"""``wheel-bakery engine``: a private engine for machines that have none."""
 
 from __future__ import annotations
 

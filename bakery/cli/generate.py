@@ -1,4 +1,4 @@
-"""``bakery generate``: writes the files, or checks them for drift. Pure Python, no engine."""
+"""``wheel-bakery generate``: writes the files, or checks them for drift. Pure Python, no engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def generate(
 ) -> None:
     r"""Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery; with \[ci] a workflow, too.
 
-    [dim]bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
+    [dim]wheel-bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
     from bakery.core.files import compare, write
     from bakery.emit.files import generate as emit

@@ -1,4 +1,4 @@
-"""``bakery gpus``: which GPUs a list of architectures covers. Pure Python, no GPU, no engine."""
+"""``wheel-bakery gpus``: which GPUs a list of architectures covers. Pure Python, no GPU, no engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gpus(
 ) -> None:
     """Show which GPUs a list of architectures covers: natively, by PTX, or not at all.
 
-    [dim]bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8[/dim]
+    [dim]wheel-bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8[/dim]
     """
     from bakery.cli.tables import gpus as report
     from bakery.core.errors import UsageError

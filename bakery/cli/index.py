@@ -1,4 +1,4 @@
-"""``bakery index``: a static package index of wheels. No engine."""
+"""``wheel-bakery index``: a static package index of wheels. No engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def index(
 ) -> None:
     """Write a static package index that pip and uv install from: any web server can serve the folder.
 
-    [dim]bakery index dist/ --output site/ && python -m http.server -d site[/dim]
+    [dim]wheel-bakery index dist/ --output site/ && python -m http.server -d site[/dim]
     """
     import os
     import tempfile
@@ -42,7 +42,7 @@ def index(
         raise UsageError(f"no such file or folder: {', '.join(missing)}", hint="name wheels, or the folder of `wheel`")
     files = [file for path in wheels for file in (sorted(path.glob("*.whl")) if path.is_dir() else [path])]
     if not files and not extend:
-        raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="bake some first: `bakery wheel`")
+        raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="bake some first: `wheel-bakery wheel`")
     if extend and not extend.startswith(("http://", "https://")):
         raise UsageError(f"--extend: expected a URL, got {extend!r}", hint="such as https://owner.github.io/project/")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""``bakery lock``: writes what a recipe's wheels are made of, or checks it."""
+"""``wheel-bakery lock``: writes what a recipe's wheels are made of, or checks it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lock(
 
     What is locked already and still fits is kept. Nothing is compiled.
 
-    [dim]bakery lock --upgrade setuptools && bakery wheel --locked[/dim]
+    [dim]wheel-bakery lock --upgrade setuptools && wheel-bakery wheel --locked[/dim]
     """
     from bakery.build.display.display import choose
     from bakery.build.options import Options
@@ -74,7 +74,7 @@ def lock(
         written = write(root, {plan.lock: made.text})
         out.print(f"{'wrote' if written else 'unchanged:'} {Path(plan.lock)}", markup=False)
     if drifts:
-        raise DriftError("a lock is not up to date", hint="run `bakery lock`", details=drifts)
+        raise DriftError("a lock is not up to date", hint="run `wheel-bakery lock`", details=drifts)
     if check:
         out.print("every lock is up to date", markup=False)
 

@@ -1,4 +1,4 @@
-"""``bakery validate`` and ``bakery benchmark``: compiled modules, in containers that may do nothing but compute."""
+"""``wheel-bakery validate`` and ``wheel-bakery benchmark``: compiled modules, in containers that may do nothing but compute."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def validate(
 
     A module for a machine that is not here is opened, its code is looked at, and it is *not run*, never *passed*.
 
-    [dim]bakery validate job.json[/dim]
+    [dim]wheel-bakery validate job.json[/dim]
     """
     from bakery.iree.bundle import bundle as write_bundle
     from bakery.iree.report_runs import validation_json, validation_table
@@ -203,7 +203,7 @@ def benchmark(
 ) -> None:
     """Measure compiled modules: percentiles of single calls, and calls in a second. Nothing is cached.
 
-    [dim]bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
+    [dim]wheel-bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
     """
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion

@@ -1,4 +1,4 @@
-"""``bakery plan`` and ``bakery check``: pure Python, no engine."""
+"""``wheel-bakery plan`` and ``wheel-bakery check``: pure Python, no engine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan(
 ) -> None:
     """Show what would be baked: cells, how their platforms are had, values. Needs no engine.
 
-    [dim]bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
+    [dim]wheel-bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
     from bakery.cli.narrow import narrow
     from bakery.cli.tables import plan as report
@@ -100,7 +100,7 @@ def _ways(found: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str
 def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
     """Check recipes without an engine: every problem at once, with its line.
 
-    [dim]bakery check -r examples/cuda[/dim]
+    [dim]wheel-bakery check -r examples/cuda[/dim]
     """
     for _, item in plans(recipe, set_):
         targets = sum(1 for _ in item.targets())

@@ -1,4 +1,4 @@
-"""``bakery reproduce``: builds a wheel again and says whether, and where, it differs."""
+"""``wheel-bakery reproduce``: builds a wheel again and says whether, and where, it differs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reproduce(
 ) -> None:
     """Build a wheel again from its provenance, without any cache, and compare the two byte for byte.
 
-    [dim]bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
+    [dim]wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
     """
     from bakery.cli.tables.difference import render
     from bakery.release.reproduce import Again

@@ -1,4 +1,4 @@
-"""``bakery schema``: the JSON schemas, for editors."""
+"""``wheel-bakery schema``: the JSON schemas, for editors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Document(StrEnum):
 def schema(what: Annotated[Document, typer.Argument(help="What it is of.")] = Document.RECIPE) -> None:
     """Print the JSON schema of a recipe, a lock, a job or a module's record, for editors and other tools.
 
-    [dim]bakery schema job > job.schema.json[/dim]
+    [dim]wheel-bakery schema job > job.schema.json[/dim]
     """
     from bakery.cli.json_schema import schema_text
 

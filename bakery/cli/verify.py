@@ -1,4 +1,4 @@
-"""``bakery verify``: a folder of wheels against the plan. No engine."""
+"""``wheel-bakery verify``: a folder of wheels against the plan. No engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def verify(
 ) -> None:
     """Compare all wheels of a release with the plan: each planned one is there, keeps its promise, and no other is.
 
-    [dim]bakery verify dist/[/dim]
+    [dim]wheel-bakery verify dist/[/dim]
     """
     import os
 

@@ -1,4 +1,4 @@
-"""``bakery wheel`` and its like by cibuildwheel: on macOS and Windows, and on Linux where it is asked for."""
+"""``wheel-bakery wheel`` and its like by cibuildwheel: on macOS and Windows, and on Linux where it is asked for."""
 
 from __future__ import annotations
 

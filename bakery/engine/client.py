@@ -22,7 +22,7 @@ from bakery.plan.values import Json
 if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
-DOCTOR = "run `bakery doctor`"
+DOCTOR = "run `wheel-bakery doctor`"
 _CONTAINERD = "io.containerd.snapshotter.v1"
 
 EXECUTION = "--execution"

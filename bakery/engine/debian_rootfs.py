@@ -190,7 +190,7 @@ def _require_means(arch: str) -> None:
     if arch != debian_packages.architecture() and not emulated(platform):
         raise UnavailableError(
             f"this machine cannot run {arch} programs",
-            hint=f"`bakery engine emulate {platform}`; where bakery cannot: {EMULATION_HINT}",
+            hint=f"`wheel-bakery engine emulate {platform}`; where bakery cannot: {EMULATION_HINT}",
         )
 
 
@@ -351,7 +351,7 @@ def _docker_says(env: Mapping[str, str], arguments: Sequence[str], timeout: floa
     except subprocess.TimeoutExpired:
         return None
     except OSError as error:
-        raise UnavailableError(f"the docker client cannot be run: {error}", hint="see `bakery engine`") from error
+        raise UnavailableError(f"the docker client cannot be run: {error}", hint="see `wheel-bakery engine`") from error
     return done.stdout if done.returncode == 0 else None
 
 

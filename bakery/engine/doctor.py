@@ -264,7 +264,7 @@ def _emulation(facts: _Facts) -> _Answer:
     if emulated(f"linux/{other}"):
         return State.OK, f"linux/{other}: {program} is registered with the kernel", ""
     advice = (
-        f"only needed for wheels of that platform: `bakery engine emulate linux/{other}` as root on Debian; "
+        f"only needed for wheels of that platform: `wheel-bakery engine emulate linux/{other}` as root on Debian; "
         "where image registries are in reach: "
         f"`docker run --privileged --rm tonistiigi/binfmt --install {other}`"
     )

@@ -75,5 +75,5 @@ def _docker(environment: Mapping[str, str], words: list[str]) -> str:
     except subprocess.TimeoutExpired:
         return ""
     except OSError as error:
-        raise EngineError(f"docker cannot be run: {error}", hint="run `bakery doctor`") from error
+        raise EngineError(f"docker cannot be run: {error}", hint="run `wheel-bakery doctor`") from error
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -153,7 +153,9 @@ class Client:
     def _do(self, node: Node, words: Sequence[str], limit_s: float) -> None:
         code, _, wrong = self._run(words, limit_s)
         if code:
-            raise EngineError(f"node {node.name}: {_reason(wrong)}", hint="`bakery builders ls` says how each node is")
+            raise EngineError(
+                f"node {node.name}: {_reason(wrong)}", hint="`wheel-bakery builders ls` says how each node is"
+            )
 
     def _run(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
         """Return exit code, output and errors of buildx; a client that takes too long has failed."""
@@ -335,7 +337,7 @@ def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say
     if len(lost) == len(nodes):
         raise EngineError(
             f"builder {name}: no node answers",
-            hint=f"start their BuildKit, or look at [builders.{name}]; `bakery builders ls` asks again",
+            hint=f"start their BuildKit, or look at [builders.{name}]; `wheel-bakery builders ls` asks again",
             details=_told(lost),
         )
     for line in _told(lost):

@@ -59,7 +59,7 @@ def contents(modules: Sequence[Compiled]) -> dict[str, Path | bytes]:
     nameless = [str(module.path) for module in modules if module.record is None]
     if nameless:
         raise ModuleError(
-            "modules without a record cannot be bundled", hint="`bakery compile` writes one", details=nameless
+            "modules without a record cannot be bundled", hint="`wheel-bakery compile` writes one", details=nameless
         )
     runtimes = sorted({module.record.runtime for module in modules if module.record})
     if len(runtimes) != 1:

@@ -170,7 +170,9 @@ class Surface:
         platform = _PLATFORMS.get(target.machine, self.platform)
         foreign = platform != self.platform
         if foreign and not emulated(platform):
-            return Place(reason=f"this machine runs no {target.machine} programs: `bakery engine emulate {platform}`")
+            return Place(
+                reason=f"this machine runs no {target.machine} programs: `wheel-bakery engine emulate {platform}`"
+            )
         try:
             image = self._image(CPU_IMAGE, platform)
         except BakeryError as error:

@@ -42,14 +42,14 @@ def asked_by_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) ->
     """
     results = output or loaded.folder / (loaded.job.output or OUTPUT)
     if not results.is_dir():
-        raise ModuleError(f"{results} does not exist", hint=f"first `bakery compile {loaded.file}`")
+        raise ModuleError(f"{results} does not exist", hint=f"first `wheel-bakery compile {loaded.file}`")
     modules = find_modules([results], only)
     names = {module.name for module in modules}
     missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
     if missing:
         raise ModuleError(
             f"not compiled: {', '.join(missing)}",
-            hint=f"first `bakery compile {loaded.file}`, or choose others by --only",
+            hint=f"first `wheel-bakery compile {loaded.file}`, or choose others by --only",
         )
     return asked_of(loaded, modules)
 

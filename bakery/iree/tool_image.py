@@ -1,6 +1,6 @@
 """The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed.
 
-The hashes of its packages ship, too, for the release that the recipe names: `bakery lock -r RECIPE`, less what is of one
+The hashes of its packages ship, too, for the release that the recipe names: `wheel-bakery lock -r RECIPE`, less what is of one
 machine (base images, their packages). Those of another release are what the index has.
 """
 

@@ -235,7 +235,7 @@ def _load_source(source: _Source, root: Path, cwd: Path) -> tuple[Loaded, ...]:
     if errors:
         raise merged(errors)
     if not recipes:
-        raise _no_recipe(None, root, "the workspace has jobs and no recipe; `bakery compile JOB` compiles one")
+        raise _no_recipe(None, root, "the workspace has jobs and no recipe; `wheel-bakery compile JOB` compiles one")
     return tuple(recipes)
 
 

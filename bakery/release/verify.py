@@ -52,7 +52,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
         raise AuditError(
             f"the {len(wheels)} wheels are not the set that is planned: {len(problems)} problems",
             details=problems,
-            hint="all jobs must have baked the same recipe; `bakery plan` shows its cells",
+            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells",
         )
     return len(wheels)
 

@@ -52,7 +52,7 @@ def check_written(plan: Plan, settings: Settings) -> None:
                 problem if len(cells) == len(plan.cells) else f"{problem} ({some_cells(cells)})"
                 for problem, cells in found.items()
             ],
-            hint="bakery plan --explain shows every value and where it came from",
+            hint="wheel-bakery plan --explain shows every value and where it came from",
         )
 
 

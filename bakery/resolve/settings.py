@@ -367,7 +367,7 @@ def check_values(variables: Iterable[plan_options.Variable]) -> None:
             problems.append(f"{variable.name}: expected one line of Unicode text without control characters")
     if problems:
         raise PlanError(
-            "a variable has a value that it cannot have", details=problems, hint="see bakery plan --explain"
+            "a variable has a value that it cannot have", details=problems, hint="see wheel-bakery plan --explain"
         )
 
 

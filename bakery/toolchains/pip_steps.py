@@ -163,5 +163,7 @@ def lock_stage(stages: Iterable[Stage]) -> Stage:
     """Return the stage that stands for a lock where the build is given none: an empty folder for each place."""
     mounts = (mount for stage in stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts)
     places = dict.fromkeys(mount.source for mount in mounts if mount.from_ == STAGE)
-    comment = "Nothing is locked, unless the build is given a context of this name: `bakery lock` makes what is in it."
+    comment = (
+        "Nothing is locked, unless the build is given a context of this name: `wheel-bakery lock` makes what is in it."
+    )
     return Stage(STAGE, literal("scratch"), tuple(map(Workdir, places)), comment)

@@ -96,7 +96,7 @@ command = "python -m pytest tests"
 
 
 def audited(done: Done) -> str:
-    """Return what `bakery audit` says of the one wheel."""
+    """Return what `wheel-bakery audit` says of the one wheel."""
     (wheel,) = done.wheels
     return bakery(done.folder, "audit", str(wheel)).out
 

@@ -37,7 +37,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def full(output: Path) -> Done:
-    """Give what ``bakery full`` over the whole workspace came to."""
+    """Give what ``wheel-bakery full`` over the whole workspace came to."""
     return bakery(ROOT, "full", "--output", str(output))
 
 

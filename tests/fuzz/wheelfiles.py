@@ -146,7 +146,7 @@ def audit(folder: Path, data: bytes) -> str:
 
 
 def compare(folder: Path, data: bytes) -> str:
-    """Say how a wheel differs from one that is right, as `bakery reproduce` does."""
+    """Say how a wheel differs from one that is right, as `wheel-bakery reproduce` does."""
     other = folder / "other.whl"
     other.write_bytes(seeds()[1 + len(data) % 4])
     with _placed(folder, data) as path:

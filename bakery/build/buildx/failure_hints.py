@@ -40,7 +40,7 @@ TABLE: tuple[Known, ...] = (
     ),
     Known(
         r"exec format error",
-        "the step's programs are for another machine: set up emulation (`bakery doctor` says how), bake on a builder "
+        "the step's programs are for another machine: set up emulation (`wheel-bakery doctor` says how), bake on a builder "
         "of that platform, compile on this one (builder.cross), or check that the base image is of the platform asked for",
     ),
     Known(
@@ -80,7 +80,7 @@ TABLE: tuple[Known, ...] = (
         r"temporary failure in name resolution|could not resolve host|name or service not known|"
         r"connection (?:refused|timed out|reset by peer)|read timed out|TLS handshake timeout|"
         r"network is unreachable|failed to fetch|502 bad gateway|503 service unavailable",
-        "the network failed: check DNS and proxy (`bakery doctor`), then bake again; finished steps are cached",
+        "the network failed: check DNS and proxy (`wheel-bakery doctor`), then bake again; finished steps are cached",
     ),
     Known(
         r"ModuleNotFoundError: No module named|BackendUnavailable|Cannot import 'setuptools|"
@@ -102,14 +102,14 @@ TABLE: tuple[Known, ...] = (
     ),
     Known(
         r"permission denied.*docker\.sock|cannot connect to the docker daemon",
-        "the engine does not answer: run `bakery doctor`",
+        "the engine does not answer: run `wheel-bakery doctor`",
     ),
     Known(
         r"output clipped, log limit",
         "the engine cut the step's output: give dockerd the environment BUILDKIT_STEP_LOG_MAX_SIZE=-1 and "
         "BUILDKIT_STEP_LOG_MAX_SPEED=-1 to see all of it",
     ),
-    Known(r"failed to find target", "the bake file is out of date: run `bakery generate`"),
+    Known(r"failed to find target", "the bake file is out of date: run `wheel-bakery generate`"),
 )
 
 

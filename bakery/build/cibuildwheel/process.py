@@ -184,4 +184,4 @@ def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         raise BakeError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]}") from error
     if done.returncode:
         lines = (done.stderr + done.stdout).strip().splitlines()[-SHOWN:]
-        raise BakeError("the source cannot be fetched", details=lines, hint="bakery doctor looks at the network")
+        raise BakeError("the source cannot be fetched", details=lines, hint="wheel-bakery doctor looks at the network")

@@ -18,7 +18,9 @@ class LockFailure(BakeFailure):
         super().__init__(outcome)
         self.message = f"what the build was given is not what {lock} says: {details[0]}"
         self.details = details
-        again = "`bakery lock` looks all of it up again; before that, find out why a file that was published changed"
+        again = (
+            "`wheel-bakery lock` looks all of it up again; before that, find out why a file that was published changed"
+        )
         log = outcome.failures[0].log
         self.hint = f"{again}; the whole log: {log}" if log else again
 

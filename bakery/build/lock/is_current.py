@@ -18,7 +18,9 @@ from bakery.plan.dockerfile import Run, Script
 from bakery.plan.model import Plan
 from bakery.toolchains.programs import requires
 
-AGAIN = "run `bakery lock`: it keeps what still fits; `bakery lock --upgrade NAME` takes a newer one of NAME"
+AGAIN = (
+    "run `wheel-bakery lock`: it keeps what still fits; `wheel-bakery lock --upgrade NAME` takes a newer one of NAME"
+)
 _SHOWN = 40
 
 
@@ -38,8 +40,8 @@ def fitting(
     lock = lock_file.read(file_of(root, plan), plan.lock)
     if lock is None:
         if strict:
-            raise LockError(f"--locked: there is no {plan.lock}", hint="`bakery lock` makes it")
-        say(f"{plan.recipe}: not locked; `bakery lock` makes {plan.lock}")
+            raise LockError(f"--locked: there is no {plan.lock}", hint="`wheel-bakery lock` makes it")
+        say(f"{plan.recipe}: not locked; `wheel-bakery lock` makes {plan.lock}")
         return {}
     locked = lock_file.cells(lock)
     check_origins(root, plan, cells, locked)
@@ -79,7 +81,7 @@ def check_origins(
         raise LockError(
             f"{plan.lock if lock else 'the provenance'} names addresses that are not allowed",
             details=[(f"{plan.lock}:{lines[name]}: " if lock else "") + said for name, said in found.items()],
-            hint="find out who changed it; `bakery lock --upgrade NAME` takes the package from the index again. "
+            hint="find out who changed it; `wheel-bakery lock --upgrade NAME` takes the package from the index again. "
             "To allow an address: builder.allow-direct",
         )
 

@@ -22,7 +22,7 @@ _ENTRIES = 200_000
 """Keys and list items that a lock may have."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_AGAIN = "`bakery lock` writes it anew"
+_AGAIN = "`wheel-bakery lock` writes it anew"
 
 
 def read(path: Path, shown: str) -> Lock | None:
@@ -134,7 +134,7 @@ def text(lock: Lock) -> str:
 
 
 def _lines(lock: Lock) -> Iterator[str]:
-    yield f"# What the wheels of recipe {lock.recipe} are made of. Made by `bakery lock`: commit it, and do not edit it."
+    yield f"# What the wheels of recipe {lock.recipe} are made of. Made by `wheel-bakery lock`: commit it, and do not edit it."
     yield f"version = {lock.version}"
     yield f"recipe = {_quoted(lock.recipe)}"
     if lock.images:

@@ -45,7 +45,7 @@ def check_images(bench: Bench, locked: Mapping[str, Materials], cells: Iterable[
         raise LockError(
             f"{bench.plan.lock} names base images that cannot be had",
             details=problems,
-            hint="load or pull the locked one, or take the one that is here: `bakery lock --upgrade IMAGE`",
+            hint="load or pull the locked one, or take the one that is here: `wheel-bakery lock --upgrade IMAGE`",
         )
 
 

@@ -15,10 +15,10 @@ PATH = "docs/gpus.md"
 _HEAD = """\
 # GPUs and architectures
 
-    bakery gpus '8.0;8.6;9.0+PTX'             # as torch writes it
-    bakery gpus '80;90a;120-virtual'          # as CMake writes it
-    bakery gpus 'sm_80,compute_90' --json     # as nvcc writes it
-    bakery gpus '7.0;8.0' --cuda 13.0         # and what that CUDA release cannot compile for
+    wheel-bakery gpus '8.0;8.6;9.0+PTX'             # as torch writes it
+    wheel-bakery gpus '80;90a;120-virtual'          # as CMake writes it
+    wheel-bakery gpus 'sm_80,compute_90' --json     # as nvcc writes it
+    wheel-bakery gpus '7.0;8.0' --cuda 13.0         # and what that CUDA release cannot compile for
 
 tells which GPUs a list of architectures covers natively, which by PTX, and which it misses. It needs no GPU.
 
@@ -42,7 +42,7 @@ The table in a guide for building SageAttention with Docker has these wrong:
 
 _TAIL = """\
 Its list, `7.0;7.5;8.0;8.6;8.9;9.0`, covers no Blackwell GPU at all, and CUDA 13 no longer compiles for 7.0:
-`bakery gpus '7.0;7.5;8.0;8.6;8.9;9.0' --cuda 13.0` says so.
+`wheel-bakery gpus '7.0;7.5;8.0;8.6;8.9;9.0' --cuda 13.0` says so.
 """
 
 

@@ -25,7 +25,7 @@ def refusal(recipe: str, findings: Sequence[Finding], cells: int) -> PlanError:
     return PlanError(
         f"recipe {recipe} breaks {rules} rule{'s' if rules > 1 else ''}",
         details=lines(findings, cells),
-        hint=f"bakery explain {findings[0].rule.id} tells why",
+        hint=f"wheel-bakery explain {findings[0].rule.id} tells why",
     )
 
 

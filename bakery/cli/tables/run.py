@@ -67,7 +67,7 @@ def warnings(report: RunReport) -> tuple[str, ...]:
             cells.setdefault(text, []).append(target.cell)
     said = [f"{text} ({some_cells(found)})" for text, found in cells.items()]
     more = len(said) - _WARNINGS
-    return (*said[:_WARNINGS], *([f"and {more} more: bakery audit {report.output}/*.whl"] if more > 0 else []))
+    return (*said[:_WARNINGS], *([f"and {more} more: wheel-bakery audit {report.output}/*.whl"] if more > 0 else []))
 
 
 def markdown(reports: Sequence[RunReport]) -> str:

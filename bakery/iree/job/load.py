@@ -96,7 +96,7 @@ def load(file: Path, shown: str) -> LoadedJob:
     problems = [_in_json(problem) for problem in _leaves(findings(Job, data))]
     if problems:
         what, details = listed(shown, [_placed(problem, line_of(lines, problem.path)) for problem in problems])
-        raise ModuleError(what, details=details, hint="bakery schema job prints what a job file may hold")
+        raise ModuleError(what, details=details, hint="wheel-bakery schema job prints what a job file may hold")
     return LoadedJob(Job.model_validate(data, by_alias=True, by_name=False), shown, file.absolute().parent, lines)
 
 

@@ -56,7 +56,7 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
                 found.append(Incoming(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(
-            f"{url} is no index that can be extended: {error}", hint="it must be one that `bakery index` made"
+            f"{url} is no index that can be extended: {error}", hint="it must be one that `wheel-bakery index` made"
         ) from error
     return found
 

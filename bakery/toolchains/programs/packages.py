@@ -45,7 +45,7 @@ LOCK = "/lock"
 RESOLVED = "/requirements"
 SOURCES = "/sources"
 BUILT = "/built"
-ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
+ADVICE = "bakery: run `wheel-bakery lock`, which keeps what still fits"
 
 MOST_SOURCES = 100
 
@@ -591,7 +591,7 @@ def wheel(environment: str, arguments: list[str]) -> None:
                 "bakery: the wheel requires what "
                 + ("bakery.lock does not hold" if is_locked else "is not installed and has no wheel here")
                 + " (above): name it in test.requirements"
-                + (",\nbakery: then run `bakery lock`" if is_locked else "")
+                + (",\nbakery: then run `wheel-bakery lock`" if is_locked else "")
             )
         with open(path, encoding="utf-8") as stream:
             found = packages(json.load(stream))

@@ -268,7 +268,7 @@ def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
     package = told["packages"][0]
     if told["requirements"] != [wanted]:
         said = "bakery: bakery.lock holds the source of " + " ".join(told["requirements"]) + ", and " + wanted
-        sys.exit(said + " is asked for\nbakery: run `bakery lock`")
+        sys.exit(said + " is asked for\nbakery: run `wheel-bakery lock`")
     found = [entry for entry in offered(index, name) if entry.filename == package["file"]]
     if not found:
         sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")

@@ -30,7 +30,7 @@ PRINTED = [
     (COMPILE, "ext.cu:1:10: fatal error: cuda_runtime.h: No such file or directory", "header is missing"),
     ("", "auditwheel: error: cannot repair x.whl to manylinux_2_17 ABI because of too-recent", "newer glibc"),
     ("", "[output clipped, log limit 200KiB/s reached]", "BUILDKIT_STEP_LOG_MAX_SIZE"),
-    ("", "failed to find target wheel-cp399", "bakery generate"),
+    ("", "failed to find target wheel-cp399", "wheel-bakery generate"),
 ]
 
 
@@ -42,7 +42,7 @@ def test_known_causes(title: str, line: str, said: str) -> None:
 def test_every_cause_is_tested() -> None:
     found = {hint([line], title) for title, line, _ in PRINTED}
     missing = [known.hint for known in TABLE if known.hint not in found]
-    assert missing == ["the engine does not answer: run `bakery doctor`"]
+    assert missing == ["the engine does not answer: run `wheel-bakery doctor`"]
     assert hint(["Cannot connect to the Docker daemon at unix:///x.sock."]) == missing[0]
 
 

@@ -121,7 +121,7 @@ def test_a_damaged_lock_is_told(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(LockError) as caught:
         lock_file.read(tmp_path / "bakery.lock", "bakery.lock")
     assert said in "\n".join([caught.value.message, *caught.value.details])
-    assert "bakery lock" in caught.value.hint
+    assert "wheel-bakery lock" in caught.value.hint
 
 
 ADDRESS = "https://host/setuptools-80-py3-none-any.whl"
@@ -147,7 +147,7 @@ def test_an_address_that_nobody_asked_for_is_refused(tmp_path: Path, strict: boo
     text = (tmp_path / "demo.lock").read_text().splitlines()
     line = next(number for number, line in enumerate(text, 1) if ADDRESS in line)
     assert said.startswith(f"demo.lock:{line}: setuptools comes from {ADDRESS}, and the recipe does not allow")
-    assert "bakery lock --upgrade NAME" in caught.value.hint
+    assert "wheel-bakery lock --upgrade NAME" in caught.value.hint
 
 
 def test_an_address_that_the_recipe_allows_is_taken(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     said: list[str] = []
     assert fitting(tmp_path, plan, plan.cells, said.append, strict=False) == {}
-    assert said == ["demo: not locked; `bakery lock` makes demo.lock"]
+    assert said == ["demo: not locked; `wheel-bakery lock` makes demo.lock"]
     with pytest.raises(LockError, match=r"--locked: there is no demo\.lock"):
         fitting(tmp_path, plan, plan.cells, said.append, strict=True)
     made = locked_as_asked(tmp_path, plan)

@@ -44,7 +44,7 @@ def test_two_names_of_one_wheel_share_a_warning() -> None:
 def test_warnings_are_few() -> None:
     found = warnings(report(cp311=tuple("abcdefg")))
     assert len(found) == 6
-    assert found[-1] == "and 2 more: bakery audit dist/*.whl"
+    assert found[-1] == "and 2 more: wheel-bakery audit dist/*.whl"
 
 
 def test_no_warnings_no_words() -> None:

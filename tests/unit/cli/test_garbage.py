@@ -1,4 +1,4 @@
-"""300 inputs of `bakery compile` that are none: a clear error each, before anything is started or written."""
+"""300 inputs of `wheel-bakery compile` that are none: a clear error each, before anything is started or written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bakery gpus``: what it prints, for people and machines, and its page."""
+"""``wheel-bakery gpus``: what it prints, for people and machines, and its page."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def test_find_refuses_and_says_why(environ: dict[str, str], tmp_path: Path, buil
     _client(tmp_path, buildx)
     with pytest.raises(EngineError) as caught:
         discover.find(environ | {"PATH": f"{tmp_path}:/bin"})
-    assert "bakery engine up" in caught.value.hint
+    assert "wheel-bakery engine up" in caught.value.hint
     assert any(reason in line for line in caught.value.details)
 
 

@@ -1,4 +1,4 @@
-"""Every claim of the guides that is wrong: a rule refuses it, or ``bakery gpus`` corrects it.
+"""Every claim of the guides that is wrong: a rule refuses it, or ``wheel-bakery gpus`` corrects it.
 
 The guides are those that people build SageAttention, TileLang and jaxmg by; each test names its claim.
 """

@@ -528,7 +528,7 @@ def test_other_requirements_than_those_that_are_locked(folders: Folders) -> None
         "bakery: bakery.lock is out of date for build:",
         "bakery:   + new<2 is asked for, and was not when it was locked",
         "bakery:   - gone>=1 was locked, and is not asked for",
-        "bakery: run `bakery lock`, which keeps what still fits",
+        "bakery: run `wheel-bakery lock`, which keeps what still fits",
     ]
 
 

@@ -2,7 +2,7 @@
 # then run `wheel-bakery generate`.
 ARG PYTHON_VERSION="3.11"
 
-# Nothing is locked, unless the build is given a context of this name: `bakery lock` makes what is in it.
+# Nothing is locked, unless the build is given a context of this name: `wheel-bakery lock` makes what is in it.
 FROM scratch AS lock
 WORKDIR /tools
 WORKDIR /build
@@ -171,7 +171,7 @@ LOCK = "/lock"
 RESOLVED = "/requirements"
 SOURCES = "/sources"
 BUILT = "/built"
-ADVICE = "bakery: run `bakery lock`, which keeps what still fits"
+ADVICE = "bakery: run `wheel-bakery lock`, which keeps what still fits"
 
 MOST_SOURCES = 100
 
@@ -717,7 +717,7 @@ def wheel(environment: str, arguments: list[str]) -> None:
                 "bakery: the wheel requires what "
                 + ("bakery.lock does not hold" if is_locked else "is not installed and has no wheel here")
                 + " (above): name it in test.requirements"
-                + (",\nbakery: then run `bakery lock`" if is_locked else "")
+                + (",\nbakery: then run `wheel-bakery lock`" if is_locked else "")
             )
         with open(path, encoding="utf-8") as stream:
             found = packages(json.load(stream))
@@ -1503,7 +1503,7 @@ def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
     package = told["packages"][0]
     if told["requirements"] != [wanted]:
         said = "bakery: bakery.lock holds the source of " + " ".join(told["requirements"]) + ", and " + wanted
-        sys.exit(said + " is asked for\nbakery: run `bakery lock`")
+        sys.exit(said + " is asked for\nbakery: run `wheel-bakery lock`")
     found = [entry for entry in offered(index, name) if entry.filename == package["file"]]
     if not found:
         sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")
