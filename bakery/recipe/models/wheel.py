@@ -11,7 +11,7 @@ from bakery.core import names
 from bakery.recipe.models.base import Model
 from bakery.recipe.models.text import Line, PythonVersion, RequirementText, SonameGlob
 
-_PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]+|1|2010|2014))\Z")
+_PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]{1,3}|1|2010|2014))\Z")
 
 LOCAL_LABEL = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z")
 """A local version label, as the version specifiers specification defines it."""
