@@ -255,7 +255,8 @@ class Sandbox:
         with received.file as data:
             if received.too_much:
                 raise OutputError(f"more than {limits.output} bytes came out of the container")
-            if self._halted.is_set() and not ended:
+            # Also where the engine ended the container before this loop looked again: nothing it left is whole.
+            if self._halted.is_set():
                 raise EngineError("the container was ended", details=text.splitlines()[-5:])
             if not log.begun:
                 raise EngineError("the engine does not run the container", hint=DOCTOR, details=text.splitlines()[-8:])
