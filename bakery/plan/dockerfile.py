@@ -88,16 +88,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file written into the image (``COPY`` of a heredoc)."""
-
-    path: str
-    text: str
-    mode: str = "0644"
-    comment: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Copy:
     """``COPY --from``."""
 
@@ -128,7 +118,7 @@ class Cmd:
     words: tuple[str, ...]
 
 
-Step: TypeAlias = Arg | Env | Run | File | Copy | Add | Workdir | Cmd
+Step: TypeAlias = Arg | Env | Run | Copy | Add | Workdir | Cmd
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from bakery.resolve.stage_inputs import Parts, folder, job_memory
 from bakery.resolve.stages import stages
 from bakery.resolve.toolkit import check_components, check_release
 from bakery.toolchains.bases.base import Base, Request
+from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 from bakery.toolchains.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.toolchains.toolkits.base import Toolkit
 from bakery.toolchains.toolkits.repository import Repository
@@ -219,6 +220,7 @@ def _ignored(parts: Parts, bakefile: str, dockerfile: str, lock: str) -> tuple[s
         bakefile,
         dockerfile,
         f"{dockerfile}.dockerignore",
+        CONTEXT_FOLDER,
         "" if lock.endswith("bakery.lock") else lock,
     )
     # A file that is a secret is for the named steps alone, whatever else is said: no step copies it into an image.

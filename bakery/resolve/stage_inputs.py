@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
 from bakery.core.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
-from bakery.plan.dockerfile import Arg, Command, File, Mount, Run, Script, Stage, Step, Workdir
+from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.references import declarations
 from bakery.resolve.settings import Settings
-from bakery.toolchains import programs
+from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
 from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
-SCRIPTS = "/usr/local/bin"
+VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
+"""Makes the virtual environment of the Python asked for."""
 
 _SCOPE = "cache-scope"
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
@@ -27,7 +28,6 @@ COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
 """The mounts of a step that uses compiled objects. The second one makes the scope a part of the step's cache key: what
 a step made with the objects of one project is no cache hit in another."""
 
-COUNTER = f"{SCRIPTS}/count-ccache"
 _COUNT = "/tmp/ccache.log"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
@@ -76,11 +76,6 @@ def install_packages(*packages: str) -> Run:
     return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
 
 
-def script(name: str, path: str, comment: str, mode: str = "0755") -> File:
-    """Return the step that writes bakery's own program ``name`` to ``path``."""
-    return File(path, programs.text(name), mode, comment)
-
-
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     """Return the stage that names whose cache mounts a build uses; none where nothing is kept."""
     if not settings.flag("builder.compiler-cache"):
@@ -91,6 +86,11 @@ def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     )
     steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
     return (Stage(_SCOPE, literal("scratch"), steps, comment),)
+
+
+def toolkit_stage(parts: Parts) -> str:
+    """Return the stage whose compilers builders use."""
+    return "toolkit" if parts.toolkits or parts.crosses else "base"
 
 
 def source_mount(parts: Parts, *, writable: bool) -> Mount:
@@ -112,6 +112,22 @@ def telling(parts: Parts, phase: Phase, run: Run) -> Run:
         Script(f"{{ test {there} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, there in held
     )
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
+
+
+def for_people() -> tuple[Copy, ...]:
+    """Return the steps that give an image for people the programs that they call in a shell."""
+    return tuple(
+        Copy(f"/{name}", f"{program_mounts.FOLDER}/", program_mounts.STAGE)
+        for name in ("net", "find-python", "install-packages")
+    )
+
+
+def programs_hidden(parts: Parts) -> tuple[Script, ...]:
+    """Return the command that takes bakery's programs out of the source, where this is the whole build context."""
+    if not parts.settings.text("source.path") or folder(parts) != ".":
+        return ()
+    inside, parent = f"/src/{program_mounts.CONTEXT_FOLDER}", "/src/dockerfiles"
+    return (Script(f"rm -rf {inside}"), Script(f"{{ rmdir {parent} 2>/dev/null || true; }}"))
 
 
 def network_words(run: Run) -> str:
@@ -152,13 +168,7 @@ def counted(settings: Settings) -> tuple[tuple[str, Value], ...]:
 
 def counting(settings: Settings) -> tuple[Command, ...]:
     """Return the command that says what the ccache had, once all is compiled."""
-    return (Command(literals(COUNTER)),) if settings.flag("builder.compiler-cache") else ()
-
-
-def counter(settings: Settings) -> tuple[File, ...]:
-    """Return the step that writes the program of `counting`."""
-    made = script("count-ccache", COUNTER, "Says what the compiler cache had.")
-    return (made,) if settings.flag("builder.compiler-cache") else ()
+    return (Command(literals("count-ccache")),) if settings.flag("builder.compiler-cache") else ()
 
 
 def job_memory(settings: Settings) -> int:
@@ -177,11 +187,9 @@ def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     return (Run(commands, CERTIFICATES),) if commands else ()
 
 
-def venv(parts: Parts) -> Run:
-    """Return the step that makes the virtual environment of the Python asked for."""
-    found = parts.base.for_python((Ref("PYTHON_VERSION"),))
-    made = Script(f'"$(find-python "${{PYTHON_VERSION}}")" -m venv {VENV}')
-    return Run((*found, made), CERTIFICATES if found else ())
+def python_installed(parts: Parts) -> tuple[Step, ...]:
+    """Return the step that adds the Python asked for; none where the base has it."""
+    return added(parts.base.for_python((Ref("PYTHON_VERSION"),)))
 
 
 def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:

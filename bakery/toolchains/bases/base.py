@@ -38,14 +38,12 @@ class Base(ABC):
         name: what a recipe calls it.
         build_packages: system packages that a builder needs and the base lacks.
         runtime_packages: system packages that running any wheel needs and the base lacks.
-        programs: those of bakery's own programs that this base alone needs, each with what it does.
     """
 
     name: str
     description: str
     build_packages: tuple[str, ...] = ()
     runtime_packages: tuple[str, ...] = ()
-    programs: tuple[tuple[str, str], ...] = ()
 
     def for_building(self) -> tuple[Command, ...]:
         """Return the commands that add what a builder needs and the base lacks."""
