@@ -279,9 +279,11 @@ def run(
 
 def _say_left_out(plans: list[tuple[Path, Plan]], chosen: Options) -> None:
     for _, plan in plans:
-        if plan.elsewhere and not chosen.only:
-            systems = " and ".join(dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.elsewhere))
-            say(f"{plan.recipe}: {len(plan.elsewhere)} cells of {systems} are left out: run the same command there")
+        if plan.cibuildwheel_cells and not chosen.only:
+            systems = " and ".join(dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.cibuildwheel_cells))
+            say(
+                f"{plan.recipe}: {len(plan.cibuildwheel_cells)} cells of {systems} are left out: run the same command there"
+            )
 
 
 def _is_elsewhere(backend: str) -> bool:

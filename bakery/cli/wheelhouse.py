@@ -48,7 +48,7 @@ def work(plans: list[tuple[Path, Plan]], chosen: Options, progress: str, ca_bund
     given = Wheelhouse(environment, find_ca_bundle(ca_bundle, os.environ), line)
     reports = []
     for root, plan in plans:
-        if left := dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.elsewhere):
+        if left := dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.cibuildwheel_cells):
             say(f"{plan.recipe}: cells of {' and '.join(left)} are left out: run the same command there")
         report = build_plan(root, plan, chosen, given, system)
         reports.append(report)
