@@ -448,7 +448,7 @@ def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kit
 def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Path | None) -> Images:
     """Return what bakes images where the engine does not have them."""
     from bakery.build.display.display import choose
-    from bakery.cli.trust import find_ca_bundle
+    from bakery.cli.engine import find_ca_bundle
     from bakery.core.errors import ModuleError
     from bakery.core.names import MACHINES
     from bakery.engine.session import Oven
@@ -482,9 +482,3 @@ def _opened(asked: Sequence[Asked], root: Path, kitchen: Kitchen) -> Iterator[tu
         stage.mkdir()
         with sandbox(environment, stage) as box:
             yield box, Surface(environment, _images(asked, environment, kitchen))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(validate)
-    app.command()(benchmark)
