@@ -12,7 +12,7 @@ from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import Work, is_image, keys, together, works
 from bakery.build.display.display import QuietDisplay
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.journal import Record, last_run
 from bakery.build.lock.collect import compare
 from bakery.build.lock.is_current import check_origins, fitting, keyed

@@ -12,7 +12,7 @@ from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.progress import Board
 from bakery.build.cell_tasks import Machine, Work, items, made_of, together
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.finish import Finisher
 from bakery.build.journal import Record, open_journal
 from bakery.build.local_layer_cache import LocalCaches

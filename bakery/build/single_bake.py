@@ -6,7 +6,7 @@ from bakery.build.buildx.bake import BakeRequest, Bakes
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeOutcome
 from bakery.build.buildx.progress import Board
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.processes import Children, caught
 from bakery.core.errors import InterruptedBake
 

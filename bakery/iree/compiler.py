@@ -17,7 +17,7 @@ from bakery.build.buildx.bake import BakeRequest, Bakes
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
 from bakery.build.buildx.progress import Board
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
 from bakery.build.processes import Children, caught
 from bakery.build.publish import check_output, holds, publish

@@ -11,12 +11,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.exit_status import conclusion
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
-from bakery.build.lock.requirements import asked
+from bakery.build.lock.requirements import requirements_of
 from bakery.build.options import Held, Options
 from bakery.build.pipeline import bake_plan
 from bakery.core.errors import PlanError
@@ -98,7 +98,7 @@ def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
     lock = lock_file.read(file, file.name)
     locked = lock_file.cells(lock) if lock else {}
     cell = target.cell
-    return {} if stale(locked, {cell.id: asked(plan, cell, {})}) else {cell.id: locked[cell.id]}
+    return {} if stale(locked, {cell.id: requirements_of(plan, cell, {})}) else {cell.id: locked[cell.id]}
 
 
 def _digest(plan: Plan, target: Target) -> str:

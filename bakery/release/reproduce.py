@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.audit.difference import Difference, differences
-from bakery.build.context_digest import files, sources, tree_hash
-from bakery.build.display.listener import Listener
+from bakery.build.context_digest import files, tree_hash
+from bakery.build.buildx.listener import Listener
 from bakery.build.exit_status import conclusion
 from bakery.build.lock.failure import LockFailure
 from bakery.build.lock.materials import Materials
@@ -245,7 +245,7 @@ def _fitting(recorded: Recorded, cwd: Path, again: Again, what: str) -> tuple[Lo
             said = f"recorded by bakery {shorten(recorded.bakery)}, this is {__version__}"
             found.append(f"{what}: its recipe gives other build steps ({said})")
         # Which files are looked at is never the provenance's to say.
-        sent = sources(plan)
+        sent = plan.context_paths()
         if sent and not recorded.source:
             found.append(f"{what}: the provenance has no hash of its files (dirHash)")
         elif sent and recorded.source:
