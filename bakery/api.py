@@ -93,12 +93,12 @@ def bake(
     from bakery.engine.builder_config import nodes_of
     from bakery.engine.discover import find
     from bakery.engine.nodes import gather
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
 
     environment = {**environ, **find(environ).environment}
     named = nodes_of(builder, root) if builder else ()
     nodes = gather(builder, named, environment, lambda _: None) if builder and named else None
-    oven = Oven(environment, ca_bundle, lambda _: None, nodes)
+    engine = EngineSession(environment, ca_bundle, lambda _: None, nodes)
     options = Options(
         groups=tuple(groups),
         only=tuple(only),
@@ -110,7 +110,7 @@ def bake(
         again=Again.UNFINISHED if resume else Again.ALL,
         builder=None if nodes else builder,
     )
-    report = bake_plan(root.resolve(), plan, options, oven, QuietDisplay())
+    report = bake_plan(root.resolve(), plan, options, engine, QuietDisplay())
     error = conclusion([report])
     if error:
         raise error

@@ -242,7 +242,7 @@ def run(
     from bakery.engine.builder_config import nodes_of
     from bakery.engine.discover import find
     from bakery.engine.nodes import gather
-    from bakery.engine.session import Oven, warm_up
+    from bakery.engine.session import EngineSession, warm_up
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(warm_up)
@@ -252,7 +252,7 @@ def run(
     nodes = nodes_of(chosen.builder, Path.cwd()) if chosen.builder else ()
     farm = gather(chosen.builder, nodes, environment, say) if chosen.builder and nodes else None
     chosen = replace(chosen, builder=None) if farm else chosen
-    oven = Oven(environment, find_ca_bundle(ca_bundle, os.environ), say, farm)
+    engine = EngineSession(environment, find_ca_bundle(ca_bundle, os.environ), say, farm)
     if chosen.keep_going is None:
         cells = {
             (plan.recipe, target.cell.id) for _, plan in plans for target in plan.select(chosen.groups, chosen.only)
@@ -262,7 +262,7 @@ def run(
     for root, plan in plans:
         listener = choose(progress, out if progress == "rawjson" else err, os.environ)
         try:
-            report = bake_plan(root, plan, chosen, oven, listener)
+            report = bake_plan(root, plan, chosen, engine, listener)
         except (EngineError, InterruptedBake):
             raise
         except BakeryError as error:

@@ -53,16 +53,16 @@ def lock(
     from bakery.cli.trust import find_ca_bundle
     from bakery.core.files import compare, write
     from bakery.engine.discover import find
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
 
     found = plans(recipe, set_, bake=True)
     address = find_or_start() if engine_up else find(os.environ)
-    oven = Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+    engine = EngineSession({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
     chosen = Options(groups=(), only=tuple(only or ()), no_cache=no_cache, builder=builder, allow=tuple(allow or ()))
     drifts: list[str] = []
     for root, plan in found:
         listener = choose(progress, out if progress == "rawjson" else err, os.environ)
-        made = lock_plan(root, plan, chosen, oven, listener, tuple(upgrade or ()))
+        made = lock_plan(root, plan, chosen, engine, listener, tuple(upgrade or ()))
         for line in made.changes:
             say(f"{plan.recipe}: {line}")
         if check:

@@ -51,11 +51,13 @@ def reproduce(
         from bakery.build.display.display import choose
         from bakery.cli.trust import find_ca_bundle
         from bakery.engine.discover import find
-        from bakery.engine.session import Oven
+        from bakery.engine.session import EngineSession
 
-        oven = Oven({**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say)
+        engine = EngineSession(
+            {**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say
+        )
         listener = choose(os.environ.get("BAKERY_PROGRESS", "auto"), err, os.environ)
-        found = build(wheel, Path.cwd(), Again(recipe, provenance, here, tuple(set_ or ())), oven, listener)
+        found = build(wheel, Path.cwd(), Again(recipe, provenance, here, tuple(set_ or ())), engine, listener)
     if json:
         out.print(_json.dumps(found.to_json(), indent=2), markup=False, soft_wrap=True)
     else:

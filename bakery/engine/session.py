@@ -1,4 +1,4 @@
-"""The engine that bakes, and what this machine gives it."""
+"""The engine of a run, and the settings of this machine that builds need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def warm_up() -> None:
         importlib.import_module(name)
 
 
-class Oven:
+class EngineSession:
     """The engine, and what this machine gives it; one serves any number of recipes.
 
     Attributes:
