@@ -16,7 +16,7 @@ from bakery.cli.options import Builder, EngineUp, NoCache, Progress
 from bakery.core.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
     from bakery.iree.plan import JobPlan
 
 Inputs = Annotated[
@@ -92,13 +92,13 @@ def compile_(
     from bakery.iree.compiler import CompileOptions, compile_job
     from bakery.iree.report import conclusion, render
 
-    def oven() -> Oven:
+    def engine() -> EngineSession:
         return open_engine(ca_bundle, engine_up=engine_up)
 
     listener = choose(progress, out if progress == "rawjson" else err, os.environ)
     state = state_folder(found.root, os.environ)
     chosen = CompileOptions(state, again=again, no_cache=no_cache, builder=builder)
-    report = compile_job(Path.cwd(), found, chosen, oven, listener)
+    report = compile_job(Path.cwd(), found, chosen, engine, listener)
     document = report.to_json()
     if not json_ and progress != "quiet":
         err.print(render(report))

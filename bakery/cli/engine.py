@@ -16,7 +16,7 @@ from bakery.core.names import CA_VARIABLES, MACHINES
 
 if TYPE_CHECKING:
     from bakery.engine.discover import EngineAddress
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
 
 app = typer.Typer(
     help="Manage the private Docker engine, for Debian machines without Docker. Bakery downloads it from the machine's "
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 
-def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> Oven:
+def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> EngineSession:
     """Return a session on the engine.
 
     Args:

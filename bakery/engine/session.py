@@ -1,4 +1,4 @@
-"""The engine that bakes, and what this machine gives it."""
+"""The engine of a run, and the settings of this machine that builds need."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def warm_up() -> None:
         importlib.import_module(name)
 
 
-class Oven:
+class EngineSession:
     """The engine, and what this machine gives it; one serves any number of recipes.
 
     Attributes:
@@ -90,7 +90,7 @@ def open_engine(
     builder: str | None = None,
     folder: Path = Path(),
     find_engine: Callable[[Mapping[str, str]], EngineAddress] = find,
-) -> Oven:
+) -> EngineSession:
     """Find the engine and return a session on it.
 
     Args:
@@ -107,4 +107,6 @@ def open_engine(
         pool.submit(warm_up)
         environment = {**environ, **find_engine(environ).environment}
     nodes = nodes_of(builder, folder) if builder else ()
-    return Oven(environment, ca_bundle, say, gather(builder, nodes, environment, say) if builder and nodes else None)
+    return EngineSession(
+        environment, ca_bundle, say, gather(builder, nodes, environment, say) if builder and nodes else None
+    )
