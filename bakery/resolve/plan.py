@@ -134,8 +134,7 @@ def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
 
 def _global_args(made: Sequence[Stage]) -> tuple[str, ...]:
     """Return the arguments that ``FROM`` lines use, without their expansions (``%%.*``)."""
-    refs = (part.name for stage in made for part in stage.base if isinstance(part, Ref))
-    return tuple(dict.fromkeys(name.partition("%")[0] for name in refs))
+    return tuple(dict.fromkeys(part.variable for stage in made for part in stage.base if isinstance(part, Ref)))
 
 
 def _audit(settings: Settings) -> Audit:
