@@ -8,7 +8,7 @@ from pathlib import Path
 from bakery.api import plan_recipe
 from bakery.build.lock.materials import Materials, Packages, System
 from bakery.build.lock.model import LockedFile
-from bakery.build.lock.requirements import asked
+from bakery.build.lock.requirements import requirements_of
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
 
@@ -41,7 +41,7 @@ def locked_as_asked(root: Path, plan: Plan) -> dict[str, Materials]:
     (root / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling']\n")
     found = {}
     for cell in plan.cells:
-        words = asked(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
+        words = requirements_of(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
         packages = {place: Packages(tuple(sorted(item.words)), file(place)) for place, item in words.items()}
         found[cell.id] = replace(CELL, packages=packages)
     return found
