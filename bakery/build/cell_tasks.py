@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.build.context_digest import context_digest, sources
+from bakery.build.context_digest import context_digest
 from bakery.build.scheduler import Item, needed
-from bakery.core.names import Kind
+from bakery.core.names import TARGET_KINDS, Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import build_digest
 from bakery.plan.cells import Cell, Target
@@ -97,7 +97,7 @@ def keys(plan: Plan, root: Path, chosen: Iterable[Work]) -> dict[str, str]:
     Raises:
         OutputError: a file of the project cannot be read.
     """
-    tree = context_digest(root / plan.context, sources(plan), plan.ignore)
+    tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
     return {
         work.name: hashlib.sha256(
@@ -121,4 +121,4 @@ def made_of(plan: Plan, lineage: Lineage, work: Work) -> dict[str, str]:
 
 def is_image(plan: Plan, work: Work) -> bool:
     """Whether the work's result is (also) in the engine, where a person may have removed it."""
-    return any(plan.family(target.kind).exports == "image" for target in work.targets)
+    return any(TARGET_KINDS[target.kind].exporter == "docker" for target in work.targets)

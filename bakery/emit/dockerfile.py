@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
+from bakery.core.dockerignore import escaped
 from bakery.emit.quoting import comment, dockerfile_string, dockerfile_word, heredoc_delimiter, mount_option, shell_word
 from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, Mount, Run, Script, Stage, Step, Workdir
-from bakery.plan.model import Plan
+from bakery.plan.model import Plan, leaves
 from bakery.plan.values import Value, literal
 from bakery.toolchains import programs
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER, STAGE
@@ -40,8 +41,12 @@ def dockerignore(plan: Plan) -> str:
 
     The context of a Dockerfile beside the programs has these, too. Bakery's own runs have a context of their own for them.
     """
-    is_beside = plan.dockerfile.startswith(f"{PurePosixPath(CONTEXT_FOLDER).parent}/")
-    return "\n".join([*_header(plan), *plan.ignore, *([f"!{CONTEXT_FOLDER}"] if is_beside else [])]) + "\n"
+    patterns = list(plan.ignore)
+    if plan.dockerfile.startswith(f"{PurePosixPath(CONTEXT_FOLDER).parent}/"):
+        # A secret's file comes after every exception: only the steps that the secret names get it.
+        secrets = (escaped(item.file) for item in plan.secrets if item.file and not leaves(item.file))
+        patterns += [f"!{CONTEXT_FOLDER}", *secrets]
+    return "\n".join([*_header(plan), *patterns]) + "\n"
 
 
 def program_texts(plan: Plan) -> dict[str, str]:

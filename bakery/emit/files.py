@@ -18,7 +18,7 @@ def generate(plan: Plan) -> dict[str, str]:
     texts = {
         **run_texts(plan),
         **{f"{CONTEXT_FOLDER}/{path}": text for path, text in program_texts(plan).items()},
-        **(configurations(plan) if plan.elsewhere else {}),
+        **(configurations(plan) if plan.cibuildwheel_cells else {}),
     }
     return texts | ({plan.workflow: workflow(plan, plan.ci)} if plan.ci else {})
 

@@ -28,7 +28,7 @@ from bakery.emit.workflow_yaml import (
 )
 from bakery.plan.model import Plan
 from bakery.plan.options import Ci
-from bakery.plan.shards import Parcel, parcels
+from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.disk_space import cached, disk
 from bakery.toolchains.facts import cache_service, runner_disk
 
@@ -69,8 +69,8 @@ _TAGGED = "startsWith(github.ref, 'refs/tags/')"
 
 def workflow(plan: Plan, ci: Ci) -> str:
     """Return the text of the workflow."""
-    jobs = parcels([plan], ci.max_jobs)
-    others = parcels([part for system in SYSTEMS[1:] if (part := plan.of_system(system)).cells], ci.max_jobs)
+    jobs = job_groups([plan], ci.max_jobs)
+    others = job_groups([part for system in SYSTEMS[1:] if (part := plan.for_system(system)).cells], ci.max_jobs)
     return document(
         plan.source_file,
         "the recipe",
@@ -84,17 +84,17 @@ def workflow(plan: Plan, ci: Ci) -> str:
 # --- jobs ----------------------------------------------------------------------------------------
 
 
-def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
+def _bake(plan: Plan, ci: Ci, jobs: Sequence[CellGroup]) -> list[str]:
     cache = ci.cache or _fitting(plan)
     # Whoever wants no layers in GitHub's cache wants no objects there, either.
-    compiles = ci.cache != CacheBackend.NONE and any(item.kind is Kind.COMPILER_CACHE for item in plan.families)
+    compiles = ci.cache != CacheBackend.NONE and Kind.COMPILER_CACHE in plan.kinds
     own = {"BAKERY_COMPILER_CACHE": OBJECTS} if compiles else {}
     # Whoever commits the file allows what it names; a pull request cannot ask for more.
     # The workflow itself names the layer cache.
-    named = [want for want in plan.asks if not want.startswith("cache=")]
+    named = [want for want in plan.required_grants if not want.startswith("cache=")]
     asked = {f"ALLOWED_{number}": want for number, want in enumerate(named, 1)}
     allowed = [f'--allow "${name}"' for name in asked]
-    told = [item.env for item in plan.told((Kind.WHEEL, Kind.TEST)) if item.env]
+    told = [item.env for item in plan.secrets_for((Kind.WHEEL, Kind.TEST)) if item.env]
     secrets = {name: Expression(f"${{{{ secrets.{name} }}}}") for name in told}
     steps = [
         *bakery_steps(ci),
@@ -112,7 +112,7 @@ def _bake(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
     return job_block("bake", [*place, *_cells("bake", ci, jobs)], steps)
 
 
-def _build(plan: Plan, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
+def _build(plan: Plan, ci: Ci, jobs: Sequence[CellGroup]) -> list[str]:
     """Return the job of macOS and Windows, where the same command drives cibuildwheel."""
     head = [
         *_cells("build", ci, jobs),
@@ -155,8 +155,8 @@ def _full(ci: Ci, *words: str) -> str:
     return " ".join([f"wheel-bakery full --progress plain --resume --timeout {ci.timeout - MARGIN}m", *words])
 
 
-def _cells(does: str, ci: Ci, jobs: Sequence[Parcel]) -> list[str]:
-    """Return the head of a job whose matrix is parcels of cells."""
+def _cells(does: str, ci: Ci, jobs: Sequence[CellGroup]) -> list[str]:
+    """Return the head of a job whose matrix is job_groups of cells."""
     rows = [flow(_entry(job, ci)) for job in jobs]
     return [
         f"name: {does} ${{{{ matrix.job }}}}",
@@ -227,7 +227,7 @@ def _after(plan: Plan, ci: Ci) -> list[list[str]]:
 def _wheels(plan: Plan, ci: Ci) -> list[str]:
     head = [
         "name: check all wheels",
-        f"needs: {listing(['bake', 'build'])}" if plan.elsewhere else "needs: bake",
+        f"needs: {listing(['bake', 'build'])}" if plan.cibuildwheel_cells else "needs: bake",
         *machine(60),
         *permissions({"contents": "read"}),
         "outputs:",
@@ -362,7 +362,7 @@ def _fetch(plan: Plan) -> list[str]:
     return uses("Fetch the wheels", "actions/download-artifact", {"name": name, "path": plan.output})
 
 
-def _is_tight(ci: Ci, jobs: Iterable[Parcel]) -> bool:
+def _is_tight(ci: Ci, jobs: Iterable[CellGroup]) -> bool:
     """Whether a job's layers may not fit onto its runner; other runners than GitHub's are left as they are."""
     if ci.free_disk is not None:
         return ci.free_disk
@@ -390,7 +390,7 @@ def _fitting(plan: Plan) -> str:
     return (CacheBackend.GHA if size <= plan.cache.limit_mb else CacheBackend.NONE).value
 
 
-def _entry(job: Parcel, ci: Ci) -> dict[str, str]:
+def _entry(job: CellGroup, ci: Ci) -> dict[str, str]:
     return {
         "job": job.name,
         "runner": ci.runners[job.platform],

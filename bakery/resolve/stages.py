@@ -23,7 +23,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bakery.core.names import Phase
-from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, Mount, Resolves, Run, Script, Stage, Step, Workdir
+from bakery.plan.dockerfile import (
+    Add,
+    Arg,
+    Cmd,
+    Command,
+    Copy,
+    Env,
+    Mount,
+    RequirementsFile,
+    Resolves,
+    Run,
+    Script,
+    Stage,
+    Step,
+    Workdir,
+)
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, lines, root_stages
@@ -138,15 +153,16 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
 
 def _project(parts: Parts) -> Stage:
     program = f"{TOOLS}/bin/python {program_mounts.path('requires.py')}"
-    ours = " ".join(sorted({distribution(item) for item in required_texts(parts.settings)}))
+    ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
     listing = (
         Script(f"{program} build /src > {_BUILD}"),
-        Script(f"{program} run /src {ours}".rstrip() + f" > {_RUN}"),
+        Script(" ".join((program, "run /src", *ours, ">", _RUN))),
     )
+    lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(_RUN, "run", ours))
     return Stage(
         "project",
         literal("base"),
-        (Run(listing, (source_mount(parts, writable=False),), network=False),),
+        (Run(listing, (source_mount(parts, writable=False),), network=False, lists=lists),),
         "What the project needs to be built, and to run; the same list means the same builder.",
     )
 
@@ -216,7 +232,13 @@ def _compile(parts: Parts) -> Stage:
         *native,
         *(COMPILER_CACHE if ccache else ()),
     )
-    commands = (Command(literals("umask", "022")), *programs_hidden(parts), *taking, command, *counting(settings))
+    commands: tuple[Command | Script, ...] = (
+        Command(literals("umask", "022")),
+        *programs_hidden(parts),
+        *taking,
+        command,
+        *counting(settings),
+    )
     run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
     steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
     epoch = (Arg("SOURCE_DATE_EPOCH"),)

@@ -12,8 +12,9 @@ import tempfile
 import urllib.parse
 
 from . import pip_alone, sources
-from .requirements import BUILT_HERE, canonical, check_found, direct_of, name_of, requirement, run
+from .requirements import BUILT_HERE, check_found, direct_of, name_of, requirement, run
 from .resolve import RESOLVED, SOURCES, packages, read
+from .sdist import canonical
 
 BUILT = "/built"
 

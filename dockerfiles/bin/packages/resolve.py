@@ -16,7 +16,6 @@ from . import pip_alone, sdist, sources
 from .requirements import (
     BUILT_HERE,
     Package,
-    canonical,
     check_direct,
     check_found,
     direct_of,
@@ -29,6 +28,7 @@ from .requirements import (
     unknown_extras,
     words_of,
 )
+from .sdist import canonical
 
 LOCK = "/lock"
 RESOLVED = "/requirements"
