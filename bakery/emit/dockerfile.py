@@ -14,7 +14,7 @@ from bakery.plan.values import Value, literal
 from bakery.toolchains import programs
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER, STAGE
 
-_WIDTH = 110
+_WIDTH = 114
 """Columns that flags take on one line."""
 
 _TOOLS = "Bakery's own programs. Each step mounts those that it runs."
@@ -58,7 +58,7 @@ def program_texts(plan: Plan) -> dict[str, str]:
         for source in (
             [mount.source for mount in step.mounts if mount.from_ == STAGE]
             if isinstance(step, Run)
-            else [step.source]
+            else step.sources
             if isinstance(step, Copy) and step.from_ == STAGE
             else []
         )
@@ -99,11 +99,11 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             yield from _continued("ENV ", _packed(words))
         case Run():
             yield from _run(step)
-        case Copy(source, target, from_):
+        case Copy(sources, target, from_):
             origin = f"--from={from_} " if from_ else ""
-            words = [dockerfile_word(literal(word)) for word in (source, target)]
-            is_plain = words == [source, target]
-            paths = " ".join(words) if is_plain else json.dumps([source, target], ensure_ascii=False)
+            words = [*sources, target]
+            is_plain = words == [dockerfile_word(literal(word)) for word in words]
+            paths = " ".join(words) if is_plain else json.dumps(words, ensure_ascii=False)
             yield f"COPY --link {origin}{paths}"
         case Add(source, target):
             yield f"ADD --link {dockerfile_word(source)} {target}"

@@ -110,7 +110,7 @@ class Run:
 class Copy:
     """``COPY --from``."""
 
-    source: str
+    sources: tuple[str, ...]
     target: str
     from_: str
 
@@ -173,7 +173,7 @@ class Stage:
         paths: list[str] = []
         for step in self.steps:
             if isinstance(step, Copy) and not step.from_:
-                paths.append(step.source)
+                paths += step.sources
             elif isinstance(step, Run):
                 paths += [mount.source for mount in step.mounts if mount.type == "bind" and not mount.from_]
         return tuple(dict.fromkeys(PurePosixPath(path or ".").as_posix() for path in paths))

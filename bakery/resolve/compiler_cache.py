@@ -19,7 +19,7 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
         Stage(
             CARRIED,
             literal("scratch"),
-            comment="No compiler cache comes from elsewhere, unless the build is given a context of this name with one.",
+            comment="A compiler cache from another machine is a context of this name.",
         ),
         Stage(
             CARRY,
@@ -29,8 +29,7 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
                 Arg(CARRIED_AT),
                 Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
             ),
-            "What compilers made lies in a mount, which no layer holds. Another CARRIED_AT runs this step once more;\n"
-            "--no-cache would empty the mount.",
+            "No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.",
         ),
-        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy(f"{_MADE}/", "/", CARRY),)),
+        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
     )

@@ -78,11 +78,11 @@ def image_materials(recipe: str, line: Line, image: str, requirements: str) -> t
 
 
 def _packages(*stages: str) -> tuple[Copy, ...]:
-    return tuple(Copy(f"{pip_steps.RESOLVED}/", "/packages/", name) for name in stages)
+    return tuple(Copy((f"{pip_steps.RESOLVED}/",), "/packages/", name) for name in stages)
 
 
 def _system(*stages: Stage) -> tuple[Copy, ...]:
-    return tuple(Copy(f"{_FOLDER}/", "/system/", stage.name) for stage in stages)
+    return tuple(Copy((f"{_FOLDER}/",), "/system/", stage.name) for stage in stages)
 
 
 def _image(stage: str, line: Line, python: str) -> Stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
@@ -81,8 +82,7 @@ def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     if not settings.flag("builder.compiler-cache"):
         return ()
     comment = (
-        "Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;\n"
-        f"plain docker buildx bake has one for all, unless you set it: --set '*.args.{CACHE_SCOPE}=NAME'."
+        f"BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.{CACHE_SCOPE}=NAME'."
     )
     steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
     return (Stage(_SCOPE, literal("scratch"), steps, comment),)
@@ -114,12 +114,10 @@ def telling(parts: Parts, phase: Phase, run: Run) -> Run:
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
 
 
-def for_people() -> tuple[Copy, ...]:
-    """Return the steps that give an image for people the programs that they call in a shell."""
-    return tuple(
-        Copy(f"/{name}", f"{program_mounts.FOLDER}/", program_mounts.STAGE)
-        for name in ("net", "find-python", "install-packages")
-    )
+def for_people() -> Copy:
+    """Return the step that gives an image for people the programs that they call in a shell."""
+    names = ("net", "find-python", "install-packages")
+    return Copy(tuple(f"/{name}" for name in names), f"{program_mounts.FOLDER}/", program_mounts.STAGE)
 
 
 def programs_hidden(parts: Parts) -> tuple[Script, ...]:
@@ -180,6 +178,16 @@ def job_memory(settings: Settings) -> int:
 def limits_jobs(settings: Settings) -> bool:
     """Whether the recipe says how many compilers may run at a time."""
     return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
+
+
+def before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
+    """Return stages with one more, before the first that mounts it: BuildKit mounts no later stage."""
+    uses = (
+        any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
+        for item in stages
+    )
+    index = next((index for index, is_use in enumerate(uses) if is_use), len(stages))
+    return (*stages[:index], stage, *stages[index:])
 
 
 def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:

@@ -55,6 +55,7 @@ from bakery.resolve.stage_inputs import (
     VENV_COMMAND,
     Parts,
     added,
+    before_use,
     compilers,
     counted,
     counting,
@@ -111,15 +112,17 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         Stage(
             f"{parts.recipe}-wheel",
             literal("scratch"),
-            (Copy("/wheels/dist/", "/", "repair"),),
+            (Copy(("/wheels/dist/",), "/", "repair"),),
             "The wheel and nothing else.",
         ),
         *_test(parts, made),
         _dev(parts),
     )
     told = material_stages(parts, made, found)
-    more = (*scope_stage(parts.settings), *told, *carry_stages(parts))
-    return with_programs((*found, pip_steps.lock_stage((*found, *told)), *more))
+    all_stages = (*found, *told, *carry_stages(parts))
+    for added_stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
+        all_stages = before_use(all_stages, added_stage)
+    return with_programs(all_stages)
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
@@ -146,7 +149,7 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         steps = (telling(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
-            Stage("source", literal("scratch"), (Copy("/src", "/src", "fetch"),), "The project's source."),
+            Stage("source", literal("scratch"), (Copy(("/src",), "/src", "fetch"),), "The project's source."),
         )
     return ()
 
@@ -364,6 +367,6 @@ def _dev(parts: Parts) -> Stage:
     return Stage(
         f"{parts.recipe}-builder",
         literal("builder"),
-        (*for_people(), Copy(source, "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
+        (for_people(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",
     )

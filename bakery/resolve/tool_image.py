@@ -13,6 +13,7 @@ from bakery.resolve.stage_inputs import (
     VENV_COMMAND,
     Parts,
     added,
+    before_use,
     declaring,
     for_people,
     install_packages,
@@ -54,7 +55,7 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
         telling(parts, Phase.REQUIREMENTS, installing),
         *_programs(parts),
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        *for_people(),
+        for_people(),
         Workdir("/work"),
         Cmd(("bash",)),
     )
@@ -71,7 +72,7 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
         declaring(name, literal("runtime"), steps, "The tools and nothing else."),
     )
     told = image_materials(parts.recipe, line, name, _REQUIREMENTS)
-    return with_programs((*found, pip_steps.lock_stage((*found, *told)), *told))
+    return with_programs(before_use((*found, *told), pip_steps.lock_stage((*found, *told))))
 
 
 def _programs(parts: Parts) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""packages.py with the real pip: what has to be built, what names an address, and whose code runs when.
+"""The program packages with the real pip: what has to be built, what names an address, and whose code runs when.
 
 Every test has an index on loopback. Code of a package leaves a file, ``ran``, where it runs.
 """
@@ -22,13 +22,11 @@ from bakery.plan.dockerfile import Command, Run, Script
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.toolchains import programs
-from bakery.toolchains.programs import packages
-
-HERE = Path(programs.__file__).parent
+from bakery.toolchains.programs.packages.requirements import BUILT_HERE
 
 
 class Bench:
-    """The folders that packages.py reads and writes, an index, and an environment to install into."""
+    """The folders that packages reads and writes, an index, and an environment to install into."""
 
     def __init__(self, folder: Path, url: str, asked: list[str]) -> None:
         self.folder, self.url, self.asked = folder, url, asked
@@ -38,16 +36,14 @@ class Bench:
             (folder / name).mkdir()
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run packages.py as a step does; return what it printed."""
-        program = self.folder / "packages.py"
+        """Run packages as a step does; return what it printed."""
+        program = self.folder / "packages"
         if not program.exists():
+            program.mkdir()
             # The folders are those of a container; only their places differ here.
-            text = (HERE / "packages.py").read_text()
-            for name in ("lock", "requirements", "sources", "built"):
-                text = text.replace(f'= "/{name}"', f'= "{self.folder / name}"')
-            program.write_text(text)
-            for name in ("pip_alone.py", "sources.py", "sdist.py"):
-                (self.folder / name).write_text((HERE / name).read_text())
+            for path, text in programs.texts("packages").items():
+                moved = re.sub(r'(?<== ")/(?=(?:lock|requirements|sources|built)[/"])', f"{self.folder}/", text)
+                (self.folder / path).write_text(moved)
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(program), *words],
             env={**os.environ, **hostile.settings(self.url)},
@@ -102,7 +98,7 @@ def test_a_source_archive_is_resolved_as_data_then_built_then_installed_by_hash(
     assert not bench.ran.exists(), "resolving ran code of the archive"
     lines = (bench.folder / "requirements/build.txt").read_text().splitlines()
     assert [line.split(" --hash=sha256:")[0] for line in lines] == ["only==1.0", "other==1.0"]
-    assert [line.endswith(packages.BUILT_HERE) for line in lines] == [True, False]
+    assert [line.endswith(BUILT_HERE) for line in lines] == [True, False]
     assert {item["name"]: item["file"] for item in bench.told()}["only"] == "only-1.0.tar.gz"
     assert (bench.folder / "sources/build/0/wheels/ownbackend-1.0-py3-none-any.whl").is_file()
     asked = len(bench.asked)
@@ -311,9 +307,9 @@ def test_steps_with_credentials_start_no_python_with_packages(tmp_path: Path, mo
         words = " ".join(map(text_of, step.commands))
         if private:
             found["private"] += 1
-            assert re.search(r"net .*-I -S /usr/local/bin/(packages|sdist)\.py (?!build)", words), words
+            assert re.search(r"net .*-I -S /usr/local/bin/packages (?!build)", words), words
             assert not re.search(r"python (?!-I -S)", words.replace("find-python", "")), words
-        if "packages.py build" in words:
+        if "bin/packages build" in words:
             found["building"] += 1
             assert (private, step.network) == (set(), False)
         if "bakery-pip" in mounted:
