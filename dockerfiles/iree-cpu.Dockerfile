@@ -20,6 +20,11 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
+# Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
+FROM root AS lock
+RUN --network=none \
+    mkdir -p /lock/image /lock/suites
+
 # All that the tools need, resolved for this cell.
 FROM runtime AS image-requirements
 ARG PYTHON_VERSION
@@ -54,16 +59,9 @@ RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-
 RUN --network=none --mount=type=bind,from=tools,source=/link_programs.py,target=/usr/local/bin/link_programs.py \
     /opt/venv/bin/python -I /usr/local/bin/link_programs.py /opt/venv/bin iree-compile=iree/compiler/_mlir_libs/iree-compile iree-run-module=iree/_runtime_libs/iree-run-module iree-benchmark-module=iree/_runtime_libs/iree-benchmark-module
 ENV PATH="/opt/venv/bin:${PATH}"
-COPY --link --from=tools /net /usr/local/bin/
-COPY --link --from=tools /find-python /usr/local/bin/
-COPY --link --from=tools /install-packages /usr/local/bin/
+COPY --link --from=tools /net /find-python /install-packages /usr/local/bin/
 WORKDIR /work
 CMD ["bash"]
-
-# Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
-FROM root AS lock
-RUN --network=none \
-    mkdir -p /lock/image /lock/suites
 
 FROM iree-cpu-image AS iree-cpu-image-materials
 RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \

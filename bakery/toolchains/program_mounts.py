@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
@@ -17,7 +17,22 @@ CONTEXT_FOLDER = "dockerfiles/bin"
 FOLDER = "/usr/local/bin"
 """Where a step has them."""
 
-_CALLS = {
+_PYTHON = {
+    "archive.py": (),
+    "cuda_repository.py": ("install-packages",),
+    "cuda_tree.py": (),
+    "finish.py": (),
+    "glibc_headers.py": (),
+    "libcuda_stub.py": (),
+    "link_programs.py": (),
+    "materials.py": (),
+    "packages": (),
+    "requires.py": (),
+    "smoke.py": (),
+}
+"""Python program → the shell programs that it calls. Commands name it with its folder."""
+
+_SHELL = {
     "carry-ccache": (),
     "clang-for-cuda": ("install-packages",),
     "clang-tools": ("find-python", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake"),
@@ -35,11 +50,10 @@ _CALLS = {
     "with-cross": (),
     "with-jobs": (),
 }
-"""Shell program → the programs that it calls. Python programs call none, and commands name them with their folder."""
+"""Shell program → the programs that it calls. Commands find it on PATH."""
 
-_NAME = re.compile(
-    rf"(?<![\w./-])(?:{FOLDER}/(?P<python>[\w.-]+)|(?P<shell>{'|'.join(sorted(_CALLS, reverse=True))}))(?![\w./-])"
-)
+CALLS: Mapping[str, tuple[str, ...]] = {**_PYTHON, **_SHELL}
+_NAME = re.compile(rf"(?<![\w./-])(?:{FOLDER}/({'|'.join(map(re.escape, CALLS))})|({'|'.join(_SHELL)}))(?![\w./-])")
 
 
 def path(program: str) -> str:
@@ -57,8 +71,8 @@ def with_programs(stages: Iterable[Stage]) -> tuple[Stage, ...]:
 
 def _mounted(run: Run) -> Run:
     matches = [match for command in run.commands for match in _NAME.finditer(_text(command))]
-    named = [match["python"] or match["shell"] for match in matches]
-    programs = dict.fromkeys(item for name in named for item in (name, *_CALLS.get(name, ())))
+    named = [match[1] or match[2] for match in matches]
+    programs = dict.fromkeys(item for name in named for item in (name, *CALLS[name]))
     mounts = (Mount("bind", path(name), source=f"/{name}", from_=STAGE) for name in programs)
     return replace(run, mounts=(*mounts, *run.mounts))
 

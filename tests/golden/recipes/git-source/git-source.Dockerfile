@@ -22,6 +22,11 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     net install-packages build-essential ccache git python3-dev python3-venv && \
     "$(find-python)" -I -S -m venv /opt/bakery
 
+# Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
+FROM root AS lock
+RUN --network=none \
+    mkdir -p /lock/tools /lock/build /lock/test /lock/suites
+
 FROM system AS tools-requirements
 RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
@@ -76,11 +81,15 @@ FROM builder-system AS builder
 RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
+
+# BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
+FROM scratch AS cache-scope
+ARG BUILDKIT_CACHE_MOUNT_NS
+WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile
@@ -166,23 +175,10 @@ RUN --network=none --mount=type=bind,from=source,source=/src,target=/src \
 
 # For a shell: the build tools and the project.
 FROM builder AS git-source-builder
-COPY --link --from=tools /net /usr/local/bin/
-COPY --link --from=tools /find-python /usr/local/bin/
-COPY --link --from=tools /install-packages /usr/local/bin/
+COPY --link --from=tools /net /find-python /install-packages /usr/local/bin/
 COPY --link --from=source /src /workspace
 WORKDIR /workspace
 CMD ["bash"]
-
-# Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
-FROM root AS lock
-RUN --network=none \
-    mkdir -p /lock/tools /lock/build /lock/test /lock/suites
-
-# Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;
-# plain docker buildx bake has one for all, unless you set it: --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
-FROM scratch AS cache-scope
-ARG BUILDKIT_CACHE_MOUNT_NS
-WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 
 FROM builder AS builder-materials
 RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
@@ -212,11 +208,10 @@ COPY --link --from=test-requirements /requirements/ /packages/
 COPY --link --from=test-env-materials /materials/ /system/
 COPY --link --from=suites /materials/ /system/
 
-# No compiler cache comes from elsewhere, unless the build is given a context of this name with one.
+# A compiler cache from another machine is a context of this name.
 FROM scratch AS carried
 
-# What compilers made lies in a mount, which no layer holds. Another CARRIED_AT runs this step once more;
-# --no-cache would empty the mount.
+# No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.
 FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT

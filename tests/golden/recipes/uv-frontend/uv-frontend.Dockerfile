@@ -22,6 +22,11 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     net install-packages build-essential ccache git python3-dev python3-venv && \
     "$(find-python)" -I -S -m venv /opt/bakery
 
+# Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
+FROM root AS lock
+RUN --network=none \
+    mkdir -p /lock/tools /lock/build /lock/test /lock/suites
+
 FROM system AS tools-requirements
 RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
@@ -72,9 +77,8 @@ FROM builder-system AS builder
 RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
 
@@ -152,17 +156,10 @@ RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/loc
 
 # For a shell: the build tools and the project.
 FROM builder AS uv-frontend-builder
-COPY --link --from=tools /net /usr/local/bin/
-COPY --link --from=tools /find-python /usr/local/bin/
-COPY --link --from=tools /install-packages /usr/local/bin/
+COPY --link --from=tools /net /find-python /install-packages /usr/local/bin/
 COPY --link . /workspace
 WORKDIR /workspace
 CMD ["bash"]
-
-# Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
-FROM root AS lock
-RUN --network=none \
-    mkdir -p /lock/tools /lock/build /lock/test /lock/suites
 
 FROM builder AS builder-materials
 RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
