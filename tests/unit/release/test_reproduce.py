@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_checkout import commit, git
-from test_record import MOMENT
+from provenance import MOMENT
+from repositories import commit, git
 from wheels import write_wheel
 
 from bakery.build.context_digest import tree_hash
