@@ -14,7 +14,7 @@ from bakery.core.names import SYSTEMS, CacheBackend, Kind
 from bakery.emit.workflow_yaml import Expression, render
 from bakery.plan.model import Plan
 from bakery.plan.options import Ci
-from bakery.plan.shards import Parcel, parcels
+from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.disk_space import cached, disk
 from bakery.toolchains.facts import cache_service, runner_disk
 
@@ -28,9 +28,9 @@ def workflow(plan: Plan, ci: Ci) -> str:
     Raises:
         PlanError: the plan has text that GitHub would evaluate.
     """
-    jobs = parcels([plan], ci.max_jobs)
-    others = parcels([part for system in SYSTEMS[1:] if (part := plan.of_system(system)).cells], ci.max_jobs)
-    secrets = [secret.env for secret in plan.told((Kind.WHEEL, Kind.TEST)) if secret.env]
+    jobs = job_groups([plan], ci.max_jobs)
+    others = job_groups([part for system in SYSTEMS[1:] if (part := plan.for_system(system)).cells], ci.max_jobs)
+    secrets = [secret.env for secret in plan.secrets_for((Kind.WHEEL, Kind.TEST)) if secret.env]
     with_cibuildwheel = Requirement(ci.install)
     with_cibuildwheel.extras.add("cibuildwheel")
     return render(
@@ -43,28 +43,28 @@ def workflow(plan: Plan, ci: Ci) -> str:
         margin=MARGIN,
         linux_jobs=_rows(jobs, ci),
         other_jobs=_rows(others, ci),
-        has_other_systems=bool(plan.elsewhere),
+        has_other_systems=bool(plan.cibuildwheel_cells),
         secrets={name: Expression(f"${{{{ secrets.{name} }}}}") for name in secrets},
         # The workflow is committed, so it grants what the recipe needs: a pull request cannot ask for more.
         # It sets the layer cache itself.
-        grants=[want for want in plan.asks if not want.startswith("cache=")],
+        grants=[want for want in plan.required_grants if not want.startswith("cache=")],
         cache=ci.cache or _fitting_cache(plan),
         # Without GitHub's cache for layers, there is none for compilers, either.
-        compiles=ci.cache != CacheBackend.NONE and any(item.kind is Kind.COMPILER_CACHE for item in plan.families),
+        compiles=ci.cache != CacheBackend.NONE and Kind.COMPILER_CACHE in plan.kinds,
         frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
         has_local_versions=any(naming.local for naming in plan.audit.namings),
         cibuildwheel_requirement=str(with_cibuildwheel),
     )
 
 
-def _rows(jobs: Sequence[Parcel], ci: Ci) -> list[dict[str, str]]:
+def _rows(jobs: Sequence[CellGroup], ci: Ci) -> list[dict[str, str]]:
     return [
         {"job": job.name, "runner": ci.runners[job.platform], "cells": " ".join(cell.id for cell in job.cells)}
         for job in jobs
     ]
 
 
-def _is_tight(ci: Ci, jobs: Iterable[Parcel]) -> bool:
+def _is_tight(ci: Ci, jobs: Iterable[CellGroup]) -> bool:
     """Return whether the layers of a job may not fit on its runner; only GitHub's own runners are considered."""
     return any(0 < runner_disk(ci.runners[job.platform]) <= disk(job) for job in jobs)
 

@@ -122,7 +122,7 @@ def _planned(folder: Path) -> Plan:
     (folder / "pkg").mkdir(parents=True, exist_ok=True)
     _written(folder, "pkg/a.py", "1\n")
     _written(folder, "bakery.toml", _RECIPE)
-    return resolve(load(None, folder)[0], (), {})
+    return resolve(load(None, folder)[0])
 
 
 def _lock_seeds() -> list[bytes]:
