@@ -289,7 +289,7 @@ def test_the_last_line(count: int, said: str) -> None:
 
 
 def test_json() -> None:
-    document = json.loads(doctor.to_json(FOUND))
+    document = doctor.to_json(FOUND)
     assert document["version"] == 1
     assert document["checks"][1] == {
         "name": "emulation",
