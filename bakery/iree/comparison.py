@@ -106,8 +106,9 @@ def _reason(error: ErrorRecord) -> str:
 
 
 def _tolerance(check: Check, dtype: str) -> Tolerance:
-    by_dtype: Mapping[str, Tolerance] = {**TOLERANCES, **(check.tolerance or {})}
-    return by_dtype.get(dtype, Tolerance())
+    tolerances = dict(TOLERANCES)
+    tolerances.update((check.tolerance or {}).items())
+    return tolerances.get(dtype, Tolerance())
 
 
 def _dtype(type_: Type) -> str:
