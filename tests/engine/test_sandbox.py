@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, shell
-from test_interrupt import wait_for
+from waiting import wait_for
 
 from bakery.core.errors import EngineError, OutputError
 from bakery.iree.limits import Limits

@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from test_journal import WHEEL
-from test_lock import locked_as_asked, planned
-from test_modules import RECORD
-from test_record import MATERIALS, MOMENT
+from iree_modules import RECORD
+from locks import locked_as_asked, planned
+from provenance import MATERIALS, MOMENT
 
 from bakery.build import journal
 from bakery.build.buildx.outcome import Result
@@ -123,7 +122,7 @@ def _planned(folder: Path) -> Plan:
     (folder / "pkg").mkdir(parents=True, exist_ok=True)
     _written(folder, "pkg/a.py", "1\n")
     _written(folder, "bakery.toml", _RECIPE)
-    return resolve(load(None, folder)[0], (), {})
+    return resolve(load(None, folder)[0])
 
 
 def _lock_seeds() -> list[bytes]:
@@ -177,7 +176,10 @@ def _provenance(folder: Path, data: bytes) -> str:
 
 
 def _journal_seeds() -> list[bytes]:
-    records = [journal.Record(f"cp31{n}", "ab" * 32, result, n, (WHEEL,)) for n, result in enumerate(Result)]
+    records = [
+        journal.Record(f"cp31{n}", "ab" * 32, result, n, (journal.KeptWheel(wheelfiles.NAME, "ab" * 32, 1234),))
+        for n, result in enumerate(Result)
+    ]
     lines = [json.dumps({"version": journal.VERSION, **asdict(record)}).encode() + b"\n" for record in records]
     return [b"".join(lines)]
 
