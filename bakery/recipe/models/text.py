@@ -107,7 +107,7 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 def no_device(value: str) -> str:
     """Return ``value`` unchanged; raise an error if it cannot be the name of a file on Windows."""
     if names.is_device(value):
-        raise invalid("expected a name that is no device on Windows, as CON, NUL and COM1 are")
+        raise invalid("expected a name that is no device on Windows, as CON, NUL and COM1 are", "choose another name")
     return value
 
 
