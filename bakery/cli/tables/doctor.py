@@ -10,7 +10,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.core.text import printable
-from bakery.engine.doctor import Diagnosis, State
+from bakery.engine.doctor import Diagnosis
+from bakery.engine.doctor_checks import State
 
 VERSION = 1
 """Version of the JSON. It is raised when a key changes its meaning."""
