@@ -45,7 +45,7 @@ class Source(Model):
 
     path: str | None = Field(default=None, examples=[".", "python/pkg"])
     """A folder inside the project, relative to the folder of the recipe."""
-    git: str | None = Field(default=None, examples=["https://github.com/thu-ml/SageAttention.git"])
+    git: Line | None = Field(default=None, examples=["https://github.com/thu-ml/SageAttention.git"])
     """The URL of a git repository, which BuildKit clones."""
     ref: str | None = Field(default=None, examples=["v2.2.0"])
     """The branch, tag or commit of ``git``. Required with ``git``, so that the recipe is unambiguous."""
