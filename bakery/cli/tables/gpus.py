@@ -20,7 +20,7 @@ _TEXTS = {How.NATIVE: "native", How.PTX: "PTX", How.MISSED: "none"}
 
 def table(coverage: Sequence[Coverage]) -> Table:
     """Return one row for each compute capability."""
-    result = plain_table(*(Column(name, no_wrap=True) for name in ("capability", "code", "from")), "products")
+    result = plain_table(*(Column(name, no_wrap=True) for name in ("GPU", "code", "from")), "products")
     for item in coverage:
         result.add_row(item.gpu.capability, Text(_TEXTS[item.how], style=_STYLES[item.how]), item.by, names(item.gpu))
     return result
