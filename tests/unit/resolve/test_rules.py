@@ -171,7 +171,7 @@ def nothing(case: Case) -> Iterator[str]:
     yield from ()
 
 
-RULE = Rule("some-rule", Severity.WARNING, "t", "w.", "do it", "s", nothing)
+RULE = Rule("some-rule", "t", "w.", "do it", "s", Severity.WARNING, nothing)
 
 
 def test_many_cells_and_findings_are_told_shortly() -> None:
