@@ -176,12 +176,15 @@ def test_what_is_wrong_with_hostile_modules_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("call_", "limits", "said"),
-    [
-        ((exec, "while True: pass"), Limits(memory=1 << 30, cpu=1, seconds=60), "more than 1 seconds of CPU time"),
-        ((time.sleep, 60), Limits(memory=1 << 30, cpu=60, seconds=1), "more than 1 seconds"),
-        ((bytearray, 2 << 30), Limits(memory=1 << 30, cpu=60, seconds=60), "more than 1024 MiB of memory"),
-        ((os._exit, 3), Limits(memory=1 << 30, cpu=60, seconds=60), "ended with 3"),
-    ],
+    sampled(
+        [
+            ((exec, "while True: pass"), Limits(memory=1 << 30, cpu=1, seconds=60), "more than 1 seconds of CPU time"),
+            ((time.sleep, 60), Limits(memory=1 << 30, cpu=60, seconds=1), "more than 1 seconds"),
+            ((bytearray, 2 << 30), Limits(memory=1 << 30, cpu=60, seconds=60), "more than 1024 MiB of memory"),
+            ((os._exit, 3), Limits(memory=1 << 30, cpu=60, seconds=60), "ended with 3"),
+        ],
+        2,
+    ),
     ids=["cpu", "time", "memory", "end"],
 )
 def test_a_process_over_its_limit_is_ended_and_replaced(
