@@ -12,6 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sample import sampled
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
@@ -282,7 +283,7 @@ def reaching(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return key, Path(os.path.normpath(root / "models" / path))
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", sampled(((words,) for words in COMMANDS), 2), ids=" ".join)
 def test_a_job_reaches_nothing_outside_of_its_folder_unasked(
     reaching: tuple[str, Path], words: tuple[str, ...]
 ) -> None:
@@ -334,7 +335,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", sampled(LONG, 3))
 def test_no_text_keeps_the_loader_of_jobs_busy(tmp_path: Path, name: str) -> None:
     file = tmp_path / "job.json"
     file.write_text(LONG[name])
