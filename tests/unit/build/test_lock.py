@@ -178,7 +178,7 @@ def test_what_would_be_an_option_of_pip_or_another_commit_is_no_lock(
 
 
 def test_the_schema_knows_what_is_written_and_refuses_what_is_damaged() -> None:
-    validator = jsonschema.Draft202012Validator(json_schema.lock_schema())
+    validator = jsonschema.Draft202012Validator(json_schema.schema("lock"))
     text = lock_file.text(lock_file.lock_of("demo", {"cp311": CELL}))
     validator.validate(tomllib.loads(text))
     for old, new in (
@@ -406,7 +406,7 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
     # The same lock is the same context: nothing is sent anew, and nothing is written under a run that sends it.
     (folder / "build" / "locked.json").chmod(0o400)
     before = (folder / "build" / "locked.json").stat()
-    # As an artefact of a CI loses empty folders.
+    # As an artifact of a CI loses empty folders.
     shutil.rmtree(folder / "tools")
     assert pins(bench(tmp_path, plan), targets, made, strict=True) == held
     assert (folder / "build" / "locked.json").stat() == before

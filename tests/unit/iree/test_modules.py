@@ -25,7 +25,7 @@ from bakery.iree.job.load import load
 from bakery.iree.models.job import Benchmark, Check
 from bakery.iree.models.module import BenchmarkRecord
 from bakery.iree.modules import find_modules, inspect, open_module, write_record
-from bakery.iree.requests import asked_by_job, read_baseline
+from bakery.iree.requests import read_baseline, requests_of_job
 from bakery.iree.validate import read_subjects
 from bakery.iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.toolchains import facts
@@ -187,15 +187,15 @@ def job(folder: Path, **changes: Any) -> Path:
 def test_job_finds_its_modules(tmp_path: Path) -> None:
     recorded(tmp_path / "out")
     recorded(tmp_path / "out", name="other")
-    (asked,) = asked_by_job(load(job(tmp_path), "job.json"), None, ())
-    assert (asked.module.title, asked.folder) == ("matmul.cpu-x86-64-v3", tmp_path)
-    assert asked.benchmark is not None
+    (request,) = requests_of_job(load(job(tmp_path), "job.json"), None, ())
+    assert (request.module.title, request.folder) == ("matmul.cpu-x86-64-v3", tmp_path)
+    assert request.benchmark is not None
     with pytest.raises(UsageError, match="no module is selected"):
-        asked_by_job(load(job(tmp_path), "job.json"), None, ("cuda*",))
+        requests_of_job(load(job(tmp_path), "job.json"), None, ("cuda*",))
     with pytest.raises(ModuleError, match="not compiled: third"):
-        asked_by_job(load(job(tmp_path, modules=[{"input": "third.mlir"}]), "job.json"), None, ())
+        requests_of_job(load(job(tmp_path, modules=[{"input": "third.mlir"}]), "job.json"), None, ())
     with pytest.raises(ModuleError, match="does not exist"):
-        asked_by_job(load(job(tmp_path), "job.json"), tmp_path / "elsewhere", ())
+        requests_of_job(load(job(tmp_path), "job.json"), tmp_path / "elsewhere", ())
     with pytest.raises(ModuleError) as caught:
         load(job(tmp_path, modules=[{"inptu": "x"}], extra=1), "job.json")
     told = " ".join(caught.value.details)
@@ -233,7 +233,7 @@ def test_regression_is_beyond_the_threshold(tmp_path: Path) -> None:
     (figure,) = read_baseline(tmp_path / "base.json").values()
     assert (figure.record.baseline, figure.record.regression) == (None, False)
     (tmp_path / "base.json").write_text("{}")
-    with pytest.raises(UsageError, match="is no baseline"):
+    with pytest.raises(UsageError, match="is not a baseline"):
         read_baseline(tmp_path / "base.json")
 
 
