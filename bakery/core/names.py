@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -258,6 +258,11 @@ def normal(text: str) -> str:
 def axis_variable(axis: str) -> str:
     """Return the name of the variable that carries the value of ``axis``."""
     return AXIS_VARIABLES.get(axis, axis.upper().replace("-", "_"))
+
+
+def recipe_variables(declared: Iterable[str], axes: Iterable[str]) -> tuple[str, ...]:
+    """Return the variables that a recipe's text may refer to: those that it declares, and those that its axes set."""
+    return tuple(dict.fromkeys([*declared, *map(axis_variable, axes), "PYTHON_VERSION"]))
 
 
 def with_derived(values: Mapping[str, str]) -> dict[str, str]:

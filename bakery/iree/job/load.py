@@ -13,7 +13,7 @@ from bakery.core.plain_files import read_plain
 from bakery.iree.job.json_positions import places
 from bakery.iree.models.job import Input, Job
 from bakery.recipe.problems import Problem, listed
-from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_positions import TooMuch, line_of
 from bakery.recipe.type_names import Step
 
@@ -96,7 +96,7 @@ def load(file: Path, shown: str) -> LoadedJob:
         raise _error(shown, Problem((), str(error), "split the job", error.line)) from None
     if not isinstance(data, dict):
         raise _error(shown, Problem((), "expected an object { … }", 'begin with { "version": 1, "modules": [ … ] }', 1))
-    problems = [_in_json(problem) for problem in _leaves(findings(Job, data))]
+    problems = [_in_json(problem) for problem in _leaves(find_problems(Job, data))]
     if problems:
         what, details = listed(shown, [_placed(problem, line_of(lines, problem.path)) for problem in problems])
         raise ModuleError(what, details=details, hint="`wheel-bakery schema job` prints the format of job files")
@@ -110,7 +110,7 @@ def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
         ModuleError: a path is malformed.
     """
     data = {"version": 1, "modules": [{"input": item} for item in dict.fromkeys(inputs)]}
-    problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in findings(Job, data)]
+    problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in find_problems(Job, data)]
     if problems:
         what, details = listed("", problems)
         raise ModuleError(what, details=details)
