@@ -82,7 +82,7 @@ def _configuration(plan: Plan, cells: tuple[Cell, ...], folder: str) -> str:
     lines = [
         f"# Written by `wheel-bakery generate` from {plan.source_file}; edits are lost.",
         "# cibuildwheel --config-file THIS_FILE PACKAGE builds the same wheels on Linux, macOS and Windows;",
-        "# `wheel-bakery wheel` drives it, audits what it built, and publishes that into the output folder.",
+        "# `wheel-bakery wheel` runs it, audits the wheels, and publishes them to the output folder.",
         "",
         "[tool.cibuildwheel]",
         f"build = {_toml(list(options))}",
