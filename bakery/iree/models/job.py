@@ -46,7 +46,7 @@ def _flag(text: str) -> str:
 
 Path = Annotated[Line, AfterValidator(_path)]
 TargetName = Annotated[Line, AfterValidator(lambda text: _short(text, "a target"))]
-TargetNames = Annotated[tuple[TargetName, ...], AfterValidator(distinct), Field(max_length=1000)]
+TargetNames = Annotated[tuple[TargetName, ...], Field(max_length=1000), AfterValidator(distinct)]
 Compiler = Annotated[str, Matching(COMPILER, "a release of iree-base-compiler, such as '3.13.0'")]
 Name = Annotated[
     str,
