@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -63,8 +64,9 @@ REFUSED = [*BAD.glob("key-[!p]*.toml"), *BAD.glob("type-[!idnt]*.toml"), BAD / "
 REFUSED += [BAD / f"value-{name}.toml" for name in ("frontend", "cache-mode", "python-tag", "axis-name", "import")]
 
 
+@cache
 def validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json_schema.recipe_schema())
+    return jsonschema.Draft202012Validator(json_schema.schema("recipe"))
 
 
 @pytest.mark.parametrize("path", json_schema.schema_texts())
