@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.cli.compile import CompileArguments
-from bakery.cli.json_schema import job_schema
+from bakery.cli.json_schema import schema
 from bakery.core.errors import ModuleError, UsageError
 from bakery.iree.job.json_positions import places
 from bakery.iree.job.load import from_inputs, load
@@ -233,7 +233,7 @@ def test_the_schema_and_the_models_agree(tmp_path: Path) -> None:
         "targets": ["metal"],
         "modules": [{"input": "m.mlir", "name": "a", "flags": ["--x=1"], "checks": [check], "benchmark": benchmark}],
     }
-    validator = jsonschema.Draft202012Validator(job_schema())
+    validator = jsonschema.Draft202012Validator(schema("job"))
     validator.validate(full)
     again = Job.model_validate(full).model_dump(mode="json", by_alias=True, exclude_none=True)
     assert Job.model_validate(again) == Job.model_validate(full)

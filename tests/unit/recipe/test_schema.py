@@ -66,7 +66,7 @@ REFUSED += [BAD / f"value-{name}.toml" for name in ("frontend", "cache-mode", "p
 
 @cache
 def validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json_schema.recipe_schema())
+    return jsonschema.Draft202012Validator(json_schema.schema("recipe"))
 
 
 @pytest.mark.parametrize("path", json_schema.schema_texts())

@@ -180,7 +180,7 @@ def test_many_cells_and_findings_are_told_shortly() -> None:
     assert lines([Finding(RULE, "text", cells)], 9) == ("some-rule: text", "    do it")
     assert lines([Finding(RULE, "text", cells)], 10)[0] == "some-rule: text (c0, c1, c2 and 6 more cells)"
     told = lines([Finding(RULE, str(number), cells) for number in range(30)], 9)
-    assert told[-2:] == ("some-rule: and 20 more like these", "    do it")
+    assert told[-2:] == ("some-rule: and 20 more", "    do it")
     assert len(told) == 12
 
 
