@@ -38,12 +38,14 @@ class Base(ABC):
         name: what a recipe calls it.
         build_packages: system packages that a builder needs and the base lacks.
         runtime_packages: system packages that running any wheel needs and the base lacks.
+        crosses: it has cross compilers for other platforms.
     """
 
     name: str
     description: str
     build_packages: tuple[str, ...] = ()
     runtime_packages: tuple[str, ...] = ()
+    crosses: bool = False
 
     def for_building(self) -> tuple[Command, ...]:
         """Return the commands that add what a builder needs and the base lacks."""
