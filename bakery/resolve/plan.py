@@ -13,7 +13,8 @@ from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
 from bakery.plan.options import Audit
 from bakery.plan.values import Ref
-from bakery.recipe.load import PYPROJECT, Loaded
+from bakery.recipe.files import PYPROJECT
+from bakery.recipe.load import Loaded
 from bakery.resolve.abi3 import python_release
 from bakery.resolve.apply_overrides import NO_ARGUMENT, apply_to_recipe, buildx_overrides
 from bakery.resolve.cache import layer_cache

@@ -14,7 +14,8 @@ from typing import Any
 from bakery.cli.json_schema import schema
 from bakery.emit.files import generate
 from bakery.plan.model import Plan
-from bakery.recipe.load import farms, load, shipped
+from bakery.recipe.files import shipped
+from bakery.recipe.load import farms, load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.caching import Host

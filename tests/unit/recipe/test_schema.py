@@ -13,7 +13,7 @@ import pytest
 
 from bakery.cli import json_schema
 from bakery.cli.tables import reference_page
-from bakery.recipe import load, type_names
+from bakery.recipe import files, load, type_names
 from bakery.recipe.models import Recipe
 from bakery.recipe.toml_file import parse
 from bakery.resolve.defaults import DEFAULTS
@@ -55,7 +55,7 @@ image = "quay.io/pypa/manylinux_2_28_x86_64"
 exclude = ["libcuda.so.*"]
 """
 
-SHIPPED = [file.read_text(encoding="utf-8") for file in load.shipped().values()]
+SHIPPED = [file.read_text(encoding="utf-8") for file in files.shipped().values()]
 EXAMPLES = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "examples").glob("*/bakery.toml"))]
 VALID = [reference_page.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
 
