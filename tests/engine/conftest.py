@@ -33,6 +33,8 @@ TOGETHER = {"test_raw_files", "test_workspace"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process run all tests of a file (`--dist loadgroup`): they share fixtures and what these bake."""
     for item in items:
+        if item.path.parent != Path(__file__).parent:
+            continue
         name = item.path.stem
         item.add_marker(pytest.mark.xdist_group("workspace" if name in TOGETHER else name))
 
