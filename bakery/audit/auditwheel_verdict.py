@@ -20,7 +20,7 @@ _TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditwheelReport:
     """What auditwheel says of a wheel.
 
     Attributes:
@@ -42,40 +42,40 @@ class Verdict:
     skipped: str = ""
 
 
-def ask_auditwheel(wheel: Path) -> Verdict:
+def ask_auditwheel(wheel: Path) -> AuditwheelReport:
     """Return the verdict on the wheel at ``wheel``; a failure is a verdict, too."""
     if sys.platform != "linux":
-        return Verdict(skipped="auditwheel runs on Linux only")
+        return AuditwheelReport(skipped="auditwheel runs on Linux only")
     if find_spec("auditwheel") is None:
-        return Verdict(skipped="auditwheel is not installed")
+        return AuditwheelReport(skipped="auditwheel is not installed")
     # -P: nothing in the working folder is imported. No search path: the verdict must not depend on what
     # this machine has installed.
     command = [sys.executable, "-P", "-m", "auditwheel", "show", "--json", "--ldpaths=", str(wheel.absolute())]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as reason:
-        return Verdict(failure=str(reason))
+        return AuditwheelReport(failure=str(reason))
     if limit := stopped(done):
-        return Verdict(failure=f"it {limit}")
+        return AuditwheelReport(failure=f"it {limit}")
     last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
     return parse_verdict(done.stdout, failure=last)
 
 
-def parse_verdict(output: str, *, failure: str) -> Verdict:
+def parse_verdict(output: str, *, failure: str) -> AuditwheelReport:
     """Read auditwheel's JSON; ``failure`` is the reason given where there is none."""
     try:
         said = json.loads(output)
     except ValueError:
-        return Verdict(failure=failure)
+        return AuditwheelReport(failure=failure)
     if said.get("version") != 1 or "overall_tag" not in said:
-        return Verdict(failure=" ".join(str(said.get("error", failure)).split()))
+        return AuditwheelReport(failure=" ".join(str(said.get("error", failure)).split()))
     upgrades: dict[str, dict[str, object]] = said["policy_upgrades"]
     reasons = {
         "unsupported_isa": "instructions beyond the platform's baseline",
         "ucs2": "a narrow unicode (UCS2) Python",
         "pyfpe": "PyFPE_jbuf",
     }
-    return Verdict(
+    return AuditwheelReport(
         overall=said["overall_tag"],
         symbols=said["sym_tag"],
         broken=", ".join(text for key, text in reasons.items() if said[key]),

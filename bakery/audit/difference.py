@@ -17,12 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from bakery.audit.apart import LimitExceeded, call
-from bakery.audit.elf import SectionRange, UnreadableElf, read_section_table
+from bakery.audit.binary import UnreadableBinary
+from bakery.audit.elf import SectionRange, read_section_table
 from bakery.audit.fatbin import SECTIONS as DEVICE_CODE
 from bakery.audit.fatbin import DeviceImage, read_sections
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
-from bakery.audit.zips import ERRORS, METHODS, opened, told
+from bakery.audit.worker import LimitExceeded, call
+from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
 
@@ -117,7 +118,7 @@ def _archives(first: IO[bytes], second: IO[bytes]) -> Iterator[Difference]:
     first.seek(0)
     second.seek(0)
     try:
-        with opened(first) as old, opened(second) as new:
+        with open_zip(first) as old, open_zip(second) as new:
             sizes = [sum(info.file_size for info in archive.infolist()) for archive in (old, new)]
             if any(size > expansion_limit(_whole(file)[2]) for size, file in zip(sizes, (first, second), strict=True)):
                 yield Difference("", "one of them unpacks to an absurd size; its content was not read")
@@ -125,8 +126,8 @@ def _archives(first: IO[bytes], second: IO[bytes]) -> Iterator[Difference]:
             yield from _members(old, new, Budget.of(_whole(first)[2] + _whole(second)[2], sum(sizes)))
     except OverLimit as error:
         yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
-    except ERRORS as error:
-        yield Difference("", f"one of them cannot be read as an archive: {told(error)}")
+    except ZIP_ERRORS as error:
+        yield Difference("", f"one of them cannot be read as an archive: {error_text(error)}")
 
 
 def _members(old: zipfile.ZipFile, new: zipfile.ZipFile, budget: Budget) -> Iterator[Difference]:
@@ -207,7 +208,7 @@ def _content(name: str, old: IO[bytes], new: IO[bytes], budget: Budget) -> Itera
         try:
             yield from _sections(name, old, new, budget)
             return
-        except UnreadableElf as error:
+        except UnreadableBinary as error:
             yield Difference(name, f"sections, which cannot be told apart: {error}")
     texts = _text(old), _text(new)
     if texts[0] is not None and texts[1] is not None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import IO
 
-from bakery.audit.binary import NEED_ROWS
+from bakery.audit.binary import NEED_ROWS, UnreadableBinary
 from bakery.audit.fatbin import DeviceCode, read_sections, search_segments
 from bakery.audit.limits import LONGEST_NAME, Budget
 from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, read_symbols
@@ -85,10 +85,6 @@ class _Segment:
     stored: int
 
 
-class UnreadableElf(ValueError):
-    """A file that starts like an ELF object but cannot be read as one."""
-
-
 @dataclass(frozen=True, slots=True)
 class SharedObject:
     """One ELF shared object or program.
@@ -157,7 +153,7 @@ def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = No
         budget: what is left for the whole wheel; None for a file by itself.
 
     Raises:
-        UnreadableElf: it is damaged.
+        UnreadableBinary: it is damaged.
         OverLimit: it takes more work than the budget has.
     """
     elf = _Elf(stream, budget or Budget.of(size))
@@ -168,7 +164,7 @@ def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = No
     needs = list(elf.version_needs())
     versions = [need.version for need in needs]
     if dynamic.has_versions and not needs:
-        raise UnreadableElf("it needs symbol versions, but its section headers do not show them")
+        raise UnreadableBinary("it needs symbol versions, but its section headers do not show them")
     return SharedObject(
         path=path,
         size=size,
@@ -204,7 +200,7 @@ def read_section_table(stream: IO[bytes], budget: Budget) -> tuple[SectionRange,
     """Return the sections of an ELF file that have bytes in it, in the file's order.
 
     Raises:
-        UnreadableElf: it is damaged.
+        UnreadableBinary: it is damaged.
         OverLimit: it takes more work than the budget has.
     """
     seen: dict[str, int] = {}
@@ -237,7 +233,7 @@ class _Elf:
         self._size = stream.seek(0, 2)
         identity = self._bytes(0, 16)
         if identity[:4] != b"\x7fELF" or identity[4] not in (1, 2) or identity[5] not in (1, 2):
-            raise UnreadableElf("not a valid ELF file")
+            raise UnreadableBinary("not a valid ELF file")
         self.wide, self.little = identity[4] == 2, identity[5] == 1
         self._order = "<" if self.little else ">"
         header = self._struct("HHIQQQIHHHHHH" if self.wide else "HHIIIIIHHHHHH")
@@ -246,9 +242,9 @@ class _Elf:
         self._segments_at, self._sections_at = fields[4], fields[5]
         segment_size, self._segment_count, section_size, self._section_count, self._names_index = fields[8:]
         if self._segment_count and segment_size != (56 if self.wide else 32):
-            raise UnreadableElf(f"program headers of {segment_size} bytes")
+            raise UnreadableBinary(f"program headers of {segment_size} bytes")
         if self._sections_at and section_size != (64 if self.wide else 40):
-            raise UnreadableElf(f"section headers of {section_size} bytes")
+            raise UnreadableBinary(f"section headers of {section_size} bytes")
         self._count_in_first_section()
 
     def _count_in_first_section(self) -> None:
@@ -261,7 +257,7 @@ class _Elf:
             self._names_index = link if self._names_index == _MORE else self._names_index
             self._segment_count = info if self._segment_count == _MORE else self._segment_count
         if self._section_count > _MOST_ITEMS or self._segment_count > _MOST_ITEMS:
-            raise UnreadableElf("too many section or program headers")
+            raise UnreadableBinary("too many section or program headers")
 
     def _struct(self, fields: str) -> struct.Struct:
         return struct.Struct(self._order + fields)
@@ -272,13 +268,13 @@ class _Elf:
         self._stream.seek(at)
         data = self._stream.read(size)
         if len(data) != size:
-            raise UnreadableElf("it ends too early")
+            raise UnreadableBinary("it ends too early")
         return data
 
     def _check_inside(self, at: int, size: int) -> None:
         """Refuse what a damaged table claims, before it counts as work."""
         if at + size > self._size:
-            raise UnreadableElf("it ends too early")
+            raise UnreadableBinary("it ends too early")
 
     def _rows(self, at: int, count: int, row: struct.Struct) -> Iterator[tuple[int, ...]]:
         self._check_inside(at, count * row.size)
@@ -297,7 +293,7 @@ class _Elf:
         if not headers:
             return ()
         if self._names_index >= len(headers):
-            raise UnreadableElf("it has no table of its sections' names")
+            raise UnreadableBinary("it has no table of its sections' names")
         _, _, at, size, _, _ = headers[self._names_index]
         names = self._text(at, size)
         known = {name: self._name(names, name) for name in {header[0] for header in headers}}
@@ -322,7 +318,7 @@ class _Elf:
         known = self._texts.get((at, size))
         if known is None:
             if size > LIMIT:
-                raise UnreadableElf(f"a table of names has {size:,} bytes")
+                raise UnreadableBinary(f"a table of names has {size:,} bytes")
             self._check_inside(at, size)
             self._budget.take_text(size)
             known = self._texts[at, size] = self._bytes(at, size)
@@ -331,7 +327,7 @@ class _Elf:
     def _name(self, table: bytes, at: int, most: int = LONGEST_NAME) -> str:
         end = table.find(b"\0", at, at + most)
         if end < 0:
-            raise UnreadableElf("a name lies outside its table, or has no end")
+            raise UnreadableBinary("a name lies outside its table, or has no end")
         self._budget.take_text(end - at)
         return table[at:end].decode("utf-8", "replace")
 
@@ -351,7 +347,7 @@ class _Elf:
                 break
             tags.append((tag, value))
         else:
-            raise UnreadableElf("its dynamic section does not end, or has too many entries")
+            raise UnreadableBinary("its dynamic section does not end, or has too many entries")
         values = dict(reversed(tags))
         found.has_versions |= _DT_VERNEED in values
         if not values.keys() & {_DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH}:
@@ -380,7 +376,7 @@ class _Elf:
                 within = address - segment.address
                 if 0 <= within < segment.stored:
                     return self._text(segment.offset + within, size)
-        raise UnreadableElf("its dynamic section has no table of names")
+        raise UnreadableBinary("its dynamic section has no table of names")
 
     def version_needs(self) -> Iterator[VersionNeed]:
         """Yield each symbol version asked of other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
@@ -411,7 +407,7 @@ class _Elf:
         if section is None or section.kind != kind or not section.size:
             return None
         if section.link >= len(self.sections):
-            raise UnreadableElf(f"{name} has no table of names")
+            raise UnreadableBinary(f"{name} has no table of names")
         linked = self.sections[section.link]
         return self._text(section.offset, section.size), self._text(linked.offset, linked.size)
 
@@ -420,7 +416,7 @@ class _Elf:
         while True:
             self._budget.take_rows(1)
             if at + row.size > len(data):
-                raise UnreadableElf("a table of versions ends too early")
+                raise UnreadableBinary("a table of versions ends too early")
             fields = row.unpack_from(data, at)
             yield at, fields
             if not fields[-1]:

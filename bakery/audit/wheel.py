@@ -12,7 +12,7 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.archive import Archive, path_defect, read_archive
-from bakery.audit.auditwheel_verdict import Verdict, ask_auditwheel
+from bakery.audit.auditwheel_verdict import AuditwheelReport, ask_auditwheel
 from bakery.audit.binary import Binary
 from bakery.audit.elf import SharedObject
 from bakery.audit.macho import MachObject
@@ -69,7 +69,7 @@ class Wheel:
     filename: WheelName
     archive: Archive
     metadata: Metadata
-    verdict: Verdict
+    verdict: AuditwheelReport
     answers: Answers
 
     @property
@@ -157,11 +157,11 @@ def read_wheel(path: Path) -> Wheel:
         return Wheel(path, sha256, filename, archive, metadata, verdict.result(), answers.result())
 
 
-def _verdict(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> Verdict:
+def _verdict(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> AuditwheelReport:
     if not (archive.objects and any(tag.is_linux for tag in _platforms(filename))):
-        return Verdict()
+        return AuditwheelReport()
     if not _is_safe(archive, metadata):
-        return Verdict(skipped="the archive is not safe to unpack")
+        return AuditwheelReport(skipped="the archive is not safe to unpack")
     return ask_auditwheel(path)
 
 

@@ -34,7 +34,7 @@ def index(
     from bakery.core.errors import OutputError, UsageError
     from bakery.core.text import printable
     from bakery.release.index.fetch import take
-    from bakery.release.index.store import Incoming
+    from bakery.release.index.store import NewWheel
     from bakery.release.index.store import extend as add
 
     missing = [str(path) for path in wheels if not path.exists()]
@@ -55,7 +55,7 @@ def index(
     with scratch as folder:
         bundle = find_ca_bundle(ca_bundle, os.environ)
         taken = take(extend, output, Path(folder), say, str(bundle or "")) if extend else []
-        made = add(output, [*taken, *(Incoming(file, now) for file in files)], now)
+        made = add(output, [*taken, *(NewWheel(file, now) for file in files)], now)
     for name in made.dropped:
         err.print(f"{printable(name)}: its file is gone, so its page no longer names it", markup=False)
     for name in made.added:

@@ -41,7 +41,7 @@ def reproduce(
     [dim]wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
     """
     from bakery.cli.tables.difference import render
-    from bakery.release.reproduce import Again
+    from bakery.release.reproduce import RebuildOptions
     from bakery.release.reproduce import against as compare
     from bakery.release.reproduce import reproduce as build
 
@@ -55,7 +55,7 @@ def reproduce(
 
         oven = Oven({**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say)
         listener = choose(os.environ.get("BAKERY_PROGRESS", "auto"), err, os.environ)
-        found = build(wheel, Path.cwd(), Again(recipe, provenance, here, tuple(set_ or ())), oven, listener)
+        found = build(wheel, Path.cwd(), RebuildOptions(recipe, provenance, here, tuple(set_ or ())), oven, listener)
     if json:
         out.print(_json.dumps(found.to_json(), indent=2), markup=False, soft_wrap=True)
     else:

@@ -1,6 +1,6 @@
 """The checks of the audit, one file each; ``load_checks`` finds them.
 
-A check is a module with ``IDS`` (finding id → meaning) and ``check(wheel, promise)``, which yields findings. It reads
+A check is a module with ``IDS`` (finding id → meaning) and ``check(wheel, expected)``, which yields findings. It reads
 no files: all facts are in ``wheel``. It imports the modules of ``audit`` and ``core``.
 """
 
@@ -14,7 +14,7 @@ from itertools import islice
 from pkgutil import iter_modules
 from typing import Protocol, cast
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.wheel import Wheel
 
@@ -28,7 +28,7 @@ class Check(Protocol):
 
     IDS: Mapping[str, str]
 
-    def check(self, wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+    def check(self, wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         """Yield what is to be said of ``wheel``."""
         ...
 
@@ -45,14 +45,14 @@ def check_ids() -> dict[str, str]:
     return {key: text for check in load_checks() for key, text in check.IDS.items()}
 
 
-def run_checks(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def run_checks(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield the findings of all checks, each bounded: ten thousand bad files make one point.
 
     A check that stumbles fails the wheel, and the others still judge it.
     """
     for check in load_checks():
         try:
-            found = check.check(wheel, promise)
+            found = check.check(wheel, expected)
             last = None
             for last in islice(found, _MOST_FINDINGS):
                 yield _cut(last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error, unanswered
 from bakery.audit.wheel import ABI3_SUFFIX, Wheel
 
@@ -13,11 +13,11 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every object that breaks the promise of its tag."""
     answer = wheel.answers.abi3
     if answer.failure:
-        binding = bool(promise.abi3) or promise.public_index
+        binding = bool(expected.abi3) or expected.public_index
         yield unanswered("abi3-violation", answer.failure, binding=binding)
     tagged = any(tag.abi == "abi3" for tag in wheel.filename.tags)
     paths = {found.file_name: found.path for found in wheel.archive.binaries}

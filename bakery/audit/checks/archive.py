@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bakery.audit.archive import Entry, path_defect
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.limits import expansion_limit
 from bakery.audit.wheel import Wheel, parse_name
@@ -30,7 +30,7 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with the archive as such."""
     archive = wheel.archive
     if archive.defect:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from bakery.audit.auditwheel_verdict import Verdict
-from bakery.audit.expectation import Promise
+from bakery.audit.auditwheel_verdict import AuditwheelReport
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.tags import KNOWN_EXTERNAL, PlatformTag, parse_platform, policy_of, release_text
 from bakery.audit.wheel import Wheel
@@ -17,7 +17,7 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield where the tag claims more than auditwheel grants."""
     verdict = wheel.verdict
     if verdict.skipped:
@@ -28,10 +28,10 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
         claims = [tag for tag in wheel.platforms if tag.libc is not None]
         if claims:
             oldest = min(claims, key=lambda tag: tag.libc or ())
-            yield from _check_claim(oldest, verdict, promise)
+            yield from _check_claim(oldest, verdict, expected)
 
 
-def _check_claim(claim: PlatformTag, verdict: Verdict, promise: Promise) -> Iterator[Finding]:
+def _check_claim(claim: PlatformTag, verdict: AuditwheelReport, expected: ExpectedWheel) -> Iterator[Finding]:
     if verdict.broken:
         yield error("auditwheel-policy", f"needs {verdict.broken}, so {claim.text} cannot hold")
     if not _grants(verdict.symbols, claim):
@@ -39,11 +39,11 @@ def _check_claim(claim: PlatformTag, verdict: Verdict, promise: Promise) -> Iter
     policy = _policy_name(claim, verdict)
     if symbols := verdict.blacklisted.get(policy, ()):
         yield error("auditwheel-policy", f"uses symbols that {claim.text} forbids: {', '.join(symbols)}")
-    outside = (*promise.excludes, *KNOWN_EXTERNAL)
+    outside = (*expected.excludes, *KNOWN_EXTERNAL)
     for name in verdict.libraries.get(policy, ()):
         if not any(fnmatchcase(name, glob) for glob in outside):
             # Without a promise nobody said what may stay outside: another wheel may bring it.
-            promised = promise.platform is not None or promise.plat is not None
+            promised = expected.platform is not None or expected.plat is not None
             yield Finding(
                 "external-library",
                 Severity.ERROR if promised else Severity.WARNING,
@@ -59,7 +59,7 @@ def _grants(tag: str, claim: PlatformTag) -> bool:
     return same and (claim.system == "musllinux" or (granted.libc or ()) <= (claim.libc or ()))
 
 
-def _policy_name(claim: PlatformTag, verdict: Verdict) -> str:
+def _policy_name(claim: PlatformTag, verdict: AuditwheelReport) -> str:
     """Return auditwheel's name for the newest policy that a system under ``claim`` fulfils."""
     if claim.system == "manylinux" and claim.libc is not None:
         return f"manylinux_{(release_text(policy_of(claim.libc)) or '').replace('.', '_')}_{claim.arch}"

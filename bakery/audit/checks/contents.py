@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, unanswered
 from bakery.audit.tools import Remark
 from bakery.audit.wheel import Wheel
@@ -28,11 +28,11 @@ _MENTIONS = ("W002", "W003", "W004", "W009", "W010")
 """Often meant so: libraries, data and stubs beside the package."""
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what the tool remarks, one finding for each of its codes."""
     answer = wheel.answers.contents
     if answer.failure:
-        yield unanswered("wheel-contents", answer.failure, binding=promise.public_index)
+        yield unanswered("wheel-contents", answer.failure, binding=expected.public_index)
     for remark in answer.remarks:
         # The folders of grafted libraries are auditwheel's, and rightly where they are.
         files = [file for file in remark.files if not file.partition("/")[0].endswith(".libs")]
@@ -42,11 +42,11 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             text = remark.text[:1].lower() + remark.text[1:]
             yield Finding(
-                f"wheel-contents-{remark.code}", _severity(remark, promise), text + more, files[0] if files else None
+                f"wheel-contents-{remark.code}", _severity(remark, expected), text + more, files[0] if files else None
             )
 
 
-def _severity(remark: Remark, promise: Promise) -> Severity:
+def _severity(remark: Remark, expected: ExpectedWheel) -> Severity:
     if remark.code in _MENTIONS:
         return Severity.INFO
-    return Severity.ERROR if remark.code in _ERRORS and not promise.is_empty else Severity.WARNING
+    return Severity.ERROR if remark.code in _ERRORS and not expected.is_empty else Severity.WARNING

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.fatbin import DeviceImage, sorted_archs
 from bakery.audit.finding import Finding, error, info, warning
 from bakery.audit.wheel import Wheel, is_grafted
@@ -32,7 +32,7 @@ _OTHER_TOOLKIT = "was another toolkit found first, on PATH or by CUDA_HOME?"
 _LOOSE = (".cubin", ".fatbin", ".ptx")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield where device code and promise differ."""
     own = tuple(found for found in wheel.objects if not is_grafted(found.path))
     images = tuple(image for found in own for image in found.device_code.images)
@@ -42,31 +42,31 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             "device-unreadable", f"its device code cannot be read: {found.device_code.defect}", file=found.path
         )
     if wheel.archive.is_read and not images:
-        yield from _check_absent(wheel, promise)
-    elif promise.device_archs:
-        yield from _check_archs(images, promise.device_archs)
-    yield from _check_toolkit(images, promise.cuda)
-    yield from _check_majors(own, promise.cuda)
+        yield from _check_absent(wheel, expected)
+    elif expected.device_archs:
+        yield from _check_archs(images, expected.device_archs)
+    yield from _check_toolkit(images, expected.cuda)
+    yield from _check_majors(own, expected.cuda)
 
 
-def _check_absent(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    if promise.device_archs:
+def _check_absent(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    if expected.device_archs:
         yield error(
             "device-code-absent",
-            f"has no device code; promised was {', '.join(promise.device_archs)}",
+            f"has no device code; expected {', '.join(expected.device_archs)}",
             hint="an optional CUDA extension that failed to build leaves such a wheel: see the build's log",
         )
-    elif reason := _looks_like_cuda(wheel, promise):
+    elif reason := _looks_like_cuda(wheel, expected):
         yield warning("device-code-absent", f"has no device code, though {reason}")
 
 
-def _looks_like_cuda(wheel: Wheel, promise: Promise) -> str:
+def _looks_like_cuda(wheel: Wheel, expected: ExpectedWheel) -> str:
     if any(entry.path.endswith(_LOOSE) for entry in wheel.archive.entries):
         return ""  # the device code lies beside
     _, _, local = wheel.filename.version.partition("+")
     if _CUDA_MARK.search(wheel.filename.name) or _CUDA_MARK.search(local):
         return "its name or version says CUDA"
-    if promise.cuda:
+    if expected.cuda:
         return ""  # no list of architectures, and a toolkit: it is there for its libraries
     # A wheel that brings the runtime itself is a library for others.
     linked = (name for name in wheel.external if _CUDART.match(name))
@@ -92,7 +92,7 @@ def _check_archs(images: tuple[DeviceImage, ...], promised: tuple[str, ...]) -> 
         size = sum(image.size for image in images if image.arch == arch)
         yield error(
             "device-arch-unasked",
-            f"has device code for {arch} ({size / 1e6:.2f} MB), promised was {', '.join(promised)}",
+            f"has device code for {arch} ({size / 1e6:.2f} MB), expected {', '.join(promised)}",
             hint="name it in the recipe's architectures, or keep the build from adding it",
         )
 
@@ -107,7 +107,7 @@ def _check_toolkit(images: tuple[DeviceImage, ...], promised: str) -> Iterator[F
         if major and release.partition(".")[0] != major:
             yield warning(
                 "device-toolkit",
-                f"promised was CUDA {promised}, but it has {source}, which is CUDA {release.partition('.')[0]}'s",
+                f"expected CUDA {promised}, but it has {source}, which is CUDA {release.partition('.')[0]}'s",
                 hint=_OTHER_TOOLKIT,
             )
 
@@ -120,7 +120,7 @@ def _check_majors(own: tuple[SharedObject, ...], promised: str) -> Iterator[Find
             if major and match and match[1] != major:
                 yield error(
                     "cuda-major",
-                    f"needs {name}, which is CUDA {match[1]}'s; promised was CUDA {promised}",
+                    f"needs {name}, which is CUDA {match[1]}'s; expected CUDA {promised}",
                     file=found.path,
                     hint=_OTHER_TOOLKIT,
                 )

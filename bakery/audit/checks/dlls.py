@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.pe import PeImage
 from bakery.audit.systems import DEBUG_DLL, PYTHON_DLL, REDISTRIBUTABLE, is_system_library
@@ -22,11 +22,11 @@ IDS = {
 _RELEASE = re.compile(r"cp(3[0-9]+)(t?)")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every DLL that a Windows without compilers does not find."""
     inside = {entry.path.rpartition("/")[2].lower() for entry in wheel.archive.entries}
-    outside = tuple(glob.lower() for glob in (*promise.excludes, *KNOWN_EXTERNAL))
-    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+    outside = tuple(glob.lower() for glob in (*expected.excludes, *KNOWN_EXTERNAL))
+    severity = Severity.WARNING if expected.is_empty else Severity.ERROR
     for found in filter(is_extension_or_dll, wheel.images):
         loaded = set(found.imports)
         for name in dict.fromkeys((*found.imports, *found.delayed)):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.macho import MachObject, Slice
 from bakery.audit.systems import MACOS_PYTHON, is_system_library
@@ -25,13 +25,13 @@ _INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 _LOADER = "@loader_path"
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every library that a Mac without the build machine's folders does not find."""
     paths = {_INSTALLED.sub("", entry.path) for entry in wheel.archive.entries}
     names = {posixpath.basename(path) for path in paths}
     # Without a promise nobody said what may stay outside: another wheel may bring it.
-    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
-    outside = (*promise.excludes, *KNOWN_EXTERNAL)
+    severity = Severity.WARNING if expected.is_empty else Severity.ERROR
+    outside = (*expected.excludes, *KNOWN_EXTERNAL)
     for found in wheel.mach_objects:
         said: set[str] = set()
         for part in found.slices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.tags import arch_of
 from bakery.audit.wheel import Wheel
@@ -19,7 +19,7 @@ _WIDE = ("x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch
 _SHARED = re.compile(r"\.so(\.\d+)*$")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every object that the promised machine cannot load."""
     kinds = {entry.path: entry.kind for entry in wheel.archive.entries}
     for path, reason in wheel.archive.unreadable_objects.items():
@@ -31,8 +31,8 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             if entry.kind in ("mach-o", "pe") and _SHARED.search(entry.path):
                 yield error("elf-foreign", f"is a {entry.kind} file in a Linux wheel", file=entry.path)
     wanted = {tag.arch: tag.text for tag in linux}
-    if promise.platform is not None and promise.platform.startswith("linux/"):
-        wanted.setdefault(arch_of(promise.platform), promise.platform)
+    if expected.platform is not None and expected.platform.startswith("linux/"):
+        wanted.setdefault(arch_of(expected.platform), expected.platform)
     for found in wheel.objects:
         for arch, source in wanted.items():
             bits = 64 if arch in _WIDE else 32

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import same_version
 from bakery.audit.wheel import Wheel
@@ -19,18 +19,18 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with name and version."""
     filename = wheel.filename
     if filename.defect:
         yield error("wheel-filename", filename.defect)
         return
-    if promise.name is not None and canonicalize_name(promise.name) != filename.name:
-        yield error("promised-name", f"is named {filename.name}, promised was {promise.name}")
-    if promise.version is not None and not same_version(promise.version, filename.version):
-        yield error("promised-version", f"has version {filename.version}, promised was {promise.version}")
+    if expected.name is not None and canonicalize_name(expected.name) != filename.name:
+        yield error("promised-name", f"is named {filename.name}, expected {expected.name}")
+    if expected.version is not None and not same_version(expected.version, filename.version):
+        yield error("promised-version", f"has version {filename.version}, expected {expected.version}")
     _, _, local = filename.version.partition("+")
-    if promise.public_index and local:
+    if expected.public_index and local:
         yield error(
             "local-version-public",
             f"has the local version +{local}, which PyPI refuses",

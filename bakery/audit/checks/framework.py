@@ -16,7 +16,7 @@ from packaging.version import Version
 from bakery.audit.checks.requirements import named
 from bakery.audit.dependencies import matches
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error, warning
 from bakery.audit.symbols import CxxAbi
 from bakery.audit.tags import TORCH
@@ -34,15 +34,15 @@ _NEW_SINCE = Version("2.7")
 _ABI = {"cxx11": "1", "old": "0", "mixed": "0 and 1"}
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with the requirement, and every object with the wrong ABI."""
     linked = next((name for name in wheel.external if matches([name], TORCH)), None)
     if linked is None or not wheel.metadata.folder:
         return
     pins = named(wheel.metadata.requires_dist, "torch")
     called = {found.path: _interface(found) for found in wheel.objects}
-    yield from _check_pin(linked, pins, wheel, promise, stable=not any(called.values()))
-    wanted = promise.cxx_abi or _abi_by(pins)
+    yield from _check_pin(linked, pins, wheel, expected, stable=not any(called.values()))
+    wanted = expected.cxx_abi or _abi_by(pins)
     for path, names in called.items():
         found = _abi_of(names)
         if wanted and found not in ("", wanted):
@@ -55,10 +55,10 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
 
 
 def _check_pin(
-    linked: str, pins: list[Requirement], wheel: Wheel, promise: Promise, *, stable: bool
+    linked: str, pins: list[Requirement], wheel: Wheel, expected: ExpectedWheel, *, stable: bool
 ) -> Iterator[Finding]:
     # Somebody else's wheel may rely on the user to have the right torch; one made to a promise may not.
-    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+    severity = Severity.WARNING if expected.is_empty else Severity.ERROR
     file = f"{wheel.metadata.folder}/METADATA"
     pin = "require the release it was built with (torch==2.11.*): torch's C++ interface changes with each"
     if not pins:

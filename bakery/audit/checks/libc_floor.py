@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.tags import GLIBCXX_CAPS, Release, parse_release, policy_of, release_text
 from bakery.audit.wheel import Wheel
@@ -17,11 +17,11 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every object whose symbols are too new."""
     limits = [(tag.libc, tag.text) for tag in wheel.platforms if tag.system == "manylinux" and tag.libc]
-    if promise.max_glibc is not None:
-        limits.append((parse_release(promise.max_glibc), "the promise"))
+    if expected.max_glibc is not None:
+        limits.append((parse_release(expected.max_glibc), "the promise"))
     own_cxx, systems = _brings_cxx(wheel), {tag.system for tag in wheel.platforms}
     for found in wheel.objects:
         yield from _check_family(found, systems)

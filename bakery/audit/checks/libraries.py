@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from bakery.audit.binary import Binary
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.tags import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel, is_grafted, original_soname
@@ -16,14 +16,14 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every such library with its size.
 
     Grafted ones and those excluded by promise are errors. A known library in the project's own folder is
     only mentioned: it may be what the wheel is for, as in NVIDIA's and torch's.
     """
     for found in wheel.archive.binaries:
-        excluded = _matches(found, promise.excludes)
+        excluded = _matches(found, expected.excludes)
         if excluded or _matches(found, KNOWN_EXTERNAL):
             wrong = excluded or is_grafted(found.path)
             yield Finding(

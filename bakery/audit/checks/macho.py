@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.macho import MachObject, Slice
 from bakery.audit.tags import Release, arch_of, release_text
@@ -22,7 +22,7 @@ _FIRST_ARM = (11, 0)
 """The oldest macOS on arm64: a universal file's code for it is always that new."""
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every file that some machine of the tags cannot load."""
     kinds = {entry.path: entry.kind for entry in wheel.archive.entries}
     for path, reason in wheel.archive.unreadable_objects.items():
@@ -30,8 +30,8 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             yield error("macho-unreadable", reason, file=path)
     tags = [tag for tag in wheel.platforms if tag.system == "macos"]
     wanted = {machine: tag.text for tag in tags for machine in tag.machines}
-    if promise.platform and promise.platform.startswith("macos/"):
-        wanted.setdefault(arch_of(promise.platform), promise.platform)
+    if expected.platform and expected.platform.startswith("macos/"):
+        wanted.setdefault(arch_of(expected.platform), expected.platform)
     if wanted:
         for path, kind in kinds.items():
             if kind in ("elf", "pe") and path.endswith((".so", ".dylib")):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from packaging.tags import InvalidTag, Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.metadata import same_version
 from bakery.audit.wheel import Wheel
@@ -23,7 +23,7 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every disagreement."""
     if not wheel.archive.is_read:
         return
@@ -37,7 +37,7 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if metadata.missing or wheel.filename.defect:
         return
     yield from _check_identity(wheel)
-    yield from _check_fields(wheel, promise)
+    yield from _check_fields(wheel, expected)
     yield from _check_wheel_file(wheel)
 
 
@@ -55,7 +55,7 @@ def _check_identity(wheel: Wheel) -> Iterator[Finding]:
             yield error("metadata-version", f"says {version!r}, the file name {filename.version!r}", file=file)
 
 
-def _check_fields(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def _check_fields(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     metadata = wheel.metadata
     about = f"{metadata.folder}/METADATA"
     required = {
@@ -70,7 +70,7 @@ def _check_fields(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if not missing:
         for reason in metadata.defects:
             # Installers are patient, indexes are not.
-            severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+            severity = Severity.WARNING if expected.is_empty else Severity.ERROR
             yield Finding("metadata-field", severity, reason, about)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.tags import arch_of, release_text
 from bakery.audit.wheel import Wheel, is_extension_or_dll
@@ -19,15 +19,15 @@ _NEWEST = (10, 0)
 """What Windows 10 and 11 call themselves: a file that asks for more is loaded by neither."""
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every module and DLL that the promised machine cannot load."""
     kinds = {entry.path: entry.kind for entry in wheel.archive.entries}
     for path, reason in wheel.archive.unreadable_objects.items():
         if kinds.get(path) == "pe":
             yield error("pe-unreadable", reason, file=path)
     wanted = {tag.arch: tag.text for tag in wheel.platforms if tag.system == "windows"}
-    if promise.platform and promise.platform.startswith("windows/"):
-        wanted.setdefault(arch_of(promise.platform), promise.platform)
+    if expected.platform and expected.platform.startswith("windows/"):
+        wanted.setdefault(arch_of(expected.platform), expected.platform)
     if wanted:
         for path, kind in kinds.items():
             if kind in ("elf", "mach-o") and path.lower().endswith((".pyd", ".dll")):

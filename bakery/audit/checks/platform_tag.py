@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.tags import PlatformTag, arch_of, parse_platform, parse_release
 from bakery.audit.wheel import Wheel
@@ -16,14 +16,14 @@ IDS = {
 }
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with the platform tags."""
     tags = wheel.platforms
     for tag in tags:
         if tag.system == "linux":
             yield Finding(
                 "linux-tag",
-                Severity.WARNING if promise.platform is None else Severity.ERROR,
+                Severity.WARNING if expected.platform is None else Severity.ERROR,
                 f"is tagged {tag.text}, which no index accepts",
                 hint="repair it: auditwheel gives it a manylinux or musllinux tag",
             )
@@ -31,24 +31,24 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if not tags or any(tag.system == "any" for tag in tags):
         return
     listed = ", ".join(tag.text for tag in tags)
-    if promise.platform is not None and not all(tag.is_for(promise.platform) for tag in tags):
+    if expected.platform is not None and not all(tag.is_for(expected.platform) for tag in tags):
         yield error(
             "promised-platform",
-            f"is tagged {listed}, promised was {promise.platform} ({arch_of(promise.platform)})",
+            f"is tagged {listed}, expected {expected.platform} ({arch_of(expected.platform)})",
             hint="does the base image exist for this platform, or was another one's used?"
-            if promise.platform.startswith("linux/")
+            if expected.platform.startswith("linux/")
             else "was it built by another machine's Python than the cell's?",
         )
-    for wanted in _promised_tags(promise):
+    for wanted in _promised_tags(expected):
         if not any(_installs_under(tag, wanted) for tag in tags):
-            yield error("promised-plat", f"is tagged {listed}, promised was {wanted.text} or older")
+            yield error("promised-plat", f"is tagged {listed}, expected {wanted.text} or older")
 
 
-def _promised_tags(promise: Promise) -> Iterator[PlatformTag]:
-    if promise.plat is not None:
-        yield parse_platform(promise.plat)
-    if promise.max_glibc is not None:
-        yield PlatformTag(f"glibc {promise.max_glibc}", "manylinux", parse_release(promise.max_glibc))
+def _promised_tags(expected: ExpectedWheel) -> Iterator[PlatformTag]:
+    if expected.plat is not None:
+        yield parse_platform(expected.plat)
+    if expected.max_glibc is not None:
+        yield PlatformTag(f"glibc {expected.max_glibc}", "manylinux", parse_release(expected.max_glibc))
 
 
 def _installs_under(tag: PlatformTag, wanted: PlatformTag) -> bool:

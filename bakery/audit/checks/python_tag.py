@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from packaging.specifiers import SpecifierSet
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.tags import installable_abis
 from bakery.audit.wheel import Wheel
@@ -30,21 +30,21 @@ _FLOOR = (
 _EXTENSION = {".so": re.compile(r"\.cpython-(\d+t?)-"), ".pyd": re.compile(r"\.cp(\d+t?)-")}
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with the Python side of the tags."""
     if wheel.filename.defect:
         return
     yield from _check_extensions(wheel)
     abis = {tag.abi for tag in wheel.filename.tags}
     stable = not abis.isdisjoint(_STABLE)
-    if promise.abi3 is not None and stable is not promise.abi3:
-        wanted = "a stable-ABI wheel" if promise.abi3 else "a wheel for one Python only"
-        message = f"has ABI tag {', '.join(sorted(abis))}, promised was {wanted}"
-        yield error("promised-abi3", message, hint=_TO_ABI3 if promise.abi3 else "")
-    if promise.python:
-        yield from _check_promised(wheel, promise.python, "was it built by another interpreter than the cell's?")
-    for python in dict.fromkeys(promise.pythons if stable else ()):
-        if python != promise.python:
+    if expected.abi3 is not None and stable is not expected.abi3:
+        wanted = "a stable-ABI wheel" if expected.abi3 else "a wheel for one Python only"
+        message = f"has ABI tag {', '.join(sorted(abis))}, expected {wanted}"
+        yield error("promised-abi3", message, hint=_TO_ABI3 if expected.abi3 else "")
+    if expected.python:
+        yield from _check_promised(wheel, expected.python, "was it built by another interpreter than the cell's?")
+    for python in dict.fromkeys(expected.pythons if stable else ()):
+        if python != expected.python:
             yield from _check_promised(wheel, python, _FLOOR)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bakery.audit.archive import Entry, path_defect
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import RecordRow
 from bakery.audit.wheel import Wheel
@@ -24,7 +24,7 @@ IDS = {
 _SELF = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every difference between RECORD and the archive."""
     metadata = wheel.metadata
     record = f"{metadata.folder}/RECORD"

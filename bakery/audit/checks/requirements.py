@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import parse_requirement
 from bakery.audit.wheel import Wheel
@@ -19,11 +19,11 @@ IDS = {
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every promised requirement that METADATA does not hold."""
     if not wheel.metadata.folder or not wheel.archive.is_read:
         return
-    for text in promise.requires:
+    for text in expected.requires:
         wanted = Requirement(text)
         found = named(wheel.metadata.requires_dist, wanted.name)
         file = f"{wheel.metadata.folder}/METADATA"

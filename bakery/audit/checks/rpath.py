@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.wheel import Wheel
 
@@ -16,7 +16,7 @@ IDS = {
 _ORIGIN = ("$ORIGIN", "${ORIGIN}")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every search path that is not below the folder wheels are unpacked into."""
     for found in wheel.objects:
         for kind, paths in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.wheel import Wheel
 
@@ -15,15 +15,15 @@ PYPI_LIMIT = 100 << 20
 """PyPI's default limit per file, in bytes."""
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield at most one finding for each limit."""
     size = wheel.archive.size
-    if promise.max_size is not None and size > promise.max_size:
-        yield error("size-limit", f"has {_mib(size)}, promised were at most {_mib(promise.max_size)}")
+    if expected.max_size is not None and size > expected.max_size:
+        yield error("size-limit", f"has {_mib(size)}, expected at most {_mib(expected.max_size)}")
     if size > PYPI_LIMIT:
         yield Finding(
             "size-limit",
-            Severity.ERROR if promise.public_index else Severity.WARNING,
+            Severity.ERROR if expected.public_index else Severity.WARNING,
             f"has {_mib(size)}, PyPI takes {_mib(PYPI_LIMIT)}",
             hint="fewer architectures, -Xfatbin -compress-all, strip; or ask PyPI for a higher limit",
         )

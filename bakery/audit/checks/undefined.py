@@ -19,7 +19,7 @@ from operator import or_
 
 from bakery.audit.dependencies import SYSTEM, Reach, by_soname, scopes
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.tags import KNOWN_EXTERNAL, TORCH
 from bakery.audit.wheel import Wheel
@@ -92,10 +92,10 @@ _LOADED = re.compile(
 _GLOBAL_FUNCTION = re.compile(r"_Z\d+(?!\d|THP|torch|dispatch|register)\w+")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every object that calls what nothing in its reach brings."""
     # Somebody else's wheel may rely on what its user has loaded before.
-    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+    severity = Severity.WARNING if expected.is_empty else Severity.ERROR
     objects = wheel.objects
     names = {name: objects[place] for name, place in by_soname(objects).items()}
     offers = _offers(objects)

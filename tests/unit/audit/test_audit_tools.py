@@ -15,13 +15,13 @@ from wheels import write_wheel
 
 from bakery.audit import result_cache, tools
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict
+from bakery.audit.auditwheel_verdict import AuditwheelReport
 from bakery.audit.checks import contents
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.tools import Answer, Answers, Remark
 
-OWN = Promise(name="demo")
+OWN = ExpectedWheel(name="demo")
 MARKDOWN = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nDescription-Content-Type: text/markdown\n\n# Demo\n"
 RST = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nDescription-Content-Type: text/x-rst\n\n{}\n"
 BROKEN = "Title\n==\n\n.. nonsense::\n"
@@ -31,15 +31,15 @@ def pure(folder: Path, files: Mapping[str, bytes], metadata: str = MARKDOWN) -> 
     return write_wheel(folder, "py3-none-any", files, metadata=metadata)
 
 
-def said(path: Path, promise: Promise = OWN) -> dict[str, Severity]:
-    return {finding.check: finding.severity for finding in audit_wheel(path, promise).findings}
+def said(path: Path, expected: ExpectedWheel = OWN) -> dict[str, Severity]:
+    return {finding.check: finding.severity for finding in audit_wheel(path, expected).findings}
 
 
-def answered(path: Path, promise: Promise, monkeypatch: pytest.MonkeyPatch, **answers: Answer) -> list[object]:
+def answered(path: Path, expected: ExpectedWheel, monkeypatch: pytest.MonkeyPatch, **answers: Answer) -> list[object]:
     """Audit with given answers of the tools."""
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
+    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: AuditwheelReport())
     monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers(**answers))
-    return [(item.check, item.severity, item.file) for item in audit_wheel(path, promise).findings]
+    return [(item.check, item.severity, item.file) for item in audit_wheel(path, expected).findings]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_check_wheel_contents(check: str, severity: Severity, files: dict[str, b
 
 
 def test_the_same_of_somebody_elses_wheel_is_a_warning(tmp_path: Path) -> None:
-    assert said(pure(tmp_path, {"demo/core.pyc": b"1"}), Promise())["wheel-contents-W001"] is Severity.WARNING
+    assert said(pure(tmp_path, {"demo/core.pyc": b"1"}), ExpectedWheel())["wheel-contents-W001"] is Severity.WARNING
 
 
 @pytest.mark.parametrize("code", ["W007", "W008"])
@@ -89,16 +89,16 @@ def test_every_code_of_the_tool_has_an_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "promise", "severity"),
+    ("metadata", "expected", "severity"),
     [
-        (RST.format("Title\n=====\n\nText."), Promise(public_index=True), None),
-        (RST.format(BROKEN), Promise(public_index=True), Severity.ERROR),
+        (RST.format("Title\n=====\n\nText."), ExpectedWheel(public_index=True), None),
+        (RST.format(BROKEN), ExpectedWheel(public_index=True), Severity.ERROR),
         (RST.format(BROKEN), OWN, Severity.WARNING),
-        (MARKDOWN + BROKEN, Promise(public_index=True), None),
+        (MARKDOWN + BROKEN, ExpectedWheel(public_index=True), None),
     ],
 )
-def test_the_description(metadata: str, promise: Promise, severity: Severity | None, tmp_path: Path) -> None:
-    found = said(pure(tmp_path, {}, metadata), promise)
+def test_the_description(metadata: str, expected: ExpectedWheel, severity: Severity | None, tmp_path: Path) -> None:
+    found = said(pure(tmp_path, {}, metadata), expected)
     assert found == ({} if severity is None else {"readme-render": severity})
 
 
@@ -181,24 +181,24 @@ def test_a_memory_is_of_the_tools_that_were_asked(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("promise", "tool", "severity"),
+    ("expected", "tool", "severity"),
     [
         (OWN, "abi3", Severity.SKIPPED),
         (OWN, "contents", Severity.SKIPPED),
         (OWN, "readme", Severity.SKIPPED),
-        (Promise(abi3=True), "abi3", Severity.ERROR),
-        (Promise(abi3=True), "readme", Severity.SKIPPED),
-        (Promise(public_index=True), "abi3", Severity.ERROR),
-        (Promise(public_index=True), "contents", Severity.ERROR),
-        (Promise(public_index=True), "readme", Severity.ERROR),
+        (ExpectedWheel(abi3=True), "abi3", Severity.ERROR),
+        (ExpectedWheel(abi3=True), "readme", Severity.SKIPPED),
+        (ExpectedWheel(public_index=True), "abi3", Severity.ERROR),
+        (ExpectedWheel(public_index=True), "contents", Severity.ERROR),
+        (ExpectedWheel(public_index=True), "readme", Severity.ERROR),
     ],
 )
 def test_no_verdict_is_an_error_where_the_promise_needs_one(
-    promise: Promise, tool: str, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    expected: ExpectedWheel, tool: str, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = write_wheel(tmp_path, "cp39-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()})
     failed = Answer(failure="abi3audit took more than 900 seconds")
-    found = answered(wheel, promise, monkeypatch, **{tool: failed})
+    found = answered(wheel, expected, monkeypatch, **{tool: failed})
     assert [severity for _, severity, _ in found] == [severity]
 
 
@@ -206,7 +206,7 @@ def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkey
     path, folder = pure(tmp_path, {}), tmp_path / "memories"
     with monkeypatch.context() as patch:
         answered(path, OWN, patch, contents=Answer(failure="check-wheel-contents failed: no"))
-        patch.setattr("bakery.audit.auditor.audit_apart", audit_wheel)
+        patch.setattr("bakery.audit.auditor.audit_in_worker", audit_wheel)
         verdict = result_cache.audit(path, OWN, folder)
     assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
     assert not folder.exists()
@@ -222,7 +222,7 @@ def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert first.warnings[0].endswith("(tests/)")
     (kept,) = folder.iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr("bakery.audit.auditor.audit_apart", lambda *given: pytest.fail("looked into again"))
+        patch.setattr("bakery.audit.auditor.audit_in_worker", lambda *given: pytest.fail("looked into again"))
         assert result_cache.audit(path, OWN, folder) == first
     for cut in (b"", b"[", b"{}", b"[1]", b"\xff"):
         kept.write_bytes(cut)
