@@ -25,10 +25,10 @@ from pathlib import Path
 from timing import BAKERY, Row, table
 
 from bakery.build.display.display import QuietDisplay
-from bakery.cli.trust import find_ca_bundle
+from bakery.cli.engine import find_ca_bundle
 from bakery.engine.client import Engine
 from bakery.engine.discover import find
-from bakery.engine.session import Oven
+from bakery.engine.session import EngineSession
 from bakery.iree.job.load import load
 from bakery.iree.job.resolve import resolve
 from bakery.iree.plan import JobPlan
@@ -152,9 +152,9 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=LAYERS)
     options = parser.parse_args()
     environment = {**os.environ, **find(os.environ).environment}
-    oven = Oven(environment, find_ca_bundle(None, os.environ), lambda text: print(text, file=sys.stderr))
+    engine = EngineSession(environment, find_ca_bundle(None, os.environ), lambda text: print(text, file=sys.stderr))
     # The image is there before, as it is for all but the very first job; and the engine has looked through its files.
-    image = tool_image(oven, QuietDisplay(), facts.iree_releases()[0].version)
+    image = tool_image(engine, QuietDisplay(), facts.iree_releases()[0].version)
     cores = Engine(environment).info().cpus
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         batch(Path(place, "one"), 1, layers=options.layers)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.build.context_digest import context_digest, sources
+from bakery.build.context_digest import context_digest
 from bakery.build.scheduler import Item, needed
 from bakery.core.names import Kind
 from bakery.emit.bakefile import bake_json
@@ -99,7 +99,7 @@ def keys(plan: Plan, root: Path, chosen: Iterable[Work]) -> dict[str, str]:
     """
     files = generate(plan)
     dockerfile = [files[plan.dockerfile], *plan.ignore]
-    tree = context_digest(root / plan.context, sources(plan), plan.ignore)
+    tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     common = [__version__, *dockerfile, tree, repr(plan.audit)]
     return {
         work.name: hashlib.sha256(

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import OutputError
-from bakery.plan.dockerfile import Copy, Run
-from bakery.plan.model import Plan
 
 
 def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> str:
@@ -57,15 +55,6 @@ def tree_hash(found: Mapping[str, str]) -> str:
     """Return in-toto's ``dirHash`` of files (name → sha256): Go's dirhash.Hash1 in hexadecimal. Modes are not in it."""
     lines = (f"{found[name]}  {name}\n" for name in sorted(found, key=os.fsencode))
     return hashlib.sha256(b"".join(map(os.fsencode, lines))).hexdigest()
-
-
-def sources(plan: Plan) -> tuple[str, ...]:
-    """Return the files and folders of the build context that steps of a plan read."""
-    steps = [step for stage in plan.stages for step in stage.steps]
-    copied = [step.source for step in steps if isinstance(step, Copy) and not step.from_]
-    mounts = [mount for step in steps if isinstance(step, Run) for mount in step.mounts]
-    found = [*copied, *(mount.source for mount in mounts if mount.type == "bind" and not mount.from_)]
-    return tuple(dict.fromkeys(found))
 
 
 def _read(folder: Path, sources: Sequence[str], ignore: Ignore) -> Iterator[tuple[Path, str]]:

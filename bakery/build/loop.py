@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.bake import BakeRequest, Bakes, Baking
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.build.buildx.progress import Board
 from bakery.build.buildx.retryable import is_transient, lost_a_layer, may_be_the_cache, went_away
 from bakery.build.cell_tasks import Work
-from bakery.build.display.listener import Listener
 from bakery.build.finish import Finisher
 from bakery.build.local_layer_cache import LocalCaches
 from bakery.build.processes import Children, Signals

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bakery.build import compiler_cache
 from bakery.build.buildx.entitlements import Grants
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import Work, is_image, keys, together, works
 from bakery.build.display.display import QuietDisplay
-from bakery.build.display.listener import Listener
 from bakery.build.journal import Record, last_run
 from bakery.build.lock.collect import compare
 from bakery.build.lock.is_current import check_origins, fitting, keyed
@@ -33,14 +33,14 @@ from bakery.core.names import Kind, platform_of
 from bakery.engine import package_index, platform_support
 from bakery.engine.memory_peaks import is_here
 from bakery.engine.qemu import emulated
-from bakery.engine.session import Oven
+from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
 
 
-def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener) -> RunReport:
+def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener) -> RunReport:
     """Bake the chosen targets of a plan; each wheel that passes is published as soon as it is finished.
 
     Returns:
@@ -50,16 +50,16 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     Raises:
         BakeryError: what ends all cells. Wheels that were published by then stay.
     """
-    plan = plan.built_on(oven.platforms) if plan.crosses else plan
+    plan = plan.built_on(engine.platforms) if plan.crosses else plan
     targets = plan.select(options.groups, options.only)
-    state = options.state or state_folder(root, oven.environment)
+    state = options.state or state_folder(root, engine.environment)
     known = last_run(state, plan.recipe)
     chosen = works(targets)
     cells = list({target.cell.id: target.cell for target in targets}.values())
     held = options.held
     if held:
         check_origins(root, plan, cells, held.cells, lock=False)
-    locked = held.cells if held else fitting(root, plan, cells, oven.say, strict=options.locked)
+    locked = held.cells if held else fitting(root, plan, cells, engine.say, strict=options.locked)
     plan = with_sources(plan, locked)
     named = keyed(keys(plan, root, chosen.values()), locked)
     kept = _kept(root, plan, options, chosen, known, named)
@@ -69,63 +69,63 @@ def bake_plan(root: Path, plan: Plan, options: Options, oven: Oven, listener: Li
     _check_wants(root, plan, options, told)
     if any(target.kind is Kind.WHEEL for target in wanted):
         check_output(options.output or root / plan.output, root)
-    if oven.nodes:
-        oven.nodes.require(target.cell.platform for target in wanted)
-    elif is_here(oven.environment):
-        _say_ways(plan, wanted, oven)
+    if engine.nodes:
+        engine.nodes.require(target.cell.platform for target in wanted)
+    elif is_here(engine.environment):
+        _say_ways(plan, wanted, engine)
     package_index.check(
         (need for work in fresh.values() for need in work.cell.needs),
-        oven.index,
-        ca_bundle=str(oven.ca_bundle or ""),
-        memory=oven.places.cache / "index.json",
+        engine.index,
+        ca_bundle=str(engine.ca_bundle or ""),
+        memory=engine.places.cache / "index.json",
     )
-    pip_conf = oven.index.pip_conf().encode()
+    pip_conf = engine.index.pip_conf().encode()
     with (
         private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
-        revealed(plan.secrets, told, root, oven.environment) as secrets,
+        revealed(plan.secrets, told, root, engine.environment) as secrets,
     ):
         fresh_cells = list({target.cell.id: target.cell for target in wanted}.values())
         # A lock holds all of a cell, whatever of it is baked.
         every = [image for cell in fresh_cells for image in cell.images]
         images = every if locked or options.locked or held else [image for item in wanted for image in item.images]
-        bench = _bench(root, plan, images, options, oven, secrets, own, QuietDisplay())
+        bench = _bench(root, plan, images, options, engine, secrets, own, QuietDisplay())
         if held:
-            locked = again(bench, locked, fresh_cells, held.images, oven.say)
+            locked = again(bench, locked, fresh_cells, held.images, engine.say)
         elif locked:
             check_images(bench, locked, fresh_cells)
         if options.locked and fresh_cells:
-            oven.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
+            engine.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
             compare(bench, fresh_cells, locked)
-        carried = _carried(plan, fresh_cells, options, oven)
+        carried = _carried(plan, fresh_cells, options, engine)
         held_to = pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
-        with run_folder(options.state or root) as place, _carrying(bench, held_to, carried, options, oven, place):
+        with run_folder(options.state or root) as place, _carrying(bench, held_to, carried, options, engine, place):
             run = Run(
-                root, plan, fresh, named, options, oven, place, known, own.get("PIP_CONF"), secrets, held_to, bench
+                root, plan, fresh, named, options, engine, place, known, own.get("PIP_CONF"), secrets, held_to, bench
             )
             return run.go(listener, targets, kept)
 
 
-def _say_ways(plan: Plan, wanted: Sequence[Target], oven: Oven) -> None:
+def _say_ways(plan: Plan, wanted: Sequence[Target], engine: EngineSession) -> None:
     """Say how the engine has the platforms of cells that are not its own."""
     platforms = {target.cell.id: target.cell.platform for target in wanted}
     if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
         return
-    found = platform_support.here(plan.narrowed(platforms), oven.platforms[0], emulated)
+    found = platform_support.here(plan.narrowed(platforms), engine.platforms[0], emulated)
     for name, way in {platforms[cell]: way for cell, way in found.items() if way != platform_support.NATIVE}.items():
-        oven.say(f"{plan.recipe}: {name}: {way}")
+        engine.say(f"{plan.recipe}: {name}: {way}")
 
 
-def _carried(plan: Plan, cells: Sequence[Cell], options: Options, oven: Oven) -> tuple[Target, ...]:
+def _carried(plan: Plan, cells: Sequence[Cell], options: Options, engine: EngineSession) -> tuple[Target, ...]:
     """Return the targets that carry compiler caches in this run."""
-    if options.compiler_cache and oven.nodes:
-        oven.say("the compiler caches of nodes stay where they are: --compiler-cache is left out")
+    if options.compiler_cache and engine.nodes:
+        engine.say("the compiler caches of nodes stay where they are: --compiler-cache is left out")
         return ()
     return compiler_cache.carriers(plan, cells) if options.compiler_cache else ()
 
 
 @contextmanager
 def _carrying(
-    bench: Bench, pins: Pins, targets: Sequence[Target], options: Options, oven: Oven, state: Path
+    bench: Bench, pins: Pins, targets: Sequence[Target], options: Options, engine: EngineSession, state: Path
 ) -> Iterator[None]:
     """Carry compiler caches in before a run and out after it, whatever became of its cells; neither fails a build."""
     folder = options.compiler_cache
@@ -136,13 +136,13 @@ def _carrying(
         except (BakeError, OutputError) as error:
             if isinstance(error, InterruptedBake):
                 raise
-            oven.say(f"the compiler cache was not carried: {error.message}")
+            engine.say(f"the compiler cache was not carried: {error.message}")
         if move is compiler_cache.take_in:
             yield
 
 
 def lock_plan(
-    root: Path, plan: Plan, options: Options, oven: Oven, listener: Listener, upgrade: Collection[str] = ()
+    root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener, upgrade: Collection[str] = ()
 ) -> Locked:
     """Look up what the chosen cells of a plan are made of, keeping what its lock says as far as it fits.
 
@@ -152,17 +152,17 @@ def lock_plan(
     Raises:
         BakeryError: any of its kinds.
     """
-    plan = plan.built_on(oven.platforms) if plan.crosses else plan
+    plan = plan.built_on(engine.platforms) if plan.crosses else plan
     cells = list(plan.chosen(options.only).cells)
     needed = plan.told({Kind.MATERIALS})
     _check_wants(root, plan, options, needed)
-    pip_conf = oven.index.pip_conf().encode()
+    pip_conf = engine.index.pip_conf().encode()
     with (
         private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
-        revealed(plan.secrets, needed, root, oven.environment) as told,
+        revealed(plan.secrets, needed, root, engine.environment) as told,
     ):
         images = [image for cell in cells for image in cell.images]
-        return make(_bench(root, plan, images, options, oven, told, own, listener), cells, upgrade)
+        return make(_bench(root, plan, images, options, engine, told, own, listener), cells, upgrade)
 
 
 def _bench(
@@ -170,25 +170,25 @@ def _bench(
     plan: Plan,
     images: Sequence[Image],
     options: Options,
-    oven: Oven,
+    engine: EngineSession,
     told: Revealed,
     own: Mapping[str, Path],
     listener: Listener,
 ) -> Bench:
     """Return what a build of cells' materials is given; the engine has these bases, where bakery can make them."""
-    ca_bundle = oven.ca_bundle
+    ca_bundle = engine.ca_bundle
     return Bench(
         root=root,
         plan=plan,
-        environment=oven.environment,
-        names=oven.bases.ensure(images),
+        environment=engine.environment,
+        names=engine.bases.ensure(images),
         variables={
             "CA_BUNDLE": str(ca_bundle or ""),
             "PIP_CONF": str(own.get("PIP_CONF", "")),
             **told.variables,
         },
         listener=listener,
-        state=options.state or state_folder(root, oven.environment),
+        state=options.state or state_folder(root, engine.environment),
         reads=(ca_bundle,) if ca_bundle else (),
         mask=told.mask,
         builder=options.builder,

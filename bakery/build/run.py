@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.progress import Board
 from bakery.build.cell_tasks import Machine, Work, items, made_of, together
-from bakery.build.display.listener import Listener
 from bakery.build.finish import Finisher
 from bakery.build.journal import Record, open_journal
 from bakery.build.local_layer_cache import LocalCaches
@@ -36,7 +36,7 @@ from bakery.engine.cache_scope import cache_scope
 from bakery.engine.memory_peaks import Peaks, is_here
 from bakery.engine.nodes import Nodes
 from bakery.engine.oci_layouts import Layout
-from bakery.engine.session import Oven
+from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image, Target
 from bakery.plan.materials_targets import beside, overrides
 from bakery.plan.model import Plan, ignored_output
@@ -63,7 +63,7 @@ class Run:
     works: Mapping[str, Work]
     keys: Mapping[str, str]
     options: Options
-    oven: Oven
+    engine: EngineSession
     state: Path
     known: Mapping[str, Record]
     pip_conf: Path | None
@@ -83,7 +83,7 @@ class Run:
             root=self.root,
             output=self.output,
             state=self.state,
-            environment=self.oven.environment,
+            environment=self.engine.environment,
             built_on=lambda cell: self._node(schedule.seat(cell.id)),
             sent=self._names_of_sent(),
         )
@@ -97,7 +97,7 @@ class Run:
                 root=self.root,
                 stage=request.stage,
                 output=self.output,
-                memory=self.oven.places.cache / "audited",
+                memory=self.engine.places.cache / "audited",
                 journal=journal,
                 keys=self.keys,
                 learnt=self._learnt,
@@ -117,11 +117,11 @@ class Run:
                 made_of=lambda work: made_of(self.plan, lineage, work),
                 error=lambda outcome: failure(outcome, self._lock),
                 caches=caches,
-                say=self.oven.say,
+                say=self.engine.say,
                 signals=signals,
                 deadline=self.options.deadline,
-                peaks=Peaks() if is_here(self.oven.environment) and not self.oven.nodes else None,
-                nodes=self.oven.nodes,
+                peaks=Peaks() if is_here(self.engine.environment) and not self.engine.nodes else None,
+                nodes=self.engine.nodes,
                 imports=self._imports,
             )
             listener.start(board)
@@ -144,16 +144,16 @@ class Run:
 
     def _schedule(self) -> Schedule:
         keep_going = self._keeps_going
-        if self.oven.nodes:
-            return self._spread(self.oven.nodes, keep_going=keep_going)
+        if self.engine.nodes:
+            return self._spread(self.engine.nodes, keep_going=keep_going)
         if len(self.works) < 2:
             return Schedule([Item(name) for name in self.works], Limits(1, 0, self.options.retries, keep_going))
-        info = self.oven.info
+        info = self.engine.info
         machine = Machine(info.cpus, round(info.memory * USABLE / 1e6))
         limits = Limits(self.options.parallel or machine.cores, machine.memory, self.options.retries, keep_going)
         found = items(self.plan, self.works.values(), machine, self._learnt)
         if limits.parallel > 1 and (number := unknown(found)):
-            self.oven.say(
+            self.engine.say(
                 f"{number} of {len(found)} cells: what memory they need is not known (builder.job-memory says it, or an "
                 f"earlier run); only their number is limited, to {limits.parallel} at once"
             )
@@ -184,12 +184,12 @@ class Run:
         # A bake writes what it needs beside its logs; the project's own files are written by `generate` alone.
         texts = {name: text for name, text in generate(own).items() if Path(name).is_relative_to(place)}
         write(self.state if outside else self.root, texts)
-        ca_bundle = self.oven.ca_bundle
+        ca_bundle = self.engine.ca_bundle
         return BakeRequest(
             root=self.root,
             bakefile=Path(own.bakefile),
             targets=tuple(target for work in self.works.values() for target in work.targets),
-            environment={**self.oven.environment, **self.pins.environment},
+            environment={**self.engine.environment, **self.pins.environment},
             variables={
                 **self.plan.values(),
                 "DEST": str(self.state / "stage"),
@@ -198,7 +198,7 @@ class Run:
                 **self.secrets.variables,
             },
             state=self.state,
-            scope=cache_scope(self.oven.environment, self.root, self.plan.recipe),
+            scope=cache_scope(self.engine.environment, self.root, self.plan.recipe),
             overrides=tuple(map(str, self.plan.overrides)),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
@@ -218,7 +218,7 @@ class Run:
     def _defers_errors(self) -> bool:
         """Whether the targets of one cell shall not cancel each other, and buildx can do that."""
         several = any(len(work.targets) > 1 for work in self.works.values())
-        return several and self._keeps_going and self.oven.offers_execution
+        return several and self._keeps_going and self.engine.offers_execution
 
     @property
     def _keeps_going(self) -> bool:
@@ -230,7 +230,7 @@ class Run:
         contexts = [override for target in every for override in self.pins.overrides[target.name]]
         contexts += [override for target in also for override in overrides(self.plan, target)]
         own = replace(request, targets=work.targets, beside=also, overrides=(*request.overrides, *contexts))
-        if not (node and self.oven.nodes):
+        if not (node and self.engine.nodes):
             return own
         layouts = self._sent(work)
         sent = [
@@ -241,19 +241,19 @@ class Run:
         ]
         return replace(
             own,
-            builder=self.oven.nodes.node(node).builder,
+            builder=self.engine.nodes.node(node).builder,
             overrides=(*own.overrides, *sent),
-            reads=(*own.reads, self.oven.layouts.folder),
+            reads=(*own.reads, self.engine.layouts.folder),
         )
 
     def _sent(self, work: Work) -> dict[Image, Layout]:
         """Return the base images of a cell that only this machine's engine has."""
-        found = {image: self.oven.layouts.of(self.bench.name(image), image.platform) for image in work.cell.images}
+        found = {image: self.engine.layouts.of(self.bench.name(image), image.platform) for image in work.cell.images}
         return {image: layout for image, layout in found.items() if layout}
 
     def _names_of_sent(self) -> dict[str, str]:
         """Return sha256 → package URL of all images that nodes are sent."""
-        if not self.oven.nodes:
+        if not self.engine.nodes:
             return {}
         return {
             layout.digest.removeprefix("sha256:"): image_purl(self.bench.name(image), image.platform)
@@ -263,7 +263,7 @@ class Run:
 
     def _node(self, name: str) -> recorded.Machine | None:
         """Return who builds on a node, for the record."""
-        seats = self.oven.nodes.seats if self.oven.nodes else ()
+        seats = self.engine.nodes.seats if self.engine.nodes else ()
         found = next((seat for seat in seats if seat.node.name == name), None)
         if found is None:
             return None

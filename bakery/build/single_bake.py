@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeOutcome
 from bakery.build.buildx.progress import Board
-from bakery.build.display.listener import Listener
 from bakery.build.processes import Children, caught
 from bakery.core.errors import InterruptedBake
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
 from bakery.cli.modules import Kitchen, after, allowed_job
+from bakery.cli.options import Builder, EngineUp, NoCache, Progress
 from bakery.core.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
     from bakery.iree.plan import JobPlan
 
 Inputs = Annotated[
@@ -88,22 +88,17 @@ def compile_(
         say(f"left out: {problem}")
     from bakery.build.display.display import choose
     from bakery.build.state_folder import state_folder
-    from bakery.cli.engine import find_or_start
-    from bakery.cli.trust import find_ca_bundle
-    from bakery.engine.discover import find
+    from bakery.cli.engine import open_engine
     from bakery.iree.compiler import CompileOptions, compile_job
     from bakery.iree.report import conclusion, render
 
-    def oven() -> Oven:
-        from bakery.engine.session import Oven
-
-        address = find_or_start() if engine_up else find(os.environ)
-        return Oven({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
+    def engine() -> EngineSession:
+        return open_engine(ca_bundle, engine_up=engine_up)
 
     listener = choose(progress, out if progress == "rawjson" else err, os.environ)
     state = state_folder(found.root, os.environ)
     chosen = CompileOptions(state, again=again, no_cache=no_cache, builder=builder)
-    report = compile_job(Path.cwd(), found, chosen, oven, listener)
+    report = compile_job(Path.cwd(), found, chosen, engine, listener)
     document = report.to_json()
     if not json_ and progress != "quiet":
         err.print(render(report))
@@ -160,8 +155,3 @@ def _show(plan: JobPlan, *, as_json: bool) -> None:
     from bakery.iree.report import cells
 
     out.print(cells(plan))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compile")(compile_)

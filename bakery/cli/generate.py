@@ -71,8 +71,3 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
         plan = resolve(loaded, root=Path.cwd())
         jobs.append(JobFile(file, plan))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(generate)

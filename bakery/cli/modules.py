@@ -448,10 +448,10 @@ def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kit
 def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Path | None) -> Images:
     """Return what bakes images where the engine does not have them."""
     from bakery.build.display.display import choose
-    from bakery.cli.trust import find_ca_bundle
+    from bakery.cli.engine import find_ca_bundle
     from bakery.core.errors import ModuleError
     from bakery.core.names import MACHINES
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
     from bakery.iree.tool_image import tool_image
     from bakery.toolchains import facts
 
@@ -459,11 +459,11 @@ def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Pa
     if len(versions) > 1:
         raise ModuleError(f"modules need different runtimes: {', '.join(versions)}", hint="choose some by --only")
     version = versions[0] if versions else facts.iree_releases()[0].runtime
-    oven = Oven(environment, find_ca_bundle(ca_bundle, os.environ), say)
+    engine = EngineSession(environment, find_ca_bundle(ca_bundle, os.environ), say)
 
     def bake(name: str, platform: str) -> str:
         listener = choose("auto", err, os.environ)
-        return tool_image(oven, listener, version, recipe=name, machine=MACHINES[platform])
+        return tool_image(engine, listener, version, recipe=name, machine=MACHINES[platform])
 
     return bake
 
@@ -482,9 +482,3 @@ def _opened(asked: Sequence[Asked], root: Path, kitchen: Kitchen) -> Iterator[tu
         stage.mkdir()
         with sandbox(environment, stage) as box:
             yield box, Surface(environment, _images(asked, environment, kitchen))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(validate)
-    app.command()(benchmark)

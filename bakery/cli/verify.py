@@ -35,8 +35,3 @@ def verify(
     found = [plan.chosen(tuple(only or ())) for _, plan in plans(recipe, set_)]
     number = check(found, files, places(os.environ).cache / "audited")
     out.print(f"{number} wheels: all that is planned, and what they promise", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(verify)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
 from bakery.build.buildx.progress import Board
-from bakery.build.display.listener import Listener
 from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
 from bakery.build.processes import Children, caught
 from bakery.build.publish import check_output, holds, publish
@@ -36,7 +36,7 @@ from bakery.iree.report import ModuleReport, ModuleRun
 from bakery.plan.cells import Cell, Target
 
 if TYPE_CHECKING:
-    from bakery.engine.session import Oven
+    from bakery.engine.session import EngineSession
 
 LARGEST = 16 * 1024**3
 """Bytes that a compiled module may have."""
@@ -85,13 +85,13 @@ class _Told:
 
 
 def compile_job(
-    root: Path, plan: JobPlan, options: CompileOptions, oven: Callable[[], Oven], listener: Listener
+    root: Path, plan: JobPlan, options: CompileOptions, engine: Callable[[], EngineSession], listener: Listener
 ) -> ModuleRun:
     """Compile the cells of a plan; each batch's modules are published as soon as it is finished.
 
     Args:
         root: the folder whose ``.bakery`` holds logs.
-        oven: finds the engine; it is asked only where something is to be compiled.
+        engine: finds the engine; it is asked only where something is to be compiled.
 
     Returns:
         The report, also of cells that failed and of a run that a signal ended.
@@ -105,7 +105,7 @@ def compile_job(
     told = {cell.id: _before(plan, cell, options, known.get(_place(plan, cell))) for cell in plan.cells}
     rest = [cell for cell in plan.cells if told[cell.id].result == "canceled"]
     with run_folder(root) as state:
-        stopped = _Run(plan, rest, options, oven(), state, known, told).go(listener) if rest else ""
+        stopped = _Run(plan, rest, options, engine(), state, known, told).go(listener) if rest else ""
     return ModuleRun(
         modules=tuple(_report(plan, cell, told[cell.id]) for cell in plan.cells),
         output=plan.output,
@@ -162,7 +162,7 @@ class _Run:
     plan: JobPlan
     cells: list[ModuleCell]
     options: CompileOptions
-    oven: Oven
+    engine: EngineSession
     state: Path
     known: Mapping[str, Record]
     told: dict[str, _Told]
@@ -175,7 +175,7 @@ class _Run:
         # Here, so that a run whose results are all there loads none of what bakes images.
         from bakery.iree.tool_image import tool_image
 
-        image = tool_image(self.oven, listener, self.plan.compiler)
+        image = tool_image(self.engine, listener, self.plan.compiler)
         part = replace(self.plan, cells=tuple(self.cells))
         self._inputs()
         write(self.state, generate_job(part, image, self._host()))
@@ -207,7 +207,7 @@ class _Run:
         """
         if not any(cell.target.is_local for cell in self.cells):
             return ""
-        if not is_here(self.oven.environment):
+        if not is_here(self.engine.environment):
             raise PlanError("target cpu:host is that of the engine, which is another machine", hint="name its CPU")
         return hashlib.sha256(cpu().encode()).hexdigest()
 
@@ -232,10 +232,10 @@ class _Run:
             root=self.state,
             bakefile=Path(BAKEFILE),
             targets=(target,),
-            environment=self.oven.environment,
+            environment=self.engine.environment,
             variables={"DEST": str(self.state / "stage")},
             state=self.state,
-            scope=cache_scope(self.oven.environment, self.plan.root, "modules"),
+            scope=cache_scope(self.engine.environment, self.plan.root, "modules"),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             timeout_s=self.options.timeout_s,

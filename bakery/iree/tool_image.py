@@ -11,12 +11,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.exit_status import conclusion
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
-from bakery.build.lock.requirements import asked
+from bakery.build.lock.requirements import requirements_of
 from bakery.build.options import Held, Options
 from bakery.build.pipeline import bake_plan
 from bakery.core.errors import PlanError
@@ -24,7 +24,7 @@ from bakery.core.names import MACHINES, Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import generate
 from bakery.engine.client import Engine
-from bakery.engine.session import Oven
+from bakery.engine.session import EngineSession
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 from bakery.plan.options import Override
@@ -34,7 +34,9 @@ from bakery.resolve.plan import resolve
 RECIPE = "iree-cpu"
 
 
-def tool_image(oven: Oven, listener: Listener, version: str, *, recipe: str = RECIPE, machine: str = "") -> str:
+def tool_image(
+    engine: EngineSession, listener: Listener, version: str, *, recipe: str = RECIPE, machine: str = ""
+) -> str:
     """Return the name of the image with IREE's tools; it is baked where the engine does not have it.
 
     Its name holds a digest of all that its recipe says, so another recipe is another image.
@@ -47,14 +49,14 @@ def tool_image(oven: Oven, listener: Listener, version: str, *, recipe: str = RE
     Raises:
         BakeryError: it cannot be made.
     """
-    place = oven.places.cache / "images" / recipe
+    place = engine.places.cache / "images" / recipe
     place.mkdir(parents=True, exist_ok=True)
-    engine = Engine(oven.environment)
-    plan, target = _planned(recipe, version, machine or _machine(engine.info().architecture), place)
+    client = Engine(engine.environment)
+    plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), place)
     name = _name(plan, target, version)
-    if not engine.has_image(name):
-        oven.say(f"baking {name}, which compiles and runs modules; this is done once")
-        _bake(place, plan, target, name, oven, listener)
+    if not client.has_image(name):
+        engine.say(f"baking {name}, which compiles and runs modules; this is done once")
+        _bake(place, plan, target, name, engine, listener)
     return name
 
 
@@ -98,7 +100,7 @@ def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
     lock = lock_file.read(file, file.name)
     locked = lock_file.cells(lock) if lock else {}
     cell = target.cell
-    return {} if stale(locked, {cell.id: asked(plan, cell, {})}) else {cell.id: locked[cell.id]}
+    return {} if stale(locked, {cell.id: requirements_of(plan, cell, {})}) else {cell.id: locked[cell.id]}
 
 
 def _digest(plan: Plan, target: Target) -> str:
@@ -107,11 +109,11 @@ def _digest(plan: Plan, target: Target) -> str:
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _bake(place: Path, plan: Plan, target: Target, name: str, oven: Oven, listener: Listener) -> None:
+def _bake(place: Path, plan: Plan, target: Target, name: str, engine: EngineSession, listener: Listener) -> None:
     named = replace(plan, overrides=(*plan.overrides, Override(target.name, "tags", False, name)))
     locked = hashes(plan, target)
     held = Held(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
-    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), held=held), oven, listener)
+    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), held=held), engine, listener)
     failed = conclusion([report])
     if failed:
         raise failed

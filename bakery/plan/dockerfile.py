@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from bakery.plan.values import Value
+from bakery.plan.values import Value, expand
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,27 @@ class Resolves:
 
 
 @dataclass(frozen=True, slots=True)
+class RequirementsFile:
+    """A file of requirements that a step makes of the project's pyproject.toml.
+
+    Attributes:
+        path: the file, inside the image.
+        kind: ``build`` for those of [build-system], ``run`` for those of [project].
+        without: distributions that are left out.
+    """
+
+    path: str
+    kind: str
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """``RUN``: its commands one after the other, stopping at the first that fails.
 
     Attributes:
         resolves: what it finds out about packages; None for other steps.
+        lists: the files of requirements that it writes.
     """
 
     commands: tuple[Command | Script, ...]
@@ -85,6 +103,7 @@ class Run:
     network: bool = True
     comment: str = ""
     resolves: Resolves | None = None
+    lists: tuple[RequirementsFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +163,27 @@ class Stage:
     steps: tuple[Step, ...] = ()
     comment: str = ""
     on_builder: bool = False
+
+    def dependencies(self, args: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the stages and images that it starts from, copies from and mounts, once each.
+
+        Args:
+            args: values of the build arguments that its base refers to.
+        """
+        sources = [expand(self.base, args)]
+        for step in self.steps:
+            if isinstance(step, Copy):
+                sources.append(step.from_)
+            elif isinstance(step, Run):
+                sources += [mount.from_ for mount in step.mounts]
+        return tuple(dict.fromkeys(filter(None, sources)))
+
+    def context_paths(self) -> tuple[str, ...]:
+        """Return the paths of the build context that its steps copy or mount."""
+        paths: list[str] = []
+        for step in self.steps:
+            if isinstance(step, Copy) and not step.from_:
+                paths.append(step.source)
+            elif isinstance(step, Run):
+                paths += [mount.source for mount in step.mounts if mount.type == "bind" and not mount.from_]
+        return tuple(dict.fromkeys(PurePosixPath(path or ".").as_posix() for path in paths))

@@ -119,6 +119,10 @@ class Plan:
         phases = {phase for kind in kinds for phase in PHASES[kind]}
         return tuple(secret for secret in self.secrets if phases.intersection(secret.phases))
 
+    def context_paths(self) -> tuple[str, ...]:
+        """Return the paths of the build context that steps copy or mount, in the order of the Dockerfile."""
+        return tuple(dict.fromkeys(path for stage in self.stages for path in stage.context_paths()))
+
     def values(self) -> dict[str, str]:
         """Return variable → value."""
         return {variable.name: variable.value for variable in self.variables}

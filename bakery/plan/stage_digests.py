@@ -12,9 +12,9 @@ from functools import cached_property
 
 from bakery.core.names import Kind
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Arg, Copy, Run, Stage
+from bakery.plan.dockerfile import Arg, Stage
 from bakery.plan.model import Plan
-from bakery.plan.values import Ref, Value
+from bakery.plan.values import Ref
 
 FULL = (Kind.IMAGE, Kind.WHEEL, Kind.TEST)
 """The kinds of target that stand for a cell, where its recipe has them."""
@@ -60,7 +60,7 @@ class Lineage:
         stage = self._stages.get(name)
         if stage is None:
             return {name: _digest(name, point[0])}
-        below = {other: self._closure(other, args, point) for other in (_written(stage.base, args), *_others(stage))}
+        below = {other: self._closure(other, args, point) for other in stage.dependencies(args)}
         values = [f"{arg}={args[arg]}" for arg in _args(stage) if arg in args]
         own = _digest(self._texts[name], point[0], *values, *(part[other] for other, part in below.items()))
         return {**{other: digest for part in below.values() for other, digest in part.items()}, name: own}
@@ -75,28 +75,4 @@ def _args(stage: Stage) -> list[str]:
 
 
 def _bases(stage: Stage) -> list[str]:
-    return [part.name.partition("%%.*")[0] for part in stage.base if isinstance(part, Ref)]
-
-
-def _others(stage: Stage) -> list[str]:
-    """Return the stages and images that a stage copies or mounts from."""
-    found = [
-        source
-        for step in stage.steps
-        for source in (
-            [step.from_] if isinstance(step, Copy) else [m.from_ for m in step.mounts] if isinstance(step, Run) else []
-        )
-        if source
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _written(base: Value, values: Mapping[str, str]) -> str:
-    return "".join(part if isinstance(part, str) else _expanded(part, values) for part in base)
-
-
-def _expanded(ref: Ref, values: Mapping[str, str]) -> str:
-    """Return what a reference of a ``FROM`` line stands for; ``NAME%%.*`` is all before the first dot."""
-    name, cut, _ = ref.name.partition("%%.*")
-    value = values.get(name, "")
-    return value.partition(".")[0] if cut else value
+    return [part.variable for part in stage.base if isinstance(part, Ref)]

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
+
+EXPANSIONS: Mapping[str, Callable[[str], str]] = {
+    "": str,
+    "%%.*": lambda text: text.partition(".")[0],
+    "%.*": lambda text: text.rpartition(".")[0],
+    "//./": lambda text: text.replace(".", ""),
+}
+"""Expansion of a build argument → what BuildKit does."""
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A build argument inside a value: written ``${NAME}`` in files, replaced when they are built."""
+    """A build argument inside a value: written ``${NAME}`` in files, replaced when they are built.
+
+    The name may end in one of BuildKit's expansions (`EXPANSIONS`), such as ``CUDA_VERSION%%.*``.
+    """
 
     name: str
+
+    @property
+    def variable(self) -> str:
+        """The name without an expansion."""
+        return re.split(r"%|//", self.name, maxsplit=1)[0]
+
+    def expand(self, values: Mapping[str, str]) -> str:
+        """Return what BuildKit puts in its place; empty where the argument has no value."""
+        text = values.get(self.variable, "")
+        return EXPANSIONS[self.name.removeprefix(self.variable)](text)
 
 
 Value: TypeAlias = tuple[str | Ref, ...]
@@ -23,6 +45,11 @@ Value: TypeAlias = tuple[str | Ref, ...]
 def literal(text: str) -> Value:
     """Return ``text`` as a value without references."""
     return (text,)
+
+
+def expand(value: Value, values: Mapping[str, str]) -> str:
+    """Return ``value`` with every reference expanded; a reference without a value becomes empty."""
+    return "".join(part if isinstance(part, str) else part.expand(values) for part in value)
 
 
 def substitute(value: Value, values: Mapping[str, str]) -> str:

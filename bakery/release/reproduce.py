@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.audit.difference import Difference, differences
-from bakery.build.context_digest import files, sources, tree_hash
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
+from bakery.build.context_digest import files, tree_hash
 from bakery.build.exit_status import conclusion
 from bakery.build.lock.failure import LockFailure
 from bakery.build.lock.materials import Materials
@@ -25,7 +25,7 @@ from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
 from bakery.emit.files import generate
-from bakery.engine.session import Oven
+from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 from bakery.recipe.load import Loaded, is_inside, load, shipped
@@ -88,7 +88,7 @@ class RebuildOptions:
     sets: tuple[str, ...] = ()
 
 
-def reproduce(wheel: Path, cwd: Path, again: RebuildOptions, oven: Oven, listener: Listener) -> Reproduction:
+def reproduce(wheel: Path, cwd: Path, again: RebuildOptions, engine: EngineSession, listener: Listener) -> Reproduction:
     """Build a wheel again, no step from a cache, and compare. Nothing is written into the project.
 
     Args:
@@ -105,9 +105,9 @@ def reproduce(wheel: Path, cwd: Path, again: RebuildOptions, oven: Oven, listene
         state.mkdir()
         held = None if again.here else Held({recorded.cell: _held(plan, made.again(recorded))}, made.images(recorded))
         if held and not recorded.requirements:
-            oven.say("its provenance names no packages: those that the index has now are taken")
+            engine.say("its provenance names no packages: those that the index has now are taken")
         options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, held=held, state=state)
-        error = conclusion([bake_plan(root, plan, options, oven, listener)])
+        error = conclusion([bake_plan(root, plan, options, engine, listener)])
         if isinstance(error, LockFailure):
             said = "the wheel cannot be built again: not all of what it was made from is to be had"
             raise UnavailableError(said, details=error.details, hint="--here builds with what there is now") from error
@@ -245,7 +245,7 @@ def _fitting(recorded: Recorded, cwd: Path, again: RebuildOptions, what: str) ->
             said = f"recorded by bakery {shorten(recorded.bakery)}, this is {__version__}"
             found.append(f"{what}: its recipe gives other build steps ({said})")
         # Which files are looked at is never the provenance's to say.
-        sent = sources(plan)
+        sent = plan.context_paths()
         if sent and not recorded.source:
             found.append(f"{what}: the provenance has no hash of its files (dirHash)")
         elif sent and recorded.source:

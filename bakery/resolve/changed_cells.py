@@ -17,7 +17,6 @@ from bakery.core.git import differing, git, top_of
 from bakery.core.names import is_baked
 from bakery.core.plain_files import read_plain
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Copy, Run
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.recipe.toml_positions import positions
@@ -140,7 +139,7 @@ def _some(items: Sequence[str]) -> str:
 def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]:
     """Return the changed files that builds use, and the others with the reason why they do not."""
     used, unused = [], []
-    folders = _context(plan)
+    folders = plan.context_paths()
     place = root.resolve()
     for name in change.files:
         path = change.top.resolve() / name
@@ -159,23 +158,6 @@ def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]
         else:
             used.append(name)
     return used, unused
-
-
-def _context(plan: Plan) -> list[str]:
-    """Return the folders of the build context that stages mount or copy."""
-    found = [
-        source
-        for stage in plan.stages
-        for step in stage.steps
-        for source in (
-            [mount.source or "." for mount in step.mounts if mount.type == "bind" and not mount.from_]
-            if isinstance(step, Run)
-            else [step.source]
-            if isinstance(step, Copy) and not step.from_
-            else []
-        )
-    ]
-    return list(dict.fromkeys(PurePosixPath(source).as_posix() for source in found))
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -225,7 +207,7 @@ def _point(cell: Cell) -> tuple[tuple[str, str], ...]:
 
 def _differing(then: Plan, now: Plan) -> str:
     """Return what differs for all cells; empty where nothing does."""
-    if then.ignore != now.ignore or _context(then) != _context(now):
+    if then.ignore != now.ignore or then.context_paths() != now.context_paths():
         return "the recipe changed what is in the build context"
     if then.audit != now.audit:
         return "the recipe changed how wheels are named or what they promise"

@@ -206,8 +206,7 @@ def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
 
 def _global_args(made: Sequence[Stage]) -> tuple[str, ...]:
     """Return the arguments that ``FROM`` lines use, without what they make of their values (``%%.*``)."""
-    refs = (part.name for stage in made for part in stage.base if isinstance(part, Ref))
-    return tuple(dict.fromkeys(name.partition("%")[0] for name in refs))
+    return tuple(dict.fromkeys(part.variable for stage in made for part in stage.base if isinstance(part, Ref)))
 
 
 def _ignored(parts: Parts, bakefile: str, dockerfile: str, lock: str) -> tuple[str, ...]:

@@ -21,7 +21,22 @@ With a native step or a stable-ABI wheel, up to three lines of stages stand on d
 from __future__ import annotations
 
 from bakery.core.names import Phase
-from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, Mount, Resolves, Run, Script, Stage, Step, Workdir
+from bakery.plan.dockerfile import (
+    Add,
+    Arg,
+    Cmd,
+    Command,
+    Copy,
+    Env,
+    Mount,
+    RequirementsFile,
+    Resolves,
+    Run,
+    Script,
+    Stage,
+    Step,
+    Workdir,
+)
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, lines, root_stages
@@ -133,15 +148,16 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
 
 def _project(parts: Parts) -> Stage:
     program = f"{TOOLS}/bin/python {TOOLS}/requires.py"
-    ours = " ".join(sorted({distribution(item) for item in required_texts(parts.settings)}))
+    ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
     listing = (
         Script(f"{program} build /src > {_BUILD}"),
-        Script(f"{program} run /src {ours}".rstrip() + f" > {_RUN}"),
+        Script(" ".join((program, "run /src", *ours, ">", _RUN))),
     )
+    lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(_RUN, "run", ours))
     return Stage(
         "project",
         literal("base"),
-        (Run(listing, (source_mount(parts, writable=False),), network=False),),
+        (Run(listing, (source_mount(parts, writable=False),), network=False, lists=lists),),
         "What the project needs to be built, and to run; the same list means the same builder.",
     )
 

@@ -21,7 +21,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every object whose symbols are too new."""
     limits = [(tag.libc, tag.text) for tag in wheel.platforms if tag.system == "manylinux" and tag.libc]
     if expected.max_glibc is not None:
-        limits.append((parse_release(expected.max_glibc), "the promise"))
+        limits.append((parse_release(expected.max_glibc), "the recipe"))
     own_cxx, systems = _brings_cxx(wheel), {tag.system for tag in wheel.platforms}
     for found in wheel.objects:
         yield from _check_family(found, systems)
@@ -38,7 +38,7 @@ def _check_floors(found: SharedObject, limit: Release, source: str, *, own_cxx: 
             "glibc-floor",
             f"needs glibc {release_text(found.glibc)}, {source} allows {release_text(allowed)}",
             file=found.path,
-            hint="build in an image with the older glibc, or promise the newer one",
+            hint="build in an image with the older glibc, or allow the newer one",
         )
     cap = GLIBCXX_CAPS[policy_of(limit)]
     if found.glibcxx and found.glibcxx > cap and not own_cxx:

@@ -12,11 +12,11 @@ from pathlib import Path
 from bakery.build.buildx.arguments import bake_argv
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failure_hints import hint
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
-from bakery.build.display.listener import Listener
 from bakery.build.processes import Child, Children, Ended, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
 from bakery.core.errors import OutputError, PlanError

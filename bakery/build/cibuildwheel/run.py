@@ -16,7 +16,7 @@ from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.cibuildwheel import process as tool
 from bakery.engine import package_index
 from bakery.build.publish import publish, stage_files
-from bakery.build.context_digest import context_digest, sources
+from bakery.build.context_digest import context_digest
 from bakery.build.journal import KeptWheel, Record, last_run, open_journal
 from bakery.build.buildx.outcome import Result
 from bakery.engine.paths import places
@@ -244,7 +244,7 @@ class _Run:
         Raises:
             OutputError: a file of the project cannot be read.
         """
-        tree = context_digest(self.root / self.plan.context, sources(self.plan), self.plan.ignore)
+        tree = context_digest(self.root / self.plan.context, self.plan.context_paths(), self.plan.ignore)
         told = self.plan.cibuildwheel
         fetched = repr((told.sdist, told.git))
         called = [scripts.text(name) for name in programs(self.plan)]

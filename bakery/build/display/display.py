@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.progress import Board, Event, StepFinished, StepStarted, TargetState, TextLine
-from bakery.build.display.listener import Listener
 from bakery.build.display.live import LiveDisplay
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from bakery.build.lock.materials import Materials, Packages, System
 from bakery.build.lock.model import LockedFile
-from bakery.build.lock.requirements import Asked
+from bakery.build.lock.requirements import Requirements
 
 _FEW = 3
 
 
-def stale(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Asked]]) -> list[str]:
+def stale(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Requirements]]) -> list[str]:
     """Return what a recipe asks for that its lock does not hold, and what it holds that is not asked for any more.
 
     Args:
@@ -21,7 +21,7 @@ def stale(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Aske
     return _merged({cell: _stale(locked.get(cell), places) for cell, places in asked.items()})
 
 
-def _stale(locked: Materials | None, asked: Mapping[str, Asked]) -> Iterator[str]:
+def _stale(locked: Materials | None, asked: Mapping[str, Requirements]) -> Iterator[str]:
     if locked is None:
         yield "the cell is not in it"
         return

@@ -10,13 +10,11 @@ from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.origins import foreign
-from bakery.build.lock.requirements import Asked, asked
+from bakery.build.lock.requirements import project_requirements, requirements_of
 from bakery.build.lock.session import file_of
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Run, Script
 from bakery.plan.model import Plan
-from bakery.toolchains.programs import requires
 
 AGAIN = (
     "run `wheel-bakery lock`: it keeps what still fits; `wheel-bakery lock --upgrade NAME` takes a newer one of NAME"
@@ -45,7 +43,8 @@ def fitting(
         return {}
     locked = lock_file.cells(lock)
     check_origins(root, plan, cells, locked)
-    told = stale(locked, {cell.id: _asked(root, plan, cell) for cell in cells})
+    files = project_requirements(root, plan)
+    told = stale(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells})
     told += sorted(
         {
             f"base image {image.ref} ({image.platform}) is not in it"
@@ -75,7 +74,8 @@ def check_origins(
         LockError: something comes from elsewhere.
     """
     direct = {cell for cell, own in locked.items() if _has_origins(own)}
-    found = foreign(locked, {cell.id: _asked(root, plan, cell) for cell in cells if cell.id in direct})
+    files = project_requirements(root, plan) if direct else {}
+    found = foreign(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells if cell.id in direct})
     if found:
         lines = lock_file.lines_of(file_of(root, plan), plan.lock, found) if lock else {}
         raise LockError(
@@ -109,27 +109,3 @@ def shown(lines: Sequence[str]) -> list[str]:
     """Return the lines that a message shows of many."""
     more = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-
-
-def _asked(root: Path, plan: Plan, cell: Cell) -> dict[str, Asked]:
-    return asked(plan, cell, _listed(root, plan))
-
-
-def _listed(root: Path, plan: Plan) -> dict[str, list[str]]:
-    """Return the files of requirements that are made of the project's own pyproject.toml; none for other sources."""
-    project = next(stage for stage in plan.stages if stage.name == "project")
-    run = next(step for step in project.steps if isinstance(step, Run))
-    source = next(mount for mount in run.mounts if mount.target == "/src")
-    if source.from_:
-        return {}
-    folder = str(root / plan.context / source.source)
-    found = {}
-    for command in run.commands:
-        # What the step runs: PYTHON …/requires.py build|run /src [NAME...] > FILE
-        words = command.text.split() if isinstance(command, Script) else []
-        names, file = words[4:-2], words[-1]
-        try:
-            found[file] = requires.requirements(folder) if words[2] == "build" else requires.dependencies(folder, names)
-        except SystemExit:
-            return {}  # The build says it better, with its place.
-    return found

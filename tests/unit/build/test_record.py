@@ -20,7 +20,7 @@ from wheels import EXTENSION, write_wheel
 
 from bakery import __version__
 from bakery.api import plan_recipe
-from bakery.build.context_digest import files, sources, tree_hash
+from bakery.build.context_digest import files, tree_hash
 from bakery.build.lock.materials import Materials, Packages, System
 from bakery.build.lock.model import LockedFile
 from bakery.build.records import materials as made
@@ -276,7 +276,7 @@ def test_the_same_source_in_another_order_has_the_same_hash(tmp_path: Path) -> N
     for name in ("b.py", "a.py", "__pycache__/a.pyc", "bakery.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    found = files(tmp_path, sources(made), made.ignore)
+    found = files(tmp_path, made.context_paths(), made.ignore)
     assert list(found) == ["a.py", "b.py"]
     # As golang.org/x/mod/sumdb/dirhash computes it: sha256 of lines "<sha256>  <name>".
     assert tree_hash(found) == tree_hash(dict(reversed(found.items())))

@@ -13,7 +13,7 @@ from bakery.build.buildx.outcome import Result
 from bakery.build.display.display import QuietDisplay
 from bakery.build.journal import KeptWheel, Record, last_run, open_journal
 from bakery.core.errors import CompilerError, ModuleError
-from bakery.engine.session import Oven
+from bakery.engine.session import EngineSession
 from bakery.iree.compiler import (
     JOURNAL,
     CompileOptions,
@@ -122,7 +122,7 @@ def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> Non
     class EngineAsked(Exception):
         pass
 
-    def engine() -> Oven:
+    def engine() -> EngineSession:
         raise EngineAsked
 
     module = made(plan)
@@ -146,7 +146,7 @@ def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobP
     remembered(plan, tmp_path / "state")
     bad = replace(plan.cells[0], name="bad", source=replace(plan.cells[0].source, problem="bad.mlir:1:1: no"))
 
-    def engine() -> Oven:
+    def engine() -> EngineSession:
         raise AssertionError
 
     both = replace(plan, cells=(bad, *plan.cells))

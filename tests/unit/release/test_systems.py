@@ -10,7 +10,7 @@ from wheels import write_wheel
 
 from bakery.build.cibuildwheel.run import cells_here, check_buildable
 from bakery.build.expectations import promises
-from bakery.cli.bake import _is_elsewhere
+from bakery.cli.bake import uses_cibuildwheel
 from bakery.cli.narrow import narrow
 from bakery.cli.tables.matrix import to_json as matrix
 from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
@@ -132,11 +132,11 @@ def test_a_bake_says_where_the_others_are_built(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("platform", "elsewhere"), [("linux", False), ("darwin", True), ("win32", True)])
 def test_the_system_chooses_the_back_end(platform: str, elsewhere: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", platform)
-    assert _is_elsewhere("auto") is elsewhere
-    assert _is_elsewhere("cibuildwheel")
-    assert not _is_elsewhere("bake")
-    with pytest.raises(UsageError, match="no such back end"):
-        _is_elsewhere("nix")
+    assert uses_cibuildwheel("auto") is elsewhere
+    assert uses_cibuildwheel("cibuildwheel")
+    assert not uses_cibuildwheel("bake")
+    with pytest.raises(UsageError, match="unknown backend"):
+        uses_cibuildwheel("nix")
 
 
 def test_a_release_has_the_wheels_of_all_systems(tmp_path: Path) -> None:
