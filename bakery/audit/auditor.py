@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from bakery.audit.archive import Archive
-from bakery.audit.auditwheel_verdict import AuditwheelReport
 from bakery.audit.checks import run_checks
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import Metadata
 from bakery.audit.report import WheelReport, make_report
 from bakery.audit.symbols import Symbols
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.audit.wheel import Wheel, parse_name, read_wheel
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import OutputError
@@ -68,5 +67,5 @@ def _audit(path: Path, expected: ExpectedWheel | None) -> WheelReport:
 
 def _unfinished(path: Path, size: int, finding: Finding) -> WheelReport:
     """Return the report on a wheel of which nothing is known but its name and size."""
-    wheel = Wheel(path, "", parse_name(path.name), Archive(size=size), Metadata(), AuditwheelReport(), Answers())
+    wheel = Wheel(path, "", parse_name(path.name), Archive(size=size), Metadata(), AuditwheelReport(), ToolResults())
     return make_report(wheel, [finding])

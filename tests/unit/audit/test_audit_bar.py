@@ -21,11 +21,10 @@ from wheels import EXTENSION, TAG
 from wheels import write_wheel as write_files
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import AuditwheelReport
 from bakery.audit.checks import check_ids
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 
 pytestmark = pytest.mark.skipif(which("g++") is None, reason="needs gcc and g++")
 
@@ -422,8 +421,8 @@ def test_there_are_forty_and_more() -> None:
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check, make, expected = DEFECTS[name]
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
     if check not in TOOLS:
-        monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+        monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
     report = audit_wheel(make(tmp_path), expected)
     assert check in {finding.check for finding in report.findings if finding.severity is Severity.ERROR}

@@ -19,11 +19,10 @@ from machos import thin
 from wheels import EXTENSION, TAG, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import AuditwheelReport
 from bakery.audit.checks import check_ids
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.core.errors import OutputError
 
 FULL = ExpectedWheel(
@@ -42,8 +41,8 @@ INFO = "demo-1.0.dist-info"
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def ids(path: Path, expected: ExpectedWheel | None = None) -> set[str]:

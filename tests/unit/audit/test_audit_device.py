@@ -16,13 +16,12 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import AuditwheelReport
 from bakery.audit.compare import Change, compare
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.report import WheelReport
 from bakery.audit.symbols import Symbols, VersionNeed, read_symbols
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.cli.tables.audit import render, render_changes
 
 Make = Callable[[Path], Path]
@@ -38,8 +37,8 @@ RUNTIME = ("libcudart.so.12", "libc.so.6")
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def cuda(

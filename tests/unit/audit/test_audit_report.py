@@ -12,11 +12,11 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import AuditwheelReport, parse_verdict
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.report import WheelReport
 from bakery.audit.tags import arch_of, parse_platform
+from bakery.audit.tools import AuditwheelReport, parse_auditwheel
 from bakery.audit.wheel import original_soname
 from bakery.cli.tables.audit import render
 from bakery.core.text import printable
@@ -51,7 +51,7 @@ def audited(
     tag: str = "cp311-cp311-manylinux_2_28_x86_64",
 ) -> WheelReport:
     """Audit a wheel with one extension and one grafted library, with a given verdict of auditwheel."""
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: verdict or AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: verdict or AuditwheelReport())
     files = {
         EXTENSION: shared_object(
             needed=["libz-0a1b2c3d.so.1", "libc.so.6"],
@@ -64,7 +64,7 @@ def audited(
 
 
 def shown(**changes: object) -> AuditwheelReport:
-    return parse_verdict(json.dumps(SHOWN | changes), failure="")
+    return parse_auditwheel(json.dumps(SHOWN | changes), failure="")
 
 
 def test_the_machine_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,9 +126,9 @@ def test_an_unknown_external_library(
             shown(policy_upgrades={"manylinux_2_28_x86_64": {"blacklisted_symbols": {"libz.so.1": ["inflate_fast"]}}}),
             "uses symbols that manylinux_2_28_x86_64 forbids: libz.so.1:inflate_fast",
         ),
-        (parse_verdict('{"version": 1, "error": "no"}', failure="exit status 1"), "refuses the wheel: no"),
-        (parse_verdict("", failure="exit status 1"), "refuses the wheel: exit status 1"),
-        (parse_verdict('{"version": 2}', failure="exit status 0"), "refuses the wheel: exit status 0"),
+        (parse_auditwheel('{"version": 1, "error": "no"}', failure="exit status 1"), "refuses the wheel: no"),
+        (parse_auditwheel("", failure="exit status 1"), "refuses the wheel: exit status 1"),
+        (parse_auditwheel('{"version": 2}', failure="exit status 0"), "refuses the wheel: exit status 0"),
     ],
 )
 def test_auditwheel_disagrees(

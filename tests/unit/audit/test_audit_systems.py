@@ -21,7 +21,7 @@ from bakery.audit.finding import Severity
 from bakery.audit.macho import read_macho
 from bakery.audit.pe import read_pe
 from bakery.audit.systems import is_system_library
-from bakery.audit.tools import Answers
+from bakery.audit.tools import ToolResults
 
 ARM = "cp311-cp311-macosx_11_0_arm64"
 BOTH = "cp311-cp311-macosx_10_9_universal2"
@@ -35,7 +35,7 @@ Make = Callable[[Path], Path]
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def wheel(tag: str, files: Mapping[str, bytes]) -> Make:
@@ -211,7 +211,7 @@ def test_facts_are_read(tmp_path: Path) -> None:
     assert [part.floor for part in found.slices] == [(10, 13), (11, 0)]
     last = found.slices[1]
     assert (last.kind, last.system, last.install_name) == ("library", "macos", "@rpath/libx.1.dylib")
-    assert (last.needed, last.rpaths) == ((SYSTEM, "@rpath/liby.dylib"), ("@loader_path",))
+    assert (last.needed, last.rpaths) == ([SYSTEM, "@rpath/liby.dylib"], ["@loader_path"])
     assert [part.signed for part in found.slices] == [False, True]
     data = image("arm64", imports=("A.dll",), delayed=("B.dll", "C.dll"), floor=(6, 2))
     read = read_pe("demo/x.dll", len(data), io.BytesIO(data))

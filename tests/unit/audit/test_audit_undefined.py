@@ -12,11 +12,10 @@ from elfs import shared_object
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import AuditwheelReport
 from bakery.audit.checks.undefined import FAMILIES, Family
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 
 IDS = {"driver-not-needed", "library-not-needed", "undefined-symbol", "undefined-version"}
 NAMES = {
@@ -42,8 +41,8 @@ needs_gcc = pytest.mark.skipif(which("gcc") is None, reason="needs gcc")
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def found(folder: Path, expected: ExpectedWheel | None = None, **files: bytes) -> list[tuple[str, Severity, str]]:

@@ -20,8 +20,9 @@ from bakery.audit.auditor import audit_in_worker, audit_wheel
 from bakery.audit.checks import check_ids
 from bakery.audit.difference import differences
 from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import error, info
 from bakery.audit.limits import Limits
-from bakery.audit.tools import stopped
+from bakery.audit.tools import exceeded_limit
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import AuditError, ModuleError, OutputError
 from bakery.core.plain_files import open_plain, read_plain
@@ -84,8 +85,8 @@ def test_a_hostile_wheel_is_answered_in_time_and_memory(name: str, tmp_path: Pat
 def test_the_finding_names_the_limit_and_no_tool_is_asked(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: pytest.fail("asked"))
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: pytest.fail("asked"))
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: pytest.fail("asked"))
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: pytest.fail("asked"))
     report = audit_wheel(hostile.WHEELS[name][1](tmp_path))
     (finding,) = [finding for finding in report.findings if finding.check == "audit-limit"]
     assert any(number in finding.message for number in ("MiB", "times", "more than", "100,000"))
@@ -242,8 +243,8 @@ def test_a_wheel_over_the_limit_gets_a_report_that_names_it(tmp_path: Path, monk
 )
 def test_a_tool_over_the_limit_names_it(program: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert said in stopped(done)
-    assert bool(said) == bool(stopped(done))
+    assert said in exceeded_limit(done)
+    assert bool(said) == bool(exceeded_limit(done))
 
 
 def test_limits_grow_with_the_file() -> None:
@@ -255,10 +256,22 @@ def test_limits_grow_with_the_file() -> None:
 
 
 def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.checks.rpath.check", lambda wheel, expected: 1 / 0)
+    monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: 1 / 0)
     found = audit_wheel(write_wheel(tmp_path)).findings
     assert [finding.message for finding in found if finding.check == "audit-failed"] == [
-        "a check stumbled over it: ZeroDivisionError: division by zero"
+        "a check failed: ZeroDivisionError: division by zero"
+    ]
+
+
+def test_many_remarks_hide_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = [*[info("bundled-library", "small")] * 60, error("bundled-library", "wrong")]
+    monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: iter(findings))
+    report = audit_wheel(write_wheel(tmp_path))
+    assert not report.ok
+    assert [finding.message for finding in report.findings if finding.check == "bundled-library"] == [
+        "wrong",
+        *["small"] * 50,
+        "and 10 more findings of this kind",
     ]
 
 
