@@ -19,6 +19,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 
 def plan_recipe(
@@ -44,7 +45,8 @@ def plan_recipe(
         PlanError: the recipe cannot be planned.
     """
     loaded = from_python(recipe, root)
-    return resolve(loaded, sets, environ or {}, committed(loaded.source) if dated and loaded.source else None)
+    options = parse_set_options(sets)
+    return resolve(loaded, options, environ or {}, committed(loaded.source) if dated and loaded.source else None)
 
 
 def generate_files(plan: Plan) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.build.context_digest import context_digest
 from bakery.build.scheduler import Item, needed
-from bakery.core.names import Kind
+from bakery.core.names import TARGET_KINDS, Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import generate
 from bakery.plan.cells import Cell, Target
@@ -123,4 +123,4 @@ def made_of(plan: Plan, lineage: Lineage, work: Work) -> dict[str, str]:
 
 def is_image(plan: Plan, work: Work) -> bool:
     """Whether the work's result is (also) in the engine, where a person may have removed it."""
-    return any(plan.family(target.kind).exports == "image" for target in work.targets)
+    return any(TARGET_KINDS[target.kind].exporter == "docker" for target in work.targets)

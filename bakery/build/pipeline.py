@@ -50,7 +50,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
     Raises:
         BakeryError: what ends all cells. Wheels that were published by then stay.
     """
-    plan = plan.built_on(engine.platforms) if plan.crosses else plan
+    plan = plan.for_builders(engine.platforms) if plan.crosses else plan
     targets = plan.select(options.groups, options.only)
     state = options.state or state_folder(root, engine.environment)
     known = last_run(state, plan.recipe)
@@ -65,7 +65,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
     kept = _kept(root, plan, options, chosen, known, named)
     fresh = {name: work for name, work in chosen.items() if name not in kept}
     wanted = [target for work in fresh.values() for target in work.targets]
-    told = plan.told({target.kind for target in wanted})
+    told = plan.secrets_for({target.kind for target in wanted})
     _check_wants(root, plan, options, told)
     if any(target.kind is Kind.WHEEL for target in wanted):
         check_output(options.output or root / plan.output, root)
@@ -110,7 +110,7 @@ def _say_ways(plan: Plan, wanted: Sequence[Target], engine: EngineSession) -> No
     platforms = {target.cell.id: target.cell.platform for target in wanted}
     if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
         return
-    found = platform_support.here(plan.narrowed(platforms), engine.platforms[0], emulated)
+    found = platform_support.here(plan.filter_by_id(platforms), engine.platforms[0], emulated)
     for name, way in {platforms[cell]: way for cell, way in found.items() if way != platform_support.NATIVE}.items():
         engine.say(f"{plan.recipe}: {name}: {way}")
 
@@ -152,9 +152,9 @@ def lock_plan(
     Raises:
         BakeryError: any of its kinds.
     """
-    plan = plan.built_on(engine.platforms) if plan.crosses else plan
-    cells = list(plan.chosen(options.only).cells)
-    needed = plan.told({Kind.MATERIALS})
+    plan = plan.for_builders(engine.platforms) if plan.crosses else plan
+    cells = list(plan.filter_by_pattern(options.only).cells)
+    needed = plan.secrets_for({Kind.MATERIALS})
     _check_wants(root, plan, options, needed)
     pip_conf = engine.index.pip_conf().encode()
     with (
@@ -209,10 +209,10 @@ def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secr
             f"--compiler-cache {folder} is in the project, where a checkout may have one of its own",
             hint="name a folder outside of the project",
         )
-    idle = {text for secret in plan.secrets for text in secret.wants if secret not in needed}
+    idle = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
     if options.output:
         idle.add(f"fs.write={plan.output}")
-    Grants.parse(options.allow).require([want for want in plan.wants if want not in idle], root)
+    Grants.parse(options.allow).require([want for want in plan.requested_grants if want not in idle], root)
 
 
 def _kept(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, TypeVar, get_type_hints
@@ -22,11 +22,17 @@ def with_arguments(model: type[_Arguments], function: Callable[[_Arguments], Non
     hints = get_type_hints(model, include_extras=True)
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[field.name],
+            )
             for field in fields(model)  # type: ignore[arg-type]
         ]
     )
     command.__annotations__ = hints
+    command.__doc__ = function.__doc__
     return command
 
 

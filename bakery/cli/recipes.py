@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from bakery.cli.console import say
 from bakery.core.errors import UsageError
-from bakery.core.names import VARIABLE
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
@@ -25,30 +24,33 @@ def plans(
     builder: str | None = None,
     dated: bool = True,
 ) -> list[tuple[Path, Plan]]:
-    """Return (project root, plan) of every recipe that the command line names.
+    """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
-    A variable given with ``--set`` goes to the recipes that have it.
+    Recipes get the variables of ``--set`` that they have.
 
     Args:
-        bake: they are to be built now, so that the engine's machine must have what they need.
-        builder: the builder of buildx that is to do it; None for the current one.
-        dated: SOURCE_DATE_EPOCH follows the source's last commit, where nothing sets it.
+        bake: also check what the machine of the engine must have, and the source to be sent to it.
+        builder: the builder of buildx; None for the current one.
+        dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit.
 
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
-    found = resolved(references, sets, root or Path.cwd(), dated=dated)
-    for place, plan in found:
-        _judge(plan, _host(plan, builder) if bake else None)
+    resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
+    for folder, plan in resolved_plans:
+        _check_rules(plan, _host(plan, builder) if bake else None)
         if bake:
-            _look_at_source(place, plan)
-    return found
+            from bakery.build.context_warnings import warnings
+
+            for line in warnings(folder, plan):
+                say(f"warning: {plan.recipe}: {line}")
+    return resolved_plans
 
 
 def resolved(
     references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool
 ) -> list[tuple[Path, Plan]]:
-    """As `plans`, without a word about rules.
+    """Return the same as `plans`, without checking rules.
 
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
@@ -56,40 +58,33 @@ def resolved(
     from bakery.core.git import committed
     from bakery.recipe.load import load
     from bakery.resolve.plan import resolve
+    from bakery.resolve.set_option import parse_set_options
     from bakery.resolve.settings import settable
 
     loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
-    texts = list(sets or [])
-    if len(loaded) > 1:
-        known = [settable(item) for item in loaded]
-        for text in texts:
-            name = text.partition("=")[0]
-            if VARIABLE.match(name) and not any(name in names for names in known):
-                raise UsageError(
-                    f"no recipe has variable {name}", hint=f"they have {', '.join(sorted(set().union(*known)))}"
-                )
-        chosen = [[text for text in texts if _fits(text, names)] for names in known]
-    else:
-        chosen = [texts]
+    options = parse_set_options(sets or ())
+    all_names = set().union(*map(settable, loaded))
+    if len(loaded) > 1 and (unknown := options.variables.keys() - all_names):
+        raise UsageError(f"no recipe has variable {min(unknown)}", hint=f"they have {', '.join(sorted(all_names))}")
     return [
-        (item.root, resolve(item, own, os.environ, committed(item.source) if dated and item.source else None))
-        for item, own in zip(loaded, chosen, strict=True)
+        (
+            item.root,
+            resolve(
+                item,
+                options.for_variables(settable(item)) if len(loaded) > 1 else options,
+                os.environ,
+                committed(item.source) if dated and item.source else None,
+            ),
+        )
+        for item in loaded
     ]
 
 
-def _look_at_source(root: Path, plan: Plan) -> None:
-    """Say what is odd about what will be sent to the engine."""
-    from bakery.build.context_warnings import warnings
-
-    for line in warnings(root, plan):
-        say(f"warning: {plan.recipe}: {line}")
-
-
-def _judge(plan: Plan, host: Host | None) -> None:
-    """Say what rules warn of in a plan.
+def _check_rules(plan: Plan, host: Host | None) -> None:
+    """Print the warnings of rules.
 
     Raises:
-        PlanError: the plan breaks rules; all of them at once.
+        PlanError: the plan breaks rules; lists all of them.
     """
     from bakery.cli.tables.rules import lines, refusal
     from bakery.resolve.rules import judge
@@ -98,13 +93,13 @@ def _judge(plan: Plan, host: Host | None) -> None:
     findings = judge(plan, host)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
-        raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.elsewhere))
-    for line in lines(findings, len(plan.cells) + len(plan.elsewhere)):
+        raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))
+    for line in lines(findings, len(plan.cells) + len(plan.cibuildwheel_cells)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 
 
 def _host(plan: Plan, builder: str | None) -> Host:
-    """Return what a plan's rules ask of the machine that is to build it: nothing is asked that no rule looks at."""
+    """Return the facts about the building machine that rules for this plan need; others are not queried."""
     import time
 
     from bakery.build.buildx import gha_cache_env
@@ -132,12 +127,5 @@ def _host(plan: Plan, builder: str | None) -> Host:
     except EngineError:
         return host
     host = replace(host, memory=info.memory if limited else 0)
-    # The nodes of a builder of the configuration are BuildKit itself, which writes every kind.
+    # Nodes of a configured builder are BuildKit itself, which exports every kind of cache.
     return replace(host, exports=exports(driver, info.store), engine=f"driver {driver}") if driver else host
-
-
-def _fits(text: str, names: set[str]) -> bool:
-    """Whether one of several recipes takes ``text``: bake's grammar always, a variable where it exists."""
-    left = text.partition("=")[0]
-    name = left.removeprefix("*.args.")
-    return not VARIABLE.match(name) or name in names

@@ -119,9 +119,9 @@ def _run_all(plans: Plans, bake: Callable[[Path, Plan], RunReport], progress: st
 
 def _say_skipped_systems(plans: Plans) -> None:
     for _, plan in plans:
-        if systems := dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.elsewhere):
+        if systems := dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.cibuildwheel_cells):
             names = " and ".join(systems)
-            say(f"{plan.recipe}: skipping {len(plan.elsewhere)} cells for {names}: run the same command there")
+            say(f"{plan.recipe}: skipping {len(plan.cibuildwheel_cells)} cells for {names}: run the same command there")
 
 
 def _print_report(report: RunReport, progress: str) -> None:

@@ -28,10 +28,12 @@ from bakery.emit.files import generate
 from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
-from bakery.recipe.load import Loaded, is_inside, load, shipped
+from bakery.recipe.files import is_inside, shipped
+from bakery.recipe.load import Loaded, load
 from bakery.recipe.models import Builder
 from bakery.recipe.problems import shorten
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import SetOptions, parse_set_options
 from bakery.resolve.settings import build_variables
 
 _SHIPPED = "shipped recipe "
@@ -289,7 +291,7 @@ def _reference(recorded: Recorded, cwd: Path) -> str:
     return f"./{file}"
 
 
-def _settings(recorded: Recorded, loaded: Loaded, again: RebuildOptions) -> tuple[str, ...]:
+def _settings(recorded: Recorded, loaded: Loaded, again: RebuildOptions) -> SetOptions:
     """Return the settings to build with: those of the provenance, which may set the recipe's variables, and a person's.
 
     Raises:
@@ -305,7 +307,7 @@ def _settings(recorded: Recorded, loaded: Loaded, again: RebuildOptions) -> tupl
             details=[f"--set {shlex.quote(shorten(text, 200))}" for text in refused],
             hint="anybody may have written it: give these on the command line if you want them",
         )
-    return (*wanted, *again.sets)
+    return parse_set_options((*wanted, *again.sets))
 
 
 def _has_cell(recorded: Recorded, plan: Plan) -> bool:

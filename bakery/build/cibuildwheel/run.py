@@ -58,10 +58,10 @@ def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ..
     Raises:
         UsageError: there is none.
     """
-    every = plan.of_system(system).cells
+    every = plan.for_system(system).cells
     chosen = [cell for cell in every if not only or any(_is_meant(cell, glob) for glob in only)]
     if not chosen:
-        have = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.elsewhere)))
+        have = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.cibuildwheel_cells)))
         what = f"no cell of {system} matches {', '.join(only)}" if every else f"the recipe has no platform of {system}"
         ids = ", ".join(cell.id for cell in every[:8])
         hint = f"cells: {ids}" if every else f"it has {have}; add '{system}/arm64' or '{system}/amd64' to its platforms"
@@ -159,7 +159,7 @@ class _Run:
             if group
             and all(is_left_out(self.options.again, known.get(cell.id), keys[cell.id], self._output) for cell in group)
         }
-        mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.elsewhere)}
+        mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.cibuildwheel_cells)}
         begun = {name: key for name, key in keys.items() if mine[name].built_by not in kept}
         journal = open_journal(memory, self.plan.recipe, carried(known, begun, mine))
         failures: list[CellFailure] = []

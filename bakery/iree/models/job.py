@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import Line, Matching, distinct, no_device, unevaluated
 
 VERSION = 1
@@ -28,24 +28,25 @@ _CORES = re.compile(r"[0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*
 
 def _path(text: str) -> str:
     if not text or len(text) > 4096:
-        raise ValueError("expected a path")
+        raise invalid("expected a path")
     return text
 
 
 def _short(text: str, what: str) -> str:
     if not text.strip() or len(text) > 4096:
-        raise ValueError(f"expected {what}")
+        raise invalid(f"expected {what}")
     return text
 
 
 def _flag(text: str) -> str:
     if not re.match(r"--[a-z][a-z0-9-]*(?:=.*)?\Z", text) or len(text) > 1024:
-        raise ValueError("expected a flag of iree-compile, such as '--iree-opt-level=O3'")
+        raise invalid("expected a flag of iree-compile, such as '--iree-opt-level=O3'")
     return text
 
 
 Path = Annotated[Line, AfterValidator(_path)]
 TargetName = Annotated[Line, AfterValidator(lambda text: _short(text, "a target"))]
+TargetNames = Annotated[tuple[TargetName, ...], Field(max_length=1000), AfterValidator(distinct)]
 Compiler = Annotated[str, Matching(COMPILER, "a release of iree-base-compiler, such as '3.13.0'")]
 Name = Annotated[
     str,
@@ -105,7 +106,7 @@ class Check(Model):
     @model_validator(mode="after")
     def _one_expectation(self) -> Check:
         if (self.expected is None) is (self.reference is None):
-            raise ValueError("expected exactly one of expected, reference")
+            raise invalid("expected exactly one of expected, reference")
         return self
 
 
@@ -136,7 +137,7 @@ class Input(Model):
     """The module: a file with StableHLO as MLIR text or bytecode. The path is relative to the job file."""
     name: Name | None = None
     """The name of the results. Default: the file name without its extension."""
-    targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = None
+    targets: TargetNames | None = None
     """The targets of this module. They replace the targets of the job."""
     flags: tuple[Flag, ...] | None = Field(default=None, examples=[["--iree-opt-level=O3"]])
     """More flags for ``iree-compile``. Flags that name files are refused."""
@@ -162,9 +163,7 @@ class Job(Model):
     """The release of iree-base-compiler. Default: the release that Bakery pins."""
     output: Annotated[Path, AfterValidator(unevaluated)] | None = Field(default=None, examples=["out"])
     """The folder for results, relative to the job file. Default: ``out``."""
-    targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = Field(
-        default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]]
-    )
+    targets: TargetNames | None = Field(default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]])
     """The targets of all modules that have no targets of their own."""
     modules: Annotated[tuple[Input, ...], Field(min_length=1)]
     """The modules to compile."""
