@@ -170,7 +170,7 @@ def baked(
     processes.start()
     words = ("bake", "dev", "full", "--allow", "secret.command=from-command")
     told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_PROGRESS": "rawjson"}
-    told["BAKERY_CACHE_DIR"] = ".bakery/cache"
+    told |= {"BAKERY_CACHE_DIR": ".bakery/cache", "BAKERY_CACHE_READ_ONLY": "false"}
     try:
         yield Baked(bakery(folder, *words, environment=told), folder, processes)
     finally:
@@ -198,7 +198,7 @@ def test_nothing_that_was_printed_tells_them(baked: Baked, canaries: Canaries) -
     assert b"plain ***" in printed
     assert not canaries.in_data(printed)
     assert not canaries.in_data((baked.done.out + baked.done.err).encode())
-    assert "a step printed from-command, from-env, from-file" in " ".join(baked.done.err.split())
+    assert "a step printed secrets: from-command, from-env, from-file" in " ".join(baked.done.err.split())
 
 
 def test_no_file_that_is_left_tells_them(baked: Baked, canaries: Canaries) -> None:
