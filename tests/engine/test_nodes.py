@@ -85,11 +85,14 @@ def test_no_node_that_answers(tmp_path: Path, environment: dict[str, str]) -> No
     assert not (folder / "dist").exists()
 
 
-def test_no_node_for_a_platform(tmp_path: Path, nodes: list[EngineNode], environment: dict[str, str]) -> None:
-    folder = project(tmp_path / "project", "a", table(nodes[:1], slots=1), 0)
-    recipe = folder / "bakery.toml"
-    recipe.write_text('platforms = ["linux/arm64"]\n' + recipe.read_text())
-    done = bakery(folder, "wheel", "--builder", "farm", code=6, environment=environment)
+def test_no_node_for_a_platform(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
+) -> None:
+    with engine_nodes(tmp_path_factory.mktemp("n"), ["one"]) as nodes:
+        folder = project(tmp_path / "project", "a", table(nodes, slots=1), 0)
+        recipe = folder / "bakery.toml"
+        recipe.write_text('platforms = ["linux/arm64"]\n' + recipe.read_text())
+        done = bakery(folder, "wheel", "--builder", "farm", code=6, environment=environment)
     assert "builder farm has no reachable node for linux/arm64" in done.err
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.build.resume import carried, is_left_out
-from bakery.audit.result_cache import Verdict, audit
+from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.cibuildwheel import process as tool
 from bakery.engine import package_index
 from bakery.build.publish import publish, stage_files
@@ -215,7 +215,7 @@ class _Run:
     def _kinds(self) -> set[Kind]:
         return {kind for group in self.options.groups for kind in self.plan.groups[group]}
 
-    def _built(self, cell: Cell, request: tool.Build) -> list[Verdict]:
+    def _built(self, cell: Cell, request: tool.Build) -> list[AuditResult]:
         """Build a cell's wheel and look into it.
 
         Raises:
@@ -335,7 +335,7 @@ class _Run:
             mounts[path] = _PIP
         return mounts, container
 
-    def _audited(self, cell: Cell, stage: Path) -> tuple[list[Verdict], list[str]]:
+    def _audited(self, cell: Cell, stage: Path) -> tuple[list[AuditResult], list[str]]:
         """Return a cell's wheels that keep their promise, and what is wrong with the others."""
         memory = engine_paths(self.given.environment).cache / "audited"
         try:
