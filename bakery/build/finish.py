@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from bakery.audit.result_cache import Verdict, audit
+from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import Work
 from bakery.build.expectations import promises
@@ -55,7 +55,7 @@ class Finisher:
 
     def finish(
         self, members: Sequence[Work], peaks: Mapping[str, int], metadata: Mapping[str, Json]
-    ) -> tuple[Verdict, ...]:
+    ) -> tuple[AuditResult, ...]:
         """Audit and publish the wheel of cells that belong together; all of them are done with it.
 
         It is written down before it is published: whoever goes on from there looks into the output folder, too.
@@ -101,7 +101,7 @@ class Finisher:
         memory = max(peak, self.learnt.get(work.name, 0))
         return Record(work.name, self.keys[work.name], result, memory, wheels)
 
-    def _audited(self, cell: Cell) -> tuple[Verdict, ...]:
+    def _audited(self, cell: Cell) -> tuple[AuditResult, ...]:
         files = stage_files(self.stage / cell.id)
         each = promises(self.plan, cell, self._promised.get(cell.id), files)
         verdicts = tuple(audit(path, promise, self.memory) for path, promise in zip(files, each, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from bakery.audit.result_cache import Verdict
+from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.bake import BakeRequest, Bakes, Baking
 from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
@@ -56,7 +56,7 @@ class Told:
     outcome: BakeOutcome | None = None
     tries: int = 0
     seconds: float = 0.0
-    wheels: tuple[Verdict, ...] = ()
+    wheels: tuple[AuditResult, ...] = ()
     error: BakeryError | None = None
     why: str = ""
     stopped: bool = False
@@ -103,7 +103,7 @@ class Runner:
     told: dict[str, Told] = field(init=False)
     late: bool = field(default=False, init=False)
     _broken: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
-    _finishing: dict[Future[tuple[Verdict, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
+    _finishing: dict[Future[tuple[AuditResult, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
     _doubtful: list[tuple[str, BakeOutcome]] = field(default_factory=list, init=False)
     _watch: Watch | None = field(default=None, init=False)
 
@@ -274,7 +274,7 @@ class Runner:
         outcome = self.told[target.cell.id].outcome if target else None
         return outcome.targets[target.name].metadata if target and outcome else {}
 
-    def _finished(self, future: Future[tuple[Verdict, ...]], bakes: Bakes) -> None:
+    def _finished(self, future: Future[tuple[AuditResult, ...]], bakes: Bakes) -> None:
         members = self._finishing.pop(future)
         builder = self.works[members[0]].cell.built_by
         try:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.build.resume import carried, is_left_out
-from bakery.audit.result_cache import Verdict, audit
+from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.cibuildwheel import process as tool
 from bakery.engine import package_index
 from bakery.build.publish import publish, stage_files
 from bakery.build.context_digest import context_digest
 from bakery.build.journal import KeptWheel, Record, last_run, open_journal
 from bakery.build.buildx.outcome import Result
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 from bakery.build.run_folders import run_folder
 from bakery.build.state_folder import state_folder
 from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
@@ -215,7 +215,7 @@ class _Run:
     def _kinds(self) -> set[Kind]:
         return {kind for group in self.options.groups for kind in self.plan.groups[group]}
 
-    def _built(self, cell: Cell, request: tool.Build) -> list[Verdict]:
+    def _built(self, cell: Cell, request: tool.Build) -> list[AuditResult]:
         """Build a cell's wheel and look into it.
 
         Raises:
@@ -335,9 +335,9 @@ class _Run:
             mounts[path] = _PIP
         return mounts, container
 
-    def _audited(self, cell: Cell, stage: Path) -> tuple[list[Verdict], list[str]]:
+    def _audited(self, cell: Cell, stage: Path) -> tuple[list[AuditResult], list[str]]:
         """Return a cell's wheels that keep their promise, and what is wrong with the others."""
-        memory = places(self.given.environment).cache / "audited"
+        memory = engine_paths(self.given.environment).cache / "audited"
         try:
             files = stage_files(stage)
             each = promises(self.plan, cell, None, files)
