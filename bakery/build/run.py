@@ -97,7 +97,7 @@ class Run:
                 root=self.root,
                 stage=request.stage,
                 output=self.output,
-                memory=self.engine.places.cache / "audited",
+                memory=self.engine.paths.cache / "audited",
                 journal=journal,
                 keys=self.keys,
                 learnt=self._learnt,

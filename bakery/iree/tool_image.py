@@ -51,7 +51,7 @@ def tool_image(
     Raises:
         BakeryError: it cannot be made.
     """
-    place = engine.places.cache / "images" / recipe
+    place = engine.paths.cache / "images" / recipe
     place.mkdir(parents=True, exist_ok=True)
     client = Engine(engine.environment)
     plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), place)

@@ -19,7 +19,7 @@ from bakery.resolve.abi3 import python_release
 from bakery.resolve.apply_overrides import NO_ARGUMENT, apply_to_recipe, buildx_overrides
 from bakery.resolve.cache import layer_cache
 from bakery.resolve.cells import draft_cells, finish_cells
-from bakery.resolve.check_names import check_written
+from bakery.resolve.check_names import check_names
 from bakery.resolve.ci import workflow_settings
 from bakery.resolve.cibuildwheel import cibuildwheel
 from bakery.resolve.naming import namings, requires
@@ -73,7 +73,7 @@ def resolve(
     # Stages first: they refuse a Python that the base does not have.
     plan = _plan(loaded, parts, stages(parts), finish_cells(parts, drafts))
     plan = replace(plan, overrides=buildx_overrides(overrides, plan.cells))
-    check_written(plan, settings)
+    check_names(plan, settings)
     return plan
 
 

@@ -185,7 +185,7 @@ def test_set_of_all_targets_is_taken_over() -> None:
 def test_what_a_cell_needs_follows_its_values() -> None:
     plan = plan_of("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.0"]]
-    with pytest.raises(PlanError, match="a variable has a value that it cannot have"):
+    with pytest.raises(PlanError, match="the value of a variable is not valid"):
         plan_of("wheel-cp311.args.CUDA_VERSION=12", **CUDA)
     with pytest.raises(PlanError, match="PYTHON_VERSION is an axis"):
         plan_of("wheel-cp311.args.PYTHON_VERSION=3.13")
