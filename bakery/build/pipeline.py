@@ -77,7 +77,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
         (need for work in fresh.values() for need in work.cell.needs),
         engine.index,
         ca_bundle=str(engine.ca_bundle or ""),
-        memory=engine.places.cache / "index.json",
+        memory=engine.paths.cache / "index.json",
     )
     pip_conf = engine.index.pip_conf().encode()
     with (

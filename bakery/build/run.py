@@ -27,11 +27,10 @@ from bakery.build.records.buildkit import image_purl
 from bakery.build.records.recorder import Recorder
 from bakery.build.report import CellFailure, RunReport, baked_target, kept_target
 from bakery.build.resume import carried
+from bakery.build.run_files import write_run_files
 from bakery.build.scheduler import Item, Limits, Schedule, Seat, unknown
 from bakery.build.secrets.read import Revealed
-from bakery.core.files import write
 from bakery.core.names import MACHINES, CacheBackend
-from bakery.emit.files import generate
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.memory_peaks import Peaks, is_here
 from bakery.engine.nodes import Nodes
@@ -97,7 +96,7 @@ class Run:
                 root=self.root,
                 stage=request.stage,
                 output=self.output,
-                memory=self.engine.places.cache / "audited",
+                memory=self.engine.paths.cache / "audited",
                 journal=journal,
                 keys=self.keys,
                 learnt=self._learnt,
@@ -182,8 +181,7 @@ class Run:
             ignore=(*self.plan.ignore, *self._output_ignored()),
         )
         # A bake writes what it needs beside its logs; the project's own files are written by `generate` alone.
-        texts = {name: text for name, text in generate(own).items() if Path(name).is_relative_to(place)}
-        write(self.state if outside else self.root, texts)
+        programs = write_run_files(self.state if outside else self.root, own, self.state)
         ca_bundle = self.engine.ca_bundle
         return BakeRequest(
             root=self.root,
@@ -199,7 +197,7 @@ class Run:
             },
             state=self.state,
             scope=cache_scope(self.engine.environment, self.root, self.plan.recipe),
-            overrides=tuple(map(str, self.plan.overrides)),
+            overrides=(*map(str, self.plan.overrides), programs),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
             pull=self.options.pull,

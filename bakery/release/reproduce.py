@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from bakery.build.records.read import Recorded, read
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
-from bakery.emit.files import generate
+from bakery.emit.files import build_digest
 from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
@@ -243,7 +242,7 @@ def _fitting(recorded: Recorded, cwd: Path, again: RebuildOptions, what: str) ->
         found: list[str] = []
         if not _has_cell(recorded, plan):
             found.append(f"{what}: its recipe has no cell {shorten(recorded.cell)!r}")
-        if hashlib.sha256(generate(plan)[plan.dockerfile].encode()).hexdigest() != recorded.dockerfile:
+        if build_digest(plan) != recorded.dockerfile:
             said = f"recorded by bakery {shorten(recorded.bakery)}, this is {__version__}"
             found.append(f"{what}: its recipe gives other build steps ({said})")
         # Which files are looked at is never the provenance's to say.

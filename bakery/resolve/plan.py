@@ -32,6 +32,7 @@ from bakery.resolve.source_context import ignore_patterns, source_context
 from bakery.resolve.stage_inputs import Parts, job_memory
 from bakery.resolve.stages import stages
 from bakery.toolchains.bases.base import Request
+from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 from bakery.toolchains.registry import bases
 
 
@@ -86,7 +87,7 @@ def _plan(loaded: Loaded, parts: Parts, made: tuple[Stage, ...], all_cells: Sequ
     kinds = IMAGE_KINDS if recipe.image else WHEEL_KINDS
     if settings.flag("builder.compiler-cache") and not recipe.image:
         kinds = (*kinds, Kind.COMPILER_CACHE)
-    ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", own_lock))
+    ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", CONTEXT_FOLDER, own_lock))
     return Plan(
         recipe=recipe.name,
         description=recipe.description or "",

@@ -19,7 +19,7 @@ from bakery.build.publish import publish, stage_files
 from bakery.build.context_digest import context_digest
 from bakery.build.journal import KeptWheel, Record, last_run, open_journal
 from bakery.build.buildx.outcome import Result
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 from bakery.build.run_folders import run_folder
 from bakery.build.state_folder import state_folder
 from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
@@ -337,7 +337,7 @@ class _Run:
 
     def _audited(self, cell: Cell, stage: Path) -> tuple[list[AuditResult], list[str]]:
         """Return a cell's wheels that keep their promise, and what is wrong with the others."""
-        memory = places(self.given.environment).cache / "audited"
+        memory = engine_paths(self.given.environment).cache / "audited"
         try:
             files = stage_files(stage)
             each = promises(self.plan, cell, None, files)

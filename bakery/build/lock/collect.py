@@ -13,13 +13,12 @@ from bakery.build.lock.is_current import AGAIN, shown
 from bakery.build.lock.materials import Materials, read
 from bakery.build.lock.pins import pins
 from bakery.build.lock.session import Bench, Pins
+from bakery.build.run_files import write_run_files
 from bakery.build.run_folders import run_folder
 from bakery.build.single_bake import bake_aside
 from bakery.core.errors import LockError
-from bakery.core.files import write
 from bakery.core.image_names import familiar
 from bakery.core.names import Kind
-from bakery.emit.files import generate
 from bakery.engine import image_digests
 from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Cell, Target
@@ -59,7 +58,7 @@ def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Mater
     with run_folder(bench.root) as state:
         place = state.relative_to(bench.root)
         own = replace(bench.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
-        write(bench.root, generate(own))
+        programs = write_run_files(bench.root, own, state)
         request = BakeRequest(
             root=bench.root,
             bakefile=Path(own.bakefile),
@@ -68,7 +67,11 @@ def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Mater
             variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
             state=state,
             scope=cache_scope(bench.environment, bench.root, bench.plan.recipe),
-            overrides=(*map(str, bench.plan.overrides), *(item for own in held.overrides.values() for item in own)),
+            overrides=(
+                *map(str, bench.plan.overrides),
+                *(item for own in held.overrides.values() for item in own),
+                programs,
+            ),
             builder=bench.builder,
             no_cache=bench.no_cache,
             reads=(*bench.reads, *held.reads),
