@@ -61,7 +61,7 @@ def audit_in_worker(path: Path, expected: ExpectedWheel | None = None) -> WheelR
 def _audit(path: Path, expected: ExpectedWheel | None) -> WheelReport:
     """Return a report without what only the checks need: a hundred thousand names, of some libraries."""
     report = audit_wheel(path, expected)
-    objects = (replace(found, symbols=Symbols(cxx_abi=found.symbols.cxx_abi)) for found in report.objects)
+    objects = (replace(binary, symbols=Symbols(cxx_abi=binary.symbols.cxx_abi)) for binary in report.objects)
     return replace(report, objects=tuple(objects))
 
 

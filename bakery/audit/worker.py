@@ -185,14 +185,14 @@ def _limited(limits: Limits) -> Iterator[None]:
         yield
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
-    wanted = {
+    bounds = {
         resource.RLIMIT_AS: limits.memory,
         resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + limits.cpu + 1,
         resource.RLIMIT_CORE: 0,
     }
-    before = {kind: resource.getrlimit(kind) for kind in wanted}
+    before = {kind: resource.getrlimit(kind) for kind in bounds}
     try:
-        for kind, value in wanted.items():
+        for kind, value in bounds.items():
             with contextlib.suppress(OSError, ValueError):
                 hard = before[kind][1]
                 resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
