@@ -64,15 +64,15 @@ def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
     from bakery.audit.auditor import audit_in_worker  # slow to import, and seldom needed: most wheels are known
 
     findings = audit_in_worker(path, expected).findings
-    faults = _said(findings, Severity.ERROR)
-    skipped = tuple(f"not looked into: {text}" for text in _said(findings, Severity.SKIPPED))
-    warnings = (*_said(findings, Severity.WARNING), *skipped)
+    faults = _texts_of(findings, Severity.ERROR)
+    skipped = tuple(f"not looked into: {text}" for text in _texts_of(findings, Severity.SKIPPED))
+    warnings = (*_texts_of(findings, Severity.WARNING), *skipped)
     if not faults and not skipped:
         _remember(entry, warnings)
     return AuditResult(path, sha256, size, faults, warnings)
 
 
-def _said(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
+def _texts_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
     return tuple(
         finding.message + (f" ({finding.file})" if finding.file else "") + (f"; {finding.hint}" if finding.hint else "")
         for finding in findings

@@ -1,4 +1,4 @@
-"""Reads files of anybody in another process, which has limits of time and memory.
+"""Reads untrusted files in another process, which has limits of time and memory.
 
 A worker is a Python of its own that takes one call after the other, so that its start is paid for once. One that
 exceeded a limit is killed, together with the tools that it asked, and the next call gets a new one. Several threads may
