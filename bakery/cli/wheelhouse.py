@@ -30,7 +30,7 @@ def work(plans: list[tuple[Path, Plan]], chosen: Options, progress: str, ca_bund
     Raises:
         BakeryError: any of its kinds; what ends a recipe as a whole ends the run, a failed cell does not.
     """
-    from bakery.build.cibuildwheel.run import Wheelhouse, build_plan
+    from bakery.build.cibuildwheel.run import Host, build_plan
     from bakery.cli.ending import judge, tell
     from bakery.cli.trust import find_ca_bundle
 
@@ -45,12 +45,12 @@ def work(plans: list[tuple[Path, Plan]], chosen: Options, progress: str, ca_bund
         if shown:
             err.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    given = Wheelhouse(environment, find_ca_bundle(ca_bundle, os.environ), line)
+    host = Host(environment, find_ca_bundle(ca_bundle, os.environ), line)
     reports = []
     for root, plan in plans:
         if left := dict.fromkeys(cell.platform.partition("/")[0] for cell in plan.elsewhere):
             say(f"{plan.recipe}: cells of {' and '.join(left)} are left out: run the same command there")
-        report = build_plan(root, plan, chosen, given, system)
+        report = build_plan(root, plan, chosen, host, system)
         reports.append(report)
         tell(report, progress)
         if report.stopped or (report.failures and chosen.keep_going is False):

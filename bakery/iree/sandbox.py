@@ -29,7 +29,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO
 
-from bakery.build.processes import caught
+from bakery.build.signals import caught
 from bakery.core.errors import EngineError, OutputError
 from bakery.engine.client import DOCTOR, Engine
 

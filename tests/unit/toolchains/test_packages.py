@@ -27,7 +27,7 @@ from bakery.toolchains.programs import packages
 HERE = Path(programs.__file__).parent
 
 
-class Bench:
+class BuildSession:
     """The folders that packages.py reads and writes, an index, and an environment to install into."""
 
     def __init__(self, folder: Path, url: str, asked: list[str]) -> None:
@@ -84,16 +84,16 @@ def site() -> str:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path) -> Iterator[BuildSession]:
     (tmp_path / "index").mkdir()
     with hostile.served(tmp_path / "index") as (url, asked):
-        yield Bench(tmp_path, url, asked)
+        yield BuildSession(tmp_path, url, asked)
 
 
 # --- what has no wheel
 
 
-def test_a_source_archive_is_resolved_as_data_then_built_then_installed_by_hash(bench: Bench) -> None:
+def test_a_source_archive_is_resolved_as_data_then_built_then_installed_by_hash(bench: BuildSession) -> None:
     hostile.backend(bench.index)
     hostile.wheel(bench.index, "other", files={"other.py": ""})
     more = f"MODULE = 'NUMBER = 7'\nMORE = 'Requires-Dist: other\\n'\n{bench.code()}"
@@ -113,7 +113,7 @@ def test_a_source_archive_is_resolved_as_data_then_built_then_installed_by_hash(
     assert bench.python("import only, other; print(only.NUMBER)") == "7\n"
 
 
-def test_what_a_wheel_requires_may_have_none(bench: Bench) -> None:
+def test_what_a_wheel_requires_may_have_none(bench: BuildSession) -> None:
     hostile.backend(bench.index)
     hostile.sdist(bench.index, "deep", "1.5", setup=bench.code())
     hostile.sdist(bench.index, "deep", "2.5", setup=bench.code())
@@ -123,14 +123,14 @@ def test_what_a_wheel_requires_may_have_none(bench: Bench) -> None:
     assert not bench.ran.exists()
 
 
-def test_a_wheel_is_preferred_to_a_newer_source(bench: Bench) -> None:
+def test_a_wheel_is_preferred_to_a_newer_source(bench: BuildSession) -> None:
     hostile.sdist(bench.index, "both", "2.0", setup=bench.code())
     hostile.wheel(bench.index, "both", "1.0")
     bench.resolve("both")
     assert [item["file"] for item in bench.told()] == ["both-1.0-py3-none-any.whl"]
 
 
-def test_an_old_archive_tells_its_requirements_in_another_file(bench: Bench) -> None:
+def test_an_old_archive_tells_its_requirements_in_another_file(bench: BuildSession) -> None:
     """setuptools before 68.3 wrote requires.txt, and nothing of it into PKG-INFO."""
     info = {"old.egg-info/PKG-INFO": "Metadata-Version: 2.1\nName: old\n", "old.egg-info/requires.txt": "other>=1\n"}
     hostile.sdist(bench.index, "old", files=info)
@@ -140,7 +140,7 @@ def test_an_old_archive_tells_its_requirements_in_another_file(bench: Bench) -> 
     assert [item["name"] for item in bench.told()] == ["old", "other"]
 
 
-def test_a_requirement_that_only_the_build_tells_is_told(bench: Bench) -> None:
+def test_a_requirement_that_only_the_build_tells_is_told(bench: BuildSession) -> None:
     hostile.backend(bench.index)
     hostile.sdist(bench.index, "sly", setup="MORE = 'Requires-Dist: other>=3\\n'\n")
     bench.resolve("sly")
@@ -149,20 +149,20 @@ def test_a_requirement_that_only_the_build_tells_is_told(bench: Bench) -> None:
     assert "name it beside sly" in said
 
 
-def test_a_source_that_builds_another_package_is_refused(bench: Bench) -> None:
+def test_a_source_that_builds_another_package_is_refused(bench: BuildSession) -> None:
     hostile.backend(bench.index)
     hostile.sdist(bench.index, "sly", setup="NAME = 'setuptools'\n")
     bench.resolve("sly")
     assert "the source of sly 1.0 builds setuptools-1.0-py3-none-any.whl" in bench.run("build", "build", code=1)
 
 
-def test_an_archive_whose_version_would_be_an_option_of_pip_is_refused(bench: Bench) -> None:
+def test_an_archive_whose_version_would_be_an_option_of_pip_is_refused(bench: BuildSession) -> None:
     hostile.sdist(bench.index, "sly", files={"PKG-INFO": "Name: sly\nVersion: 1.0 --index-url=http://evil\n"})
     said = bench.resolve("sly", code=1)
     assert "says that its version is '1.0 --index-url=http://evil'" in said
 
 
-def test_what_a_build_requires_must_have_wheels(bench: Bench) -> None:
+def test_what_a_build_requires_must_have_wheels(bench: BuildSession) -> None:
     hostile.sdist(bench.index, "ownbackend", setup=bench.code())
     hostile.sdist(bench.index, "only")
     said = bench.resolve("only", code=1)
@@ -173,13 +173,13 @@ def test_what_a_build_requires_must_have_wheels(bench: Bench) -> None:
 # --- addresses
 
 
-def address(bench: Bench, name: str = "evil") -> str:
+def address(bench: BuildSession, name: str = "evil") -> str:
     hostile.backend(bench.index)
     hostile.sdist(bench.index, name, setup=bench.code())
     return f"{name} @ {bench.url}/{name}/{name}-1.0.tar.gz"
 
 
-def test_a_requirement_by_address_is_refused(bench: Bench) -> None:
+def test_a_requirement_by_address_is_refused(bench: BuildSession) -> None:
     word = address(bench)
     listed = bench.folder / "build-requires.txt"
     listed.write_text(f"{word}\n")
@@ -192,20 +192,20 @@ def test_a_requirement_by_address_is_refused(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("line", ["--index-url=http://evil/simple", "-e .", "./evil", "git+https://host/evil.git"])
-def test_a_line_of_a_project_that_is_no_requirement_is_refused(bench: Bench, line: str) -> None:
+def test_a_line_of_a_project_that_is_no_requirement_is_refused(bench: BuildSession, line: str) -> None:
     listed = bench.folder / "build-requires.txt"
     listed.write_text(f"{line}\n")
     assert f"bakery: {line!r} is no requirement" in bench.resolve("-r", str(listed), code=1)
 
 
-def test_a_dependency_by_address_is_refused_and_never_built(bench: Bench) -> None:
+def test_a_dependency_by_address_is_refused_and_never_built(bench: BuildSession) -> None:
     hostile.wheel(bench.index, "parent", requires=(address(bench),))
     said = bench.resolve("parent", code=1)
     assert f"parent requires evil @ {bench.url}/evil/evil-1.0.tar.gz" in said
     assert not bench.ran.exists()
 
 
-def test_a_dependency_by_the_address_of_a_wheel_is_refused_unless_it_is_allowed(bench: Bench) -> None:
+def test_a_dependency_by_the_address_of_a_wheel_is_refused_unless_it_is_allowed(bench: BuildSession) -> None:
     file = hostile.wheel(bench.index, "evil")
     hostile.wheel(bench.index, "parent", requires=(f"evil @ {bench.url}/evil/{file.name}",))
     assert 'builder.allow-direct = ["evil"]' in bench.resolve("parent", code=1)
@@ -213,14 +213,14 @@ def test_a_dependency_by_the_address_of_a_wheel_is_refused_unless_it_is_allowed(
     assert {item["name"] for item in bench.told() if "origin" in item} == {"evil"}
 
 
-def test_what_a_source_is_built_with_may_name_no_address_either(bench: Bench) -> None:
+def test_what_a_source_is_built_with_may_name_no_address_either(bench: BuildSession) -> None:
     table = f'[build-system]\nrequires = ["{address(bench)}"]\nbuild-backend = "evil"\n'
     hostile.sdist(bench.index, "only", files={"pyproject.toml": table})
     assert "the build of only requires evil @ " in bench.resolve("only", code=1)
     assert not bench.ran.exists()
 
 
-def test_an_allowed_address_is_built_without_network(bench: Bench) -> None:
+def test_an_allowed_address_is_built_without_network(bench: BuildSession) -> None:
     word = address(bench)
     bench.resolve(word, options=("--direct=evil",))
     assert not bench.ran.exists()
@@ -231,7 +231,7 @@ def test_an_allowed_address_is_built_without_network(bench: Bench) -> None:
     assert bench.python("import evil") == ""
 
 
-def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Path) -> None:
+def test_an_allowed_repository_is_built_at_its_commit(bench: BuildSession, tmp_path: Path) -> None:
     hostile.backend(bench.index)
     work = tmp_path / "work"
     work.mkdir()
@@ -261,14 +261,14 @@ def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Pa
         ("..%2F..%2F..%2Ftmp%2Fevil-1.0.tar.gz", "is no name of an archive"),
     ],
 )
-def test_an_allowed_address_leads_to_no_other_folder(bench: Bench, end: str, said: str) -> None:
+def test_an_allowed_address_leads_to_no_other_folder(bench: BuildSession, end: str, said: str) -> None:
     """What is copied out of a step with secrets is the source, and no file of that step."""
     word = f"{address(bench).rpartition('/')[0]}/{end}"
     assert said in bench.resolve(word, options=("--direct=evil",), code=1)
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "PKG-INFO", "sub"])
-def test_a_link_in_a_repository_leads_to_no_other_folder(bench: Bench, tmp_path: Path, name: str) -> None:
+def test_a_link_in_a_repository_leads_to_no_other_folder(bench: BuildSession, tmp_path: Path, name: str) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "PKG-INFO").write_text("Name: own\nVersion: 1\n")
@@ -350,7 +350,7 @@ def test_a_recipe_s_own_requirement_by_address_is_told_with_its_line(tmp_path: P
 # --- whose code runs where pip runs
 
 
-def test_code_of_installed_packages_does_not_run_beside_pip(bench: Bench) -> None:
+def test_code_of_installed_packages_does_not_run_beside_pip(bench: BuildSession) -> None:
     """A ``.pth`` file, modules that pip would import if they were there, and another python."""
     hostile.wheel(
         bench.index,
@@ -372,7 +372,7 @@ def test_code_of_installed_packages_does_not_run_beside_pip(bench: Bench) -> Non
     assert bench.ran.exists(), "its code would run as soon as the environment's own Python starts"
 
 
-def test_a_configuration_of_pip_in_an_environment_is_refused(bench: Bench) -> None:
+def test_a_configuration_of_pip_in_an_environment_is_refused(bench: BuildSession) -> None:
     """A wheel may put files at the top of an environment."""
     hostile.wheel(bench.index, "evil", files={"evil-1.0.data/data/pip.conf": "[global]\nindex-url = http://evil\n"})
     wheel = hostile.wheel(bench.index, "late", requires=("evil",))
@@ -381,7 +381,7 @@ def test_a_configuration_of_pip_in_an_environment_is_refused(bench: Bench) -> No
     assert "an installed package brought" in bench.run("wheel", str(bench.environment), str(wheel), code=1)
 
 
-def test_a_wheel_that_requires_an_address_is_refused(bench: Bench) -> None:
+def test_a_wheel_that_requires_an_address_is_refused(bench: BuildSession) -> None:
     file = hostile.wheel(bench.index, "evil")
     word = f"evil @ {bench.url}/evil/{file.name}"
     wheel = hostile.wheel(bench.index, "late", requires=(word,))
@@ -394,7 +394,7 @@ def test_a_wheel_that_requires_an_address_is_refused(bench: Bench) -> None:
 # --- locks
 
 
-def test_locked_source_archives_are_fetched_and_built(bench: Bench) -> None:
+def test_locked_source_archives_are_fetched_and_built(bench: BuildSession) -> None:
     hostile.backend(bench.index)
     for name in ("one", "two"):
         hostile.sdist(bench.index, name, setup=f"MODULE = 'NAME = \"{name}\"'\n")
@@ -412,7 +412,7 @@ def test_locked_source_archives_are_fetched_and_built(bench: Bench) -> None:
     assert "sdist: two-1.0.tar.gz is locked as sha256 " in bench.resolve("one", "two", code=1)
 
 
-def test_a_lock_cannot_name_an_address_that_is_not_allowed(bench: Bench) -> None:
+def test_a_lock_cannot_name_an_address_that_is_not_allowed(bench: BuildSession) -> None:
     item = {
         "name": "setuptools",
         "version": "80",
