@@ -1,4 +1,4 @@
-"""Bakery from Python: the same models, the same plan, the same files, the same bake.
+"""Bakery as a library: models, plans, generated files and bakes.
 
 from pathlib import Path
 from bakery import Builder, Matrix, Recipe, bake, plan_recipe
@@ -19,6 +19,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 
 def plan_recipe(
@@ -33,18 +34,19 @@ def plan_recipe(
 
     Args:
         root: the project; ``source.path`` is relative to it.
-        sets: as the command's ``--set``.
-        environ: names that start with ``BAKERY_`` set variables; none are looked at without it.
-        dated: SOURCE_DATE_EPOCH follows the source's last commit, where nothing sets it; not for files that are
-            committed themselves.
+        sets: as ``--set`` of the command line.
+        environ: entries that start with ``BAKERY_`` set variables; None to read no environment.
+        dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit. Pass False to generate
+            files that are committed themselves.
 
     Raises:
         RecipeError: the recipe's fields contradict each other.
-        UsageError: ``sets`` cannot be understood.
-        PlanError: no plan can satisfy the recipe.
+        UsageError: ``sets`` is malformed.
+        PlanError: the recipe cannot be planned.
     """
     loaded = from_python(recipe, root)
-    return resolve(loaded, sets, environ or {}, committed(loaded.source) if dated and loaded.source else None)
+    options = parse_set_options(sets)
+    return resolve(loaded, options, environ or {}, committed(loaded.source) if dated and loaded.source else None)
 
 
 def generate_files(plan: Plan) -> dict[str, str]:
@@ -68,37 +70,31 @@ def bake(
     locked: bool = False,
     builder: str | None = None,
 ) -> RunReport:
-    """Bake a plan on the engine that the environment leads to, in silence, and publish what passed the audit.
+    """Bake a plan and publish the wheels that pass the audit. Prints nothing.
 
     Args:
         environ: leads to the engine; usually ``os.environ``.
         groups: any of ``wheel``, ``test``, ``dev``, ``full``.
-        only: globs over cells; none for all.
+        only: globs that select cells; all cells if empty.
         output: the folder for wheels; None for the recipe's.
-        ca_bundle: a PEM file that build steps shall trust.
-        allow: as the command's ``--allow``.
-        keep_going: a failed cell stops only what depends on it; None for that where there are several cells.
-        parallel: cells that are baked at once; 0 for as many as the engine has cores.
-        resume: leave out what the last run finished and what has not changed since.
-        locked: as the command's ``--locked``.
-        builder: a builder of many nodes, from the configuration in ``root``; or one of buildx's own.
+        ca_bundle: CA certificates (PEM) for build steps.
+        allow: as ``--allow`` of the command line.
+        keep_going: after a failure, stop only the cells that depend on it; None: only if there are several cells.
+        parallel: maximum number of cells to bake in parallel; 0 for as many as the engine has cores.
+        resume: skip cells that the last run finished and that have not changed.
+        locked: as ``--locked`` of the command line.
+        builder: a builder with several nodes, from the configuration in ``root``; or a builder of buildx.
 
     Raises:
-        BakeryError: any of its kinds; also `SomeFailed`'s exit code where some cells are done.
+        BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
     from bakery.build.display.display import QuietDisplay
     from bakery.build.exit_status import conclusion
     from bakery.build.options import Again, Options
     from bakery.build.pipeline import bake_plan
-    from bakery.engine.builder_config import nodes_of
-    from bakery.engine.discover import find
-    from bakery.engine.nodes import gather
-    from bakery.engine.session import EngineSession
+    from bakery.engine.session import open_engine
 
-    environment = {**environ, **find(environ).environment}
-    named = nodes_of(builder, root) if builder else ()
-    nodes = gather(builder, named, environment, lambda _: None) if builder and named else None
-    engine = EngineSession(environment, ca_bundle, lambda _: None, nodes)
+    engine = open_engine(environ, ca_bundle, builder=builder, folder=root)
     options = Options(
         groups=tuple(groups),
         only=tuple(only),
@@ -108,10 +104,9 @@ def bake(
         keep_going=keep_going,
         parallel=parallel,
         again=Again.UNFINISHED if resume else Again.ALL,
-        builder=None if nodes else builder,
+        builder=None if engine.nodes else builder,
     )
     report = bake_plan(root.resolve(), plan, options, engine, QuietDisplay())
-    error = conclusion([report])
-    if error:
-        raise error
+    if failure := conclusion([report]):
+        raise failure
     return report

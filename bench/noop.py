@@ -12,7 +12,7 @@ import tempfile
 
 from timing import BAKERY, ROOT, Call, Row, medians, seconds, table
 
-from bakery.cli.trust import find_ca_bundle
+from bakery.cli.engine import find_ca_bundle
 from bakery.core.names import CACHE_SCOPE, Kind
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.discover import find

@@ -55,7 +55,7 @@ def audit_apart(path: Path, promise: Promise | None = None) -> WheelReport:
         return _unfinished(path, size, error("audit-limit", f"the audit was ended: {reason.message}", hint=hint))
     except Exception as reason:
         text = f"the audit stumbled over it: {type(reason).__name__}: {reason}"[:2000]
-        return _unfinished(path, size, error("audit-failed", text, hint="this is a defect of bakery"))
+        return _unfinished(path, size, error("audit-failed", text, hint="this is a bug in bakery"))
     return replace(report, path=path)
 
 

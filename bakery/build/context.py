@@ -66,7 +66,7 @@ def skip_finished(context: RunContext) -> None:
     no_record = Record("", "", Result.CANCELED)
 
     def is_over(name: str) -> bool:
-        if again is Again.UNFINISHED and exports_image(context.plan, tasks[name]):
+        if again is Again.UNFINISHED and exports_image(tasks[name]):
             return False
         return all(
             is_finished(again, context.previous.get(cell), context.keys[cell], context.output)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.core.dockerignore import Ignore
-from bakery.plan.options import Sent
+from bakery.plan.options import SourceContext
 from bakery.toolchains import facts
 
 _HEADER = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY|^PuTTY-User-Key-File")
@@ -37,7 +37,7 @@ class Found:
     secrets: dict[str, str] = field(default_factory=dict)
 
 
-def scan(root: Path, sent: Sent, ignored: Iterable[str]) -> Found:
+def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> Found:
     """Look through what a plan sends; files that cannot be read are passed over, links are not followed.
 
     Args:

@@ -15,18 +15,18 @@ _LARGEST = 1 << 20
 
 def warnings(root: Path, plan: Plan) -> list[str]:
     """Return a line for each thing that is odd about what is sent; nothing where nothing is sent."""
-    if not plan.sent.folder:
+    if not plan.source_context.folder:
         return []
-    found = scan(root, plan.sent, plan.ignore)
+    found = scan(root, plan.source_context, plan.ignore)
     return [*_size(plan, found), *_secrets(found), *_ignore_file(root, plan)]
 
 
 def _size(plan: Plan, found: Found) -> list[str]:
-    if found.size <= plan.sent.expected_mb * 10**6:
+    if found.size <= plan.source_context.expected_mb * 10**6:
         return []
     largest = ", ".join(f"{name} {_mb(size)}" for name, size in found.folders.most_common(3))
     return [
-        f"the source is {_mb(found.size)} in {found.files} files, more than {plan.sent.expected_mb} MB: {largest}; leave "
+        f"the source is {_mb(found.size)} in {found.files} files, more than {plan.source_context.expected_mb} MB: {largest}; leave "
         f'out what no build needs with source.ignore, or say source.expected-size = "{-(-found.size // 10**9)} GB"'
     ]
 
@@ -50,7 +50,7 @@ def _ignore_file(root: Path, plan: Plan) -> list[str]:
         lines = read_plain(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
-    if plan.sent.chosen or not set(filter(None, map(normalised, lines))) - set(plan.ignore):
+    if plan.source_context.has_ignore or not set(filter(None, map(normalised, lines))) - set(plan.ignore):
         return []
     return [
         ".dockerignore is not read: Docker takes that of bakery's Dockerfile; repeat in source.ignore what no build "

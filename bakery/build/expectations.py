@@ -128,7 +128,7 @@ def _promise(
     version: str | None,
 ) -> Promise:
     audit = plan.audit
-    served = (item.axes["python"] for item in (*plan.cells, *plan.elsewhere) if item.built_by == cell.id)
+    served = (item.axes["python"] for item in (*plan.cells, *plan.cibuildwheel_cells) if item.built_by == cell.id)
     return Promise(
         name=audit.name or None,
         version=version,

@@ -54,7 +54,7 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
     with ExitStack() as resources:
         context = BakeContext(
             root=root,
-            plan=plan.built_on(engine.platforms) if plan.crosses else plan,
+            plan=plan.for_builders(engine.platforms) if plan.crosses else plan,
             options=options,
             environment=engine.environment,
             say=engine.say,
@@ -101,7 +101,7 @@ def compute_keys(context: BakeContext) -> None:
 def check(context: BakeContext) -> None:
     """Check permissions, the output folder, the platforms and the package index."""
     plan, engine, targets = context.plan, context.engine, context.task_targets
-    _check_grants(context.root, plan, context.options, plan.told({target.kind for target in targets}))
+    _check_grants(context.root, plan, context.options, plan.secrets_for({target.kind for target in targets}))
     if any(target.kind is Kind.WHEEL for target in targets):
         check_output(context.output, context.root)
     if engine.nodes:
@@ -119,7 +119,7 @@ def check(context: BakeContext) -> None:
 def open_session(context: BakeContext) -> None:
     """Read the secrets and provide the base images."""
     plan, options, cells = context.plan, context.options, context.task_cells
-    needed = plan.told({target.kind for target in context.task_targets})
+    needed = plan.secrets_for({target.kind for target in context.task_targets})
     # A lock holds the base images of all targets of a cell.
     all_images = bool(context.locked or options.locked or options.held)
     images = [image for item in (cells if all_images else context.task_targets) for image in item.images]
@@ -170,9 +170,9 @@ def lock_plan(
     Raises:
         BakeryError: any of its kinds.
     """
-    plan = plan.built_on(engine.platforms) if plan.crosses else plan
-    cells = list(plan.chosen(options.only).cells)
-    needed = plan.told({Kind.MATERIALS})
+    plan = plan.for_builders(engine.platforms) if plan.crosses else plan
+    cells = list(plan.filter_by_pattern(options.only).cells)
+    needed = plan.secrets_for({Kind.MATERIALS})
     _check_grants(root, plan, options, needed)
     images = [image for cell in cells for image in cell.images]
     with ExitStack() as resources:
@@ -226,10 +226,10 @@ def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Sec
             f"--compiler-cache {folder} is inside the project, where a checkout may bring its own",
             hint="name a folder outside the project",
         )
-    unused = {text for secret in plan.secrets for text in secret.wants if secret not in needed}
+    unused = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
     if options.output:
         unused.add(f"fs.write={plan.output}")
-    Grants.parse(options.allow).require([want for want in plan.wants if want not in unused], root)
+    Grants.parse(options.allow).require([want for want in plan.requested_grants if want not in unused], root)
 
 
 def _show_emulation(context: BakeContext) -> None:
@@ -237,7 +237,7 @@ def _show_emulation(context: BakeContext) -> None:
     platforms = {target.cell.id: target.cell.platform for target in context.task_targets}
     if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
         return
-    support = platform_support.here(context.plan.narrowed(platforms), context.engine.platforms[0], emulated)
+    support = platform_support.here(context.plan.filter_by_id(platforms), context.engine.platforms[0], emulated)
     ways = {platforms[cell]: way for cell, way in support.items() if way != platform_support.NATIVE}
     for name, way in ways.items():
         context.say(f"{context.plan.recipe}: {name}: {way}")

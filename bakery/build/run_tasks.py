@@ -43,7 +43,7 @@ def run_tasks(
     """
     started = time.monotonic()
     plan = context.plan
-    cells = {cell.id for cell in (*plan.cells, *plan.elsewhere)}
+    cells = {cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)}
     keys = {cell: context.keys[cell] for task in context.tasks.values() for cell in task.cells}
     journal = open_journal(context.state_folder, plan.recipe, first_records(context.previous, keys, cells))
     finisher = Finisher(context, journal, recorder, mask or Mask({}), is_halted=lambda: bool(signals.arrived))

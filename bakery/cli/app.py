@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -34,13 +35,11 @@ from bakery.cli import (
 from bakery.cli.console import failures, out
 from bakery.core.errors import EXIT_CODES, InterruptedBake
 
-_EPILOG = "\n\n".join(
-    ["Exit codes", "0  All is well.", *(f"{code}  {text}" for code, text in sorted(EXIT_CODES.items()))]
-)
+_EPILOG = "\n\n".join(["Exit codes", "0  Success.", *(f"{code}  {text}" for code, text in sorted(EXIT_CODES.items()))])
 
 app = typer.Typer(
     name="bakery",
-    help="Bake native Python wheels: one recipe becomes a bake file, a Dockerfile, and wheels that are what they claim.",
+    help="Build native Python wheels with Docker: from one recipe to a bake file, a Dockerfile, and audited wheels.",
     epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -66,32 +65,37 @@ def _root(
         raise typer.Exit
 
 
-for module in (
-    bake,
-    compile,
-    lock,
-    plan,
-    generate,
-    audit,
-    verify,
-    modules,
-    reproduce,
-    index,
-    gpus,
-    rules,
-    doctor,
-    schema,
-):
-    module.register(app)
+for _name, (_command, _help) in bake.commands().items():
+    app.command(_name, help=_help)(_command)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "compile": compile.compile_,
+    "lock": lock.lock,
+    "plan": plan.plan,
+    "check": plan.check,
+    "generate": generate.generate,
+    "audit": audit.audit,
+    "verify": verify.verify,
+    "validate": modules.validate,
+    "benchmark": modules.benchmark,
+    "reproduce": reproduce.reproduce,
+    "index": index.index,
+    "gpus": gpus.gpus,
+    "rules": rules.rules,
+    "explain": rules.explain,
+    "doctor": doctor.doctor,
+    "schema": schema.schema,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
 app.add_typer(engine.app, name="engine")
 app.add_typer(builders.app, name="builders")
 
 
 def main() -> None:
-    """Run the command; every failure ends in text and an exit code of its own."""
-    _leave_out_relative_folders()
+    """Run the command. Every failure prints a message and sets its exit code."""
+    _remove_relative_folders_from_path()
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that knows no "✓" shows another character; it is no reason to fail.
+        # A terminal without "✓" shows a replacement character.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -100,28 +104,27 @@ def main() -> None:
         with failures():
             try:
                 app()
-            except _Signal as arrived:
-                raise InterruptedBake(
-                    f"interrupted by {arrived}", hint="nothing half done is in the output folder"
-                ) from None
+            except _Signal as name:
+                hint = "the output folder has complete wheels only"
+                raise InterruptedBake(f"interrupted by {name}", hint=hint) from None
     finally:
-        # All is said: a second one, while Python ends, would only take the exit code away.
+        # Everything is printed. A second signal, while Python exits, would only change the exit code.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
 
-def _leave_out_relative_folders() -> None:
-    """Take relative folders off PATH, so that git and docker are never programs of the folder that bakery works in."""
+def _remove_relative_folders_from_path() -> None:
+    """Remove relative folders from PATH, so that bakery never runs a git or docker of the folder that it works in."""
     if "PATH" in os.environ:
         folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder).is_absolute()]
-        # An empty PATH is the working folder.
+        # An empty PATH means the working folder.
         os.environ["PATH"] = os.pathsep.join(folders) or os.defpath
 
 
 class _Signal(BaseException):
-    """A signal's name. Neither a failure that something could swallow, nor KeyboardInterrupt, on which typer is mute."""
+    """The name of a signal. No Exception, which others catch, and no KeyboardInterrupt, for which typer prints nothing."""
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    # While buildx runs, its own handlers are in place.
+    # While buildx runs, a run has handlers of its own.
     raise _Signal(signal.Signals(number).name)

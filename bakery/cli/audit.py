@@ -59,8 +59,3 @@ def audit(
         raise OutputError("; ".join(error.message for error in unread)) if unread[1:] else unread[0]
     if not all(report.ok for report in reports):
         leave(AuditError.exit_code)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(audit)

@@ -48,7 +48,7 @@ def up(name: Name) -> None:
     nodes = require_nodes(name, Path.cwd())
     client = _client()
     gather(name, nodes, {**os.environ, **find_client(os.environ)}, say)
-    for builder in sorted({*client.made(name)} - {node.builder for node in nodes}):
+    for builder in sorted({*client.created(name)} - {node.builder for node in nodes}):
         client.down(builder)
         say(f"removed {builder}, which the configuration no longer has")
 
@@ -79,7 +79,7 @@ def rm(name: Name) -> None:
     BuildKit that was there before (driver remote) stays as it is.
     """
     client = _client()
-    builders = client.made(name)
+    builders = client.created(name)
     for builder in builders:
         client.down(builder)
     out.print(f"removed {len(builders)} of buildx's builders" if builders else "there was nothing to remove")

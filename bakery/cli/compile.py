@@ -4,153 +4,162 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.bake import Builder, EngineUp, NoCache, Progress
 from bakery.cli.console import err, out, say
-from bakery.cli.modules import Kitchen, after, allowed_job
+from bakery.cli.module_runs import ContainerSource, load_job, run_compiled
+from bakery.cli.modules import Bundle
 from bakery.core.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
-    from bakery.engine.session import EngineSession
     from bakery.iree.plan import JobPlan
-
-Inputs = Annotated[
-    list[str],
-    typer.Argument(help="Modules (.mlir as text or .mlirbc as bytecode), or one job file (.json).", metavar="INPUT…"),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--target",
-        "-t",
-        help="What to compile for: cpu:x86-64-v3, cpu:aarch64, cuda:sm_80, vulkan:ampere, metal, rocm:gfx942. May be "
-        "given several times; takes the place of the job's list.",
-        metavar="TARGET",
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="The folder that receives NAME.TARGET.vmfb and .json.", metavar="DIR"),
-]
-Compiler = Annotated[
-    str | None, typer.Option("--compiler", help="The release of iree-base-compiler.", metavar="VERSION")
-]
-Plan = Annotated[bool, typer.Option("--plan", help="Show what would be compiled; needs no engine.")]
-Validate = Annotated[bool, typer.Option("--validate", help="Then validate what is compiled (`wheel-bakery validate`).")]
-Measure = Annotated[bool, typer.Option("--benchmark", help="Then measure what is compiled (`wheel-bakery benchmark`).")]
-Bundle = Annotated[
-    Path | None,
-    typer.Option(
-        "--bundle",
-        help="Where nothing failed, write the modules with what they need, and a program that takes the one that suits a "
-        "machine and runs it.",
-        metavar="FILE.tar|DIR",
-    ),
-]
-Again = Annotated[bool, typer.Option("--again", help="Compile also what the output folder has already.")]
+    from bakery.iree.report import ModuleRun
 
 
-def compile_(
-    inputs: Inputs,
-    target: Targets = None,
-    output: Output = None,
-    only: options.Only = None,
-    compiler: Compiler = None,
-    plan: Plan = False,
-    json_: options.AsJson = False,
-    again: Again = False,
-    no_cache: NoCache = False,
-    builder: Builder = None,
-    progress: Progress = "auto",
-    ca_bundle: options.CaBundle = None,
-    engine_up: EngineUp = False,
-    validate: Validate = False,
-    benchmark: Measure = False,
-    bundle: Bundle = None,
-    allow: options.Allow = None,
-) -> None:
-    """Compile MLIR modules with IREE, in containers: no network, one module each, nothing installed here.
+@dataclass(frozen=True, slots=True)
+class CompileArguments:
+    """The arguments and options of ``compile``."""
+
+    inputs: Annotated[
+        list[str],
+        typer.Argument(help="Modules (.mlir text or .mlirbc bytecode), or one job file (.json).", metavar="INPUT…"),
+    ]
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="A target: cpu:x86-64-v3, cpu:aarch64, cuda:sm_80, vulkan:ampere, metal, rocm:gfx942. Replaces the "
+            "targets of the job. May be repeated.",
+            metavar="TARGET",
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The folder for NAME.TARGET.vmfb and NAME.TARGET.json.", metavar="DIR"),
+    ] = None
+    only: options.Only = None
+    compiler: Annotated[
+        str | None, typer.Option("--compiler", help="The release of iree-base-compiler.", metavar="VERSION")
+    ] = None
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would be compiled, and exit. Needs no engine.")] = (
+        False
+    )
+    json_: options.AsJson = False
+    again: Annotated[bool, typer.Option("--again", help="Also compile modules that the output folder already has.")] = (
+        False
+    )
+    no_cache: options.NoCache = False
+    builder: options.Builder = None
+    progress: options.Progress = "auto"
+    ca_bundle: options.CaBundle = None
+    engine_up: options.EngineUp = False
+    validate: Annotated[
+        bool, typer.Option("--validate", help="Validate the compiled modules, as `wheel-bakery validate` does.")
+    ] = False
+    benchmark: Annotated[
+        bool, typer.Option("--benchmark", help="Benchmark the compiled modules, as `wheel-bakery benchmark` does.")
+    ] = False
+    bundle: Bundle = None
+    allow: options.Allow = None
+
+    def job_plan(self) -> JobPlan:
+        """Return the plan of the selected cells.
+
+        Raises:
+            UsageError: a job file is not the only argument, or it names paths that ``--allow`` does not grant.
+            ModuleError: the job or a module is malformed.
+        """
+        from bakery.iree.job.load import from_inputs
+        from bakery.iree.job.resolve import resolve
+
+        jobs = [item for item in self.inputs if item.endswith(".json")]
+        if jobs and len(self.inputs) > 1:
+            raise UsageError("a job file excludes other arguments", hint=f"wheel-bakery compile {jobs[0]}")
+        if jobs:
+            loaded, root = load_job(jobs[0], self.output, tuple(self.allow or ()))
+        else:
+            loaded, root = from_inputs(self.inputs, Path.cwd()), None
+        plan = resolve(loaded, tuple(self.target or ()), self.output, compiler=self.compiler, root=root)
+        return plan.select(tuple(self.only or ()))
+
+
+def _compile(arguments: CompileArguments) -> None:
+    """Compile MLIR modules with IREE, each in a container without network.
 
     [dim]wheel-bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/[/dim]
     """
-    found = job_plan(inputs, tuple(target or ()), output, compiler, tuple(allow or ())).chosen(tuple(only or ()))
-    if plan:
-        _show(found, as_json=json_)
-        if found.problems:
-            raise ModuleError("some inputs cannot be compiled", details=found.problems)
+    plan = arguments.job_plan()
+    if arguments.plan:
+        _show(plan, as_json=arguments.json_)
+        if plan.problems:
+            raise ModuleError("some inputs cannot be compiled", details=plan.problems)
         return
-    for problem in found.problems:
+    for problem in plan.problems:
         say(f"left out: {problem}")
-    from bakery.build.display.display import choose
-    from bakery.build.state_folder import state_folder
-    from bakery.cli.engine import find_or_start
-    from bakery.cli.trust import find_ca_bundle
-    from bakery.engine.discover import find
-    from bakery.iree.compiler import CompileOptions, compile_job
-    from bakery.iree.report import conclusion, render
+    from bakery.iree.report import conclusion
 
-    def engine() -> EngineSession:
-        from bakery.engine.session import EngineSession
-
-        address = find_or_start() if engine_up else find(os.environ)
-        return EngineSession({**os.environ, **address.environment}, find_ca_bundle(ca_bundle, os.environ), say)
-
-    listener = choose(progress, out if progress == "rawjson" else err, os.environ)
-    state = state_folder(found.root, os.environ)
-    chosen = CompileOptions(state, again=again, no_cache=no_cache, builder=builder)
-    report = compile_job(Path.cwd(), found, chosen, engine, listener)
+    report = _run(plan, arguments)
     document = report.to_json()
-    if not json_ and progress != "quiet":
-        err.print(render(report))
-    for item in report.modules if not json_ and progress != "rawjson" else ():
-        if item.path:
-            out.print(str(item.path), markup=False)
     failures = [conclusion(report)]
-    if validate or benchmark or bundle:
-        paths = [item.path for item in report.modules if item.path]
-        added, more = after(
-            inputs, paths, Kitchen(ca_bundle=ca_bundle), validate=validate, benchmark=benchmark, table=not json_
+    paths = [item.path for item in report.modules if item.path]
+    if arguments.validate or arguments.benchmark:
+        results, more = run_compiled(
+            arguments.inputs,
+            paths,
+            ContainerSource(ca_bundle=arguments.ca_bundle),
+            validate=arguments.validate,
+            benchmark=arguments.benchmark,
+            show_tables=not arguments.json_,
         )
-        document |= added
+        document |= results
         failures += more
-    if json_:
+    if arguments.json_:
         out.print(json.dumps(document, indent=2), markup=False, soft_wrap=True)
-    judged = next((failure for failure in failures if failure), None)
-    if judged:
-        raise judged
-    if bundle:
-        from bakery.iree.bundle import bundle as write_bundle
+    if failure := next((failure for failure in failures if failure), None):
+        raise failure
+    if arguments.bundle:
+        from bakery.iree.bundle import bundle
         from bakery.iree.modules import find_modules
 
-        write_bundle(find_modules(paths), bundle)
+        bundle(find_modules(paths), arguments.bundle)
 
 
-def job_plan(
-    inputs: list[str],
-    targets: tuple[str, ...],
-    output: Path | None,
-    compiler: str | None,
-    allow: tuple[str, ...] = (),
-) -> JobPlan:
-    """Return the plan of what the command line asks for.
+def _run(plan: JobPlan, arguments: CompileArguments) -> ModuleRun:
+    """Compile, and print the report unless it is printed as JSON."""
+    from bakery.build.display.display import choose
+    from bakery.build.state_folder import state_folder
+    from bakery.cli.engine import open_engine
+    from bakery.iree.compiler import CompileOptions, compile_job
+    from bakery.iree.report import render
 
-    Raises:
-        UsageError: a job file stands beside other inputs, or names paths that nobody allowed it.
-        ModuleError: a module or the job is not what it should be.
-    """
-    from bakery.iree.job.load import from_inputs
-    from bakery.iree.job.resolve import resolve
-
-    jobs = [item for item in inputs if item.endswith(".json")]
-    if jobs and len(inputs) > 1:
-        raise UsageError("a job file stands alone", hint=f"wheel-bakery compile {jobs[0]}")
-    loaded, root = allowed_job(jobs[0], output, allow) if jobs else (from_inputs(inputs, Path.cwd()), None)
-    return resolve(loaded, targets, output, compiler=compiler, root=root)
+    progress, as_json = arguments.progress, arguments.json_
+    settings = CompileOptions(
+        state_folder(plan.root, os.environ),
+        again=arguments.again,
+        no_cache=arguments.no_cache,
+        builder=arguments.builder,
+    )
+    listener = choose(progress, out if progress == "rawjson" else err, os.environ)
+    report = compile_job(
+        Path.cwd(),
+        plan,
+        settings,
+        lambda: open_engine(arguments.ca_bundle, engine_up=arguments.engine_up),
+        listener,
+    )
+    if not as_json and progress != "quiet":
+        err.print(render(report))
+    if not as_json and progress != "rawjson":
+        for item in report.modules:
+            if item.path:
+                out.print(str(item.path), markup=False)
+    return report
 
 
 def _show(plan: JobPlan, *, as_json: bool) -> None:
@@ -162,6 +171,4 @@ def _show(plan: JobPlan, *, as_json: bool) -> None:
     out.print(cells(plan))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compile")(compile_)
+compile_ = options.with_arguments(CompileArguments, _compile)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import typer
-
 from bakery.cli import options
 from bakery.cli.console import leave, out
 from bakery.core.errors import EngineError
@@ -18,8 +16,8 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
 
     [dim]wheel-bakery doctor[/dim]
     """
+    from bakery.cli.engine import find_ca_bundle
     from bakery.cli.tables import doctor as report
-    from bakery.cli.trust import find_ca_bundle
     from bakery.engine.doctor import diagnose
 
     found = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
@@ -29,8 +27,3 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
         out.print(report.render(found))
     if any(item.state == "fail" for item in found):
         leave(EngineError.exit_code)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(doctor)

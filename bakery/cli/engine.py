@@ -1,27 +1,50 @@
-"""``wheel-bakery engine``: a private engine for machines that have none."""
+"""``wheel-bakery engine``, and how commands find the engine."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli.console import out, say
+from bakery.cli.console import echo, out, say
 from bakery.core.errors import EngineError, UsageError
+from bakery.core.names import CA_VARIABLES, MACHINES
 
 if TYPE_CHECKING:
     from bakery.engine.discover import EngineAddress
+    from bakery.engine.session import EngineSession
 
 app = typer.Typer(
-    help="A private Docker engine, for a Debian machine that has none: unpacked from the machine's own package "
-    "mirror into the user's cache, started on demand. Where Docker with buildx runs, nothing is installed.",
+    help="Manage the private Docker engine, for Debian machines without Docker. Bakery downloads it from the machine's "
+    "package mirror and keeps it in the user's cache. Nothing is installed if Docker with buildx is running.",
     no_args_is_help=True,
 )
 
 
-def find_or_start() -> EngineAddress:
+def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> EngineSession:
+    """Return a session on the engine.
+
+    Args:
+        ca_bundle: the value of ``--ca-bundle``.
+        engine_up: install and start the private engine if there is none.
+        builder: the value of ``--builder``.
+
+    Raises:
+        BakeryError: there is no engine, or an argument is wrong.
+    """
+    from bakery.engine import session
+    from bakery.engine.discover import find
+
+    bundle = find_ca_bundle(ca_bundle, os.environ)
+    finder = find_or_start if engine_up else find
+    return session.open_engine(os.environ, bundle, say, builder=builder, folder=Path.cwd(), find_engine=finder)
+
+
+def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
     """Return the engine to use; install and start the private one if there is none.
 
     Raises:
@@ -31,68 +54,89 @@ def find_or_start() -> EngineAddress:
     from bakery.engine.discover import find
 
     try:
-        return find(os.environ)
-    except EngineError as none:
+        return find(environ)
+    except EngineError as missing:
         try:
-            private_engine.start(private_engine.install(say, os.environ), say, os.environ)
+            private_engine.start(private_engine.install(say, environ), say, environ)
         except EngineError as error:
-            details = [*none.details, *error.details]
+            details = [*missing.details, *error.details]
             raise EngineError(error.message, hint=error.hint, details=details) from error
-    return find(os.environ)
+    return find(environ)
+
+
+def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the given CA bundle, else the first one that the environment names; None if there is none.
+
+    Raises:
+        UsageError: the given file does not exist or has no certificate.
+    """
+    if given is not None:
+        if not _has_certificates(given):
+            raise UsageError(f"--ca-bundle {given}: expected a PEM file with certificates")
+        return given.resolve()
+    paths = (Path(environ[name]) for name in CA_VARIABLES if environ.get(name))
+    return next((path.resolve() for path in paths if _has_certificates(path)), None)
+
+
+def _has_certificates(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return b"-----BEGIN" in stream.read(1 << 20)
+    except OSError:
+        return False
 
 
 @app.command()
 def up() -> None:
-    """Make sure that an engine runs; install and start a private one if there is none."""
-    found = find_or_start()
-    what = "the private engine" if found.source == "private" else "Docker"
-    out.print(f"{what} {found.version} with buildx {found.buildx} is running", markup=False)
+    """Make sure that an engine is running; if there is none, install and start a private one."""
+    engine = find_or_start(os.environ)
+    name = "the private engine" if engine.source == "private" else "Docker"
+    echo(f"{name} {engine.version} with buildx {engine.buildx} is running")
 
 
 @app.command()
 def down() -> None:
-    """Stop the private engine; its images and caches stay."""
+    """Stop the private engine; keep its images and caches."""
     from bakery.engine import private_engine
 
-    out.print("stopped" if private_engine.stop(os.environ) else "it was not running")
+    out.print("stopped" if private_engine.stop(os.environ) else "the private engine was not running")
 
 
 @app.command()
 def status() -> None:
-    """Say which engine would be used."""
+    """Show the engine that bakes would use."""
     from bakery.engine.discover import find
 
-    found = find(os.environ)
-    out.print(f"{found.source} engine {found.version}, buildx {found.buildx} {found.host}".rstrip(), markup=False)
+    engine = find(os.environ)
+    echo(f"{engine.source} engine {engine.version}, buildx {engine.buildx} {engine.host}".rstrip())
 
 
 @app.command()
 def env() -> None:
-    """Print the variables with which plain docker commands use the same engine.
+    """Print the environment variables with which docker commands use the same engine.
 
     [dim]eval "$(wheel-bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
     from bakery.engine.discover import find
 
     for name, value in find(os.environ).environment.items():
-        out.print(f"export {name}={shlex.quote(value)}", markup=False, soft_wrap=True)
+        echo(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()
 def emulate(
     platform: Annotated[str, typer.Argument(help="linux/arm64 or linux/amd64.", metavar="PLATFORM")],
 ) -> None:
-    """Let this machine run programs of another architecture: QEMU, registered with the kernel until it restarts.
+    """Let this machine run programs for another architecture: register QEMU with the kernel until the next restart.
 
-    Only Debian, as root. Builds for that platform then run under emulation, several times slower than natively.
+    Needs Debian and root. Emulated builds are several times slower than native ones.
     """
-    from bakery.core.names import MACHINES
     from bakery.engine.qemu import enable
 
     if platform not in MACHINES:
-        raise UsageError(f"{platform!r} is no platform", hint=f"expected {' or '.join(MACHINES)}")
-    done = enable(platform, say)
-    out.print(f"this machine {'now runs' if done else 'already ran'} programs of {platform}", markup=False)
+        raise UsageError(f"unknown platform {platform!r}", hint=f"expected {' or '.join(MACHINES)}")
+    is_new = enable(platform, say)
+    echo(f"this machine {'now runs' if is_new else 'already ran'} programs for {platform}")
 
 
 @app.command()

@@ -66,13 +66,11 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     for file in files:
         loaded = load(Path(file), file)
         Grants().require(
-            loaded.wants(output=False), Path.cwd(), who=file, hint="a workflow has the repository alone: move it there"
+            loaded.required_grants(output=False),
+            Path.cwd(),
+            who=file,
+            hint="a workflow has the repository alone: move it there",
         )
         plan = resolve(loaded, root=Path.cwd())
         jobs.append(JobFile(file, plan))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(generate)

@@ -54,8 +54,3 @@ def gpus(
             err.print(f"warning: {text}", markup=False)
         if release:
             out.print(f"built with CUDA {release.version}, it needs a driver from {release.floor} on", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(gpus)

@@ -30,7 +30,7 @@ def index(
     import tempfile
     from datetime import UTC, datetime
 
-    from bakery.cli.trust import find_ca_bundle
+    from bakery.cli.engine import find_ca_bundle
     from bakery.core.errors import OutputError, UsageError
     from bakery.core.text import printable
     from bakery.release.index.fetch import take
@@ -63,8 +63,3 @@ def index(
     out.print(
         f"{output / 'simple'}: {len(made.added)} added, {made.kept} kept, {len(made.projects)} projects", markup=False
     )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(index)

@@ -1,490 +1,302 @@
-"""``wheel-bakery validate`` and ``wheel-bakery benchmark``: compiled modules, in containers that may do nothing but compute."""
+"""``wheel-bakery validate`` and ``wheel-bakery benchmark``: run compiled IREE modules in sandboxed containers."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import err, out, say
-from bakery.core.errors import BakeryError, UnavailableError, UsageError
+from bakery.cli.console import out
+from bakery.cli.module_runs import ContainerSource, load_job, run_benchmark, run_validation
+from bakery.core.errors import UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from bakery.iree.benchmark import Measurement
-    from bakery.iree.devices import Images, Surface
-    from bakery.iree.job.load import LoadedJob
-    from bakery.iree.models.job import Check
-    from bakery.iree.requests import Asked
-    from bakery.iree.sandbox import Sandbox
-    from bakery.iree.validate import Verdict
-    from bakery.plan.values import Json
-
-
-@dataclass(frozen=True, slots=True)
-class Kitchen:
-    """What containers are made of.
-
-    Attributes:
-        image: a person's own; None for bakery's.
-    """
-
-    image: str | None = None
-    ca_bundle: Path | None = None
-
+    from bakery.iree.models.job import Benchmark, Check
+    from bakery.iree.requests import Request
 
 _Model = TypeVar("_Model", bound="BaseModel")
 
-Paths = Annotated[
-    list[Path],
-    typer.Argument(
-        help="A job file (.json); or modules (.vmfb), and folders that hold some.", metavar="JOB|MODULE|DIR…"
+Bundle = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        help="If nothing failed, write the modules, their requirements, and a program that selects and runs the one for "
+        "the machine.",
+        metavar="FILE.tar|DIR",
     ),
 ]
-Inputs = Annotated[
+_Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
-        help="An argument of the function, in order: a .npy or .npz file, a constant (64x64xf32=1), or a number.",
+        help="An argument of the function: a .npy or .npz file, a constant (64x64xf32=1), or a number. May be repeated, "
+        "in order.",
         metavar="VALUE",
     ),
 ]
-Function = Annotated[
-    str | None,
-    typer.Option("--function", help="The function; not needed where the module exports one.", metavar="NAME"),
-]
-Results = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="The folder with a job's modules; the job's own without it.", metavar="DIR"),
-]
-Image = Annotated[
-    str | None,
-    typer.Option(
-        "--image",
-        help="An image that the engine has, with iree-run-module, iree-benchmark-module and python3 with numpy. Without "
-        "it: bakery's own, which is made where it is missing.",
-        metavar="NAME",
-    ),
-]
-Cores = Annotated[
-    str | None, typer.Option("--cores", help="The cores that containers are held to: 0-3,6.", metavar="LIST")
-]
 
 
-def validate(
-    paths: Paths,
-    only: options.Only = None,
-    output: Results = None,
-    function: Function = None,
-    inputs: Inputs = None,
+@dataclass(frozen=True, slots=True)
+class ModuleArguments:
+    """The arguments and options of both commands."""
+
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A job file (.json); or modules (.vmfb), and folders with modules.", metavar="JOB|MODULE|DIR…"
+        ),
+    ]
+    only: options.Only = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The folder with the modules of a job. Default: that of the job.", metavar="DIR"
+        ),
+    ] = None
+    function: Annotated[
+        str | None,
+        typer.Option("--function", help="The function. Optional if the module exports only one.", metavar="NAME"),
+    ] = None
+    inputs: _Inputs = None
+    cores: Annotated[
+        str | None, typer.Option("--cores", help="The CPU cores that containers may use: 0-3,6.", metavar="LIST")
+    ] = None
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image",
+            help="An image of the engine with iree-run-module, iree-benchmark-module, and python3 with NumPy. Default: "
+            "Bakery's own, which is made when it is missing.",
+            metavar="NAME",
+        ),
+    ] = None
+    json: options.AsJson = False
+    allow: options.Allow = None
+    ca_bundle: options.CaBundle = None
+
+    @property
+    def source(self) -> ContainerSource:
+        """Where containers come from."""
+        return ContainerSource(self.image, self.ca_bundle)
+
+    @property
+    def root(self) -> Path:
+        """The folder whose ``.bakery`` holds the run: that of the job."""
+        return self.paths[0].parent if self.paths[0].suffix == ".json" else Path()
+
+    def requests(
+        self, *, checks: tuple[Check, ...] = (), benchmark: Benchmark | None = None, has_call: bool
+    ) -> list[Request]:
+        """Return a request for each module.
+
+        Args:
+            checks, benchmark: of modules that no job describes.
+            has_call: options describe a call, which only a job does otherwise.
+
+        Raises:
+            UsageError: the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
+        """
+        from bakery.iree.modules import find_modules
+        from bakery.iree.requests import Request, requests_of_job
+
+        jobs = [path for path in self.paths if path.suffix == ".json"]
+        if jobs and len(self.paths) > 1:
+            raise UsageError("a job file excludes other arguments", hint="name one job, or modules and folders")
+        if not jobs:
+            if self.output:
+                raise UsageError("--output is for jobs", hint="name the folder itself")
+            modules = find_modules(self.paths, self.only or ())
+            return [Request(module, checks, benchmark, Path()) for module in modules]
+        if has_call:
+            raise UsageError("the job describes the calls of its functions", hint="name modules instead of the job")
+        loaded, _ = load_job(str(jobs[0]), self.output, tuple(self.allow or ()))
+        return requests_of_job(loaded, self.output, self.only or ())
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateArguments(ModuleArguments):
+    """The arguments and options of ``validate``."""
+
     expected: Annotated[
         list[str] | None,
-        typer.Option("--expected", help="A result of the function, in order, in the same forms.", metavar="VALUE"),
-    ] = None,
+        typer.Option(
+            "--expected", help="An expected result, in the same forms. May be repeated, in order.", metavar="VALUE"
+        ),
+    ] = None
     reference: Annotated[
         str | None,
         typer.Option(
             "--reference",
-            help="A Python function over numpy arrays that gives the results. It runs in a container.",
+            help="A Python function on NumPy arrays that returns the expected results. It runs in a container.",
             metavar="FILE.py:NAME",
         ),
-    ] = None,
+    ] = None
     tolerance: Annotated[
         list[str] | None,
         typer.Option(
             "--tolerance",
-            help="How close results must be: float32=1e-4,1e-5 (relative, absolute). May be given several times.",
+            help="The tolerance of a dtype, relative and absolute: float32=1e-4,1e-5. May be repeated.",
             metavar="DTYPE=R,A",
         ),
-    ] = None,
-    cores: Cores = None,
-    allow: options.Allow = None,
+    ] = None
     max_parallel: Annotated[
-        int, typer.Option("--max-parallel", help="Modules at a time.", min=1, metavar="N", envvar="BAKERY_MAX_PARALLEL")
-    ] = 2,
-    strict: Annotated[bool, typer.Option("--strict", help="A module that was not run is a failure, too.")] = False,
-    bundle: Annotated[
-        Path | None,
+        int,
         typer.Option(
-            "--bundle",
-            help="Where nothing failed, write the modules with what they need, and a program that takes the one that "
-            "suits a machine and runs it.",
-            metavar="FILE.tar|DIR",
+            "--max-parallel",
+            help="Maximum number of modules to run in parallel.",
+            min=1,
+            metavar="N",
+            envvar="BAKERY_MAX_PARALLEL",
         ),
-    ] = None,
-    json: options.AsJson = False,
-    image: Image = None,
-    ca_bundle: options.CaBundle = None,
-) -> None:
-    """Run compiled modules and compare what they give: with files, or with your own Python function.
+    ] = 2
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if a module was not run.")] = False
+    bundle: Bundle = None
 
-    A module for a machine that is not here is opened, its code is looked at, and it is *not run*, never *passed*.
+    def checks(self) -> tuple[Check, ...]:
+        """Return the check that the options describe, if they do.
 
-    [dim]wheel-bakery validate job.json[/dim]
-    """
-    from bakery.iree.bundle import bundle as write_bundle
-    from bakery.iree.report_runs import validation_json, validation_table
-    from bakery.iree.validate import conclusion
+        Raises:
+            UsageError: they are malformed, or describe no expected results.
+        """
+        from bakery.iree.models.job import Check
 
-    checks = _checks(function, inputs, expected, reference, tolerance)
-    given = bool(inputs or expected or reference or function)
-    asked = _asked(paths, only, output, checks, None, tuple(allow or ()), given=given)
-    verdicts = run_validation(asked, _root(paths), Kitchen(image, ca_bundle), cores or "", max_parallel)
-    found = [(verdict.module.title, verdict.record) for verdict in verdicts]
-    out.print(validation_json(found) if json else validation_table(found), markup=False, soft_wrap=json)
-    if failed := conclusion(verdicts, strict=strict):
-        raise failed
-    if bundle:
-        write_bundle([item.module for item in asked], bundle)
-
-
-def run_validation(
-    asked: Sequence[Asked], root: Path, kitchen: Kitchen, cores: str = "", parallel: int = 2
-) -> list[Verdict]:
-    """Validate modules and write their records.
-
-    Raises:
-        BakeryError: a check does not fit, or a container cannot be run.
-    """
-    from bakery.iree.modules import write_record
-    from bakery.iree.validate import read_subjects
-    from bakery.iree.validate import validate as run
-
-    subjects = read_subjects((item.module, item.checks, item.folder) for item in asked)
-    with _opened(asked, root, kitchen) as (box, surface):
-        verdicts = run(
-            subjects,
-            box,
-            surface,
-            parallel=parallel,
-            cores=cores,
-            told=lambda item: _say(item.module.title, item.record.status),
-        )
-    for verdict in verdicts:
-        write_record(verdict.module, validation=verdict.record)
-    return verdicts
+        if self.expected is None and self.reference is None:
+            if self.inputs or self.tolerance or self.function:
+                raise UsageError("there are no expected results", hint="add --expected or --reference")
+            return ()
+        tolerances: dict[str, dict[str, float]] = {}
+        for text in self.tolerance or ():
+            name, _, numbers = text.partition("=")
+            try:
+                relative, _, absolute = numbers.partition(",")
+                tolerances[name] = {"rtol": float(relative), "atol": float(absolute or 0)}
+            except ValueError as error:
+                raise UsageError(f"--tolerance {text}", hint="expected such as float32=1e-4,1e-5") from error
+        fields: dict[str, object] = {
+            "function": self.function,
+            "inputs": tuple(self.inputs or ()),
+            "expected": self.expected and tuple(self.expected),
+            "reference": self.reference,
+            "tolerance": tolerances or None,
+        }
+        return (_validated(Check, fields),)
 
 
-def benchmark(
-    paths: Paths,
-    only: options.Only = None,
-    output: Results = None,
-    function: Function = None,
-    inputs: Inputs = None,
+@dataclass(frozen=True, slots=True)
+class BenchmarkArguments(ModuleArguments):
+    """The arguments and options of ``benchmark``."""
+
     repetitions: Annotated[
-        int | None, typer.Option("--repetitions", help="Calls that are measured.", min=1, max=100_000, metavar="N")
-    ] = None,
+        int | None,
+        typer.Option("--repetitions", help="The number of measured calls.", min=1, max=100_000, metavar="N"),
+    ] = None
     warmup: Annotated[
         int | None,
-        typer.Option("--warmup", help="Calls before them that do not count.", min=0, max=100_000, metavar="N"),
-    ] = None,
-    cores: Cores = None,
+        typer.Option("--warmup", help="The number of calls before the measurement.", min=0, max=100_000, metavar="N"),
+    ] = None
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", help="What --save-baseline of an earlier run wrote.", metavar="FILE")
-    ] = None,
+        Path | None,
+        typer.Option("--baseline", help="The file that --save-baseline of an earlier run wrote.", metavar="FILE"),
+    ] = None
     threshold: Annotated[
         float | None,
         typer.Option("--threshold", help="How much slower is a regression: 0.1 is ten percent.", min=0, metavar="X"),
-    ] = None,
+    ] = None
     save_baseline: Annotated[
-        Path | None, typer.Option("--save-baseline", help="Write the figures, for later runs.", metavar="FILE")
-    ] = None,
-    json: options.AsJson = False,
-    image: Image = None,
-    ca_bundle: options.CaBundle = None,
-    allow: options.Allow = None,
-) -> None:
-    """Measure compiled modules: percentiles of single calls, and calls in a second. Nothing is cached.
+        Path | None, typer.Option("--save-baseline", help="Write the results, for later runs.", metavar="FILE")
+    ] = None
+
+    def settings(self) -> dict[str, object]:
+        """Return the fields of `Benchmark` that options set."""
+        names = ("function", "inputs", "repetitions", "warmup", "cores", "threshold")
+        values = {name: getattr(self, name) for name in names}
+        return {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if value not in (None, [])
+        }
+
+
+def _validate(arguments: ValidateArguments) -> None:
+    """Run compiled modules and compare their results with files, or with the results of a Python function.
+
+    A module whose device is not available is inspected only. Its result is *not run*, never *passed*.
+
+    [dim]wheel-bakery validate job.json[/dim]
+    """
+    from bakery.iree.bundle import bundle
+    from bakery.iree.report_runs import validation_json, validation_table
+    from bakery.iree.validate import conclusion
+
+    checks = arguments.checks()
+    has_call = bool(arguments.inputs or arguments.expected or arguments.reference or arguments.function)
+    requests = arguments.requests(checks=checks, has_call=has_call)
+    verdicts = run_validation(requests, arguments.root, arguments.source, arguments.cores or "", arguments.max_parallel)
+    rows = [(verdict.module.title, verdict.record) for verdict in verdicts]
+    out.print(
+        validation_json(rows) if arguments.json else validation_table(rows), markup=False, soft_wrap=arguments.json
+    )
+    if failure := conclusion(verdicts, strict=arguments.strict):
+        raise failure
+    if arguments.bundle:
+        bundle([item.module for item in requests], arguments.bundle)
+
+
+def _benchmark(arguments: BenchmarkArguments) -> None:
+    """Benchmark compiled modules: percentiles of single calls, and calls per second. Results are never cached.
 
     [dim]wheel-bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
     """
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion
+    from bakery.iree.models.job import Benchmark
     from bakery.iree.report_runs import benchmarks_json, benchmarks_table
 
-    changes: dict[str, object] = {
-        name: value
-        for name, value in (
-            ("function", function),
-            ("inputs", tuple(inputs) if inputs else None),
-            ("repetitions", repetitions),
-            ("warmup", warmup),
-            ("cores", cores),
-            ("threshold", threshold),
-        )
-        if value is not None
-    }
-    asked = _asked(paths, only, output, (), changes, tuple(allow or ()), given=bool(function or inputs))
-    measured = run_benchmark(asked, _root(paths), Kitchen(image, ca_bundle), baseline)
-    found = [(item.module.title, item.record, item.reason) for item in measured]
-    out.print(benchmarks_json(found) if json else benchmarks_table(found), markup=False, soft_wrap=json)
-    if save_baseline:
-        text = baseline_of(measured).model_dump_json(by_alias=True, indent=2) + "\n"
-        write(save_baseline.parent, {save_baseline.name: text})
-    if failed := conclusion(measured):
-        raise failed
-
-
-def run_benchmark(
-    asked: Sequence[Asked], root: Path, kitchen: Kitchen, baseline: Path | None = None
-) -> list[Measurement]:
-    """Measure modules and write their records.
-
-    Raises:
-        BakeryError: nothing is to be measured, a call does not fit, or a container cannot be run.
-    """
-    from bakery.iree.benchmark import measure, read_subjects
-    from bakery.iree.modules import write_record
-    from bakery.iree.requests import read_baseline
-
-    named = [item for item in asked if item.benchmark is not None]
-    if not named:
-        raise UsageError("nothing is to be measured", hint="a job's module says so in its `benchmark`")
-    subjects = read_subjects((item.module, item.benchmark, item.folder) for item in named if item.benchmark)
-    files = [baseline] if baseline else _baselines(named)
-    before = {title: figure for file in files for title, figure in read_baseline(file).items()}
-    with _opened(named, root, kitchen) as (box, surface):
-        measured = measure(
-            subjects,
-            box,
-            surface,
-            before,
-            lambda item: _say(item.module.title, "measured" if item.record else f"not run: {item.reason}"),
-        )
-    for item in measured:
-        if item.record:
-            write_record(item.module, benchmark=item.record)
-    return measured
-
-
-def after(
-    inputs: Sequence[str], paths: Sequence[Path], kitchen: Kitchen, *, validate: bool, benchmark: bool, table: bool
-) -> tuple[dict[str, Json], list[BakeryError | None]]:
-    """Validate and measure what was just compiled.
-
-    Args:
-        inputs: what was compiled: a job, or modules that nothing is asked of.
-        paths: the compiled modules.
-        table: what is found is shown on the terminal.
-
-    Returns:
-        What was found, for machines; and the failures that it amounts to.
-    """
-    from bakery.iree import benchmark as benchmarks
-    from bakery.iree import report_runs
-    from bakery.iree import validate as validation
-    from bakery.iree.job.load import load
-    from bakery.iree.modules import find_modules
-    from bakery.iree.requests import asked_by_hand, asked_of
-
-    if not paths:
-        return {}, []
-    is_job = inputs[0].endswith(".json")
-    asked = (
-        asked_of(load(Path(inputs[0]), inputs[0]), find_modules(paths))
-        if is_job
-        else asked_by_hand(paths, (), (), None)
+    settings = arguments.settings()
+    requests = arguments.requests(
+        benchmark=_validated(Benchmark, settings), has_call=bool(arguments.function or arguments.inputs)
     )
-    document: dict[str, Json] = {}
-    failed: list[BakeryError | None] = []
-    if validate:
-        verdicts = run_validation(asked, Path(), kitchen)
-        judged = [(item.module.title, item.record) for item in verdicts]
-        document["validation"] = report_runs.validated(judged)
-        failed.append(validation.conclusion(verdicts))
-        if table:
-            err.print(report_runs.validation_table(judged))
-    if benchmark:
-        measured = run_benchmark(asked, Path(), kitchen)
-        figures = [(item.module.title, item.record, item.reason) for item in measured]
-        document["benchmarks"] = report_runs.measured(figures)
-        failed.append(benchmarks.conclusion(measured))
-        if table:
-            err.print(report_runs.benchmarks_table(figures))
-    return document, failed
+    if settings:
+        requests = _with_settings(requests, settings)
+    measurements = run_benchmark(requests, arguments.root, arguments.source, arguments.baseline)
+    rows = [(item.module.title, item.record, item.reason) for item in measurements]
+    out.print(
+        benchmarks_json(rows) if arguments.json else benchmarks_table(rows), markup=False, soft_wrap=arguments.json
+    )
+    if path := arguments.save_baseline:
+        text = baseline_of(measurements).model_dump_json(by_alias=True, indent=2) + "\n"
+        write(path.parent, {path.name: text})
+    if failure := conclusion(measurements):
+        raise failure
 
 
-def _baselines(asked: Sequence[Asked]) -> list[Path]:
-    named = [item.folder / item.benchmark.baseline for item in asked if item.benchmark and item.benchmark.baseline]
-    return list(dict.fromkeys(named))
-
-
-def _say(title: str, text: str) -> None:
-    say(f"{title}: {text}")
-
-
-def _asked(
-    paths: Sequence[Path],
-    only: Sequence[str] | None,
-    output: Path | None,
-    checks: tuple[Check, ...],
-    changes: dict[str, object] | None,
-    allow: tuple[str, ...],
-    *,
-    given: bool,
-) -> list[Asked]:
-    """Return what the arguments ask for.
-
-    Args:
-        changes: what is set for all benchmarks; None where none are asked for.
-        allow: what a job may read and write outside of its project.
-        given: a call is described by options, which a job does itself.
-
-    Raises:
-        UsageError: the arguments exclude each other, or a job names paths that nobody allowed it.
-    """
-    from dataclasses import replace
-
+def _with_settings(requests: Sequence[Request], settings: dict[str, object]) -> list[Request]:
+    """Return requests with the options' settings in place of those of the job."""
     from bakery.iree.models.job import Benchmark
-    from bakery.iree.requests import asked_by_hand, asked_by_job
 
-    jobs = [path for path in paths if path.suffix == ".json"]
-    if jobs and len(paths) > 1:
-        raise UsageError("a job stands alone", hint="name one job, or modules and folders")
-    if not jobs:
-        if output:
-            raise UsageError("--output is for jobs", hint="name the folder itself")
-        return asked_by_hand(paths, only or (), checks, None if changes is None else _checked(Benchmark, changes))
-    if given:
-        raise UsageError("a job says itself what is called", hint="name the modules in place of the job")
-    loaded, _ = allowed_job(str(jobs[0]), output, allow)
-    asked = asked_by_job(loaded, output, only or ())
-    if changes is None:
-        return asked
     return [
-        replace(item, benchmark=_checked(Benchmark, {**item.benchmark.model_dump(exclude_none=True), **changes}))
+        replace(item, benchmark=_validated(Benchmark, {**item.benchmark.model_dump(exclude_none=True), **settings}))
         if item.benchmark
         else item
-        for item in asked
+        for item in requests
     ]
 
 
-def allowed_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[LoadedJob, Path]:
-    """Return a job all of whose paths it may use, and its project: the workspace here, where that names it, else its folder.
-
-    Args:
-        output: the folder of results; the job's own where None.
-
-    Raises:
-        ModuleError: the job cannot be read.
-        UsageError: it names paths outside of its project that nobody allowed it.
-    """
-    from bakery.build.buildx.entitlements import Grants
-    from bakery.iree.job.load import load
-    from bakery.recipe.load import job_files
-
-    loaded = load(Path(file), file)
-    root = Path.cwd() if PurePath(file).as_posix() in job_files(Path.cwd()).files else loaded.folder
-    Grants.parse(allow).require(loaded.wants(output=output is None), root, who="the job")
-    return loaded, root
-
-
-def _checks(
-    function: str | None,
-    inputs: list[str] | None,
-    expected: list[str] | None,
-    reference: str | None,
-    tolerance: list[str] | None,
-) -> tuple[Check, ...]:
-    from bakery.iree.models.job import Check
-
-    if expected is None and reference is None:
-        if inputs or tolerance or function:
-            raise UsageError("nothing is expected of the call", hint="add --expected or --reference")
-        return ()
-    bounds: dict[str, dict[str, float]] = {}
-    for text in tolerance or ():
-        name, _, numbers = text.partition("=")
-        try:
-            relative, _, absolute = numbers.partition(",")
-            bounds[name] = {"rtol": float(relative), "atol": float(absolute or 0)}
-        except ValueError as error:
-            raise UsageError(f"--tolerance {text}", hint="expected such as float32=1e-4,1e-5") from error
-    fields = {"function": function, "inputs": tuple(inputs or ()), "expected": expected and tuple(expected)}
-    return (_checked(Check, {**fields, "reference": reference, "tolerance": bounds or None}),)
-
-
-def _checked(model: type[_Model], fields: dict[str, object]) -> _Model:
+def _validated(model: type[_Model], fields: dict[str, object]) -> _Model:
     from pydantic import ValidationError
 
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        told = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
-        raise UsageError("; ".join(told)) from error
+        problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        raise UsageError("; ".join(problems)) from error
 
 
-def _root(paths: Sequence[Path]) -> Path:
-    """Return the folder whose ``.bakery`` holds the run: that of the job."""
-    return paths[0].parent if paths[0].suffix == ".json" else Path()
-
-
-def _images(asked: Sequence[Asked], environment: Mapping[str, str], kitchen: Kitchen) -> Images:
-    """Return what finds or makes images.
-
-    Raises:
-        ModuleError: modules need different releases of the runtime.
-    """
-    from bakery.engine.debian_rootfs import inspect
-    from bakery.iree.devices import CPU_IMAGE
-
-    own = kitchen.image
-
-    def find(name: str, platform: str) -> str:
-        if name != CPU_IMAGE or own is None or inspect(environment, own, platform.partition("/")[2]) is None:
-            raise UnavailableError(f"{own} is no {name} image for {platform}")
-        return own
-
-    return find if own else _baked(asked, environment, kitchen.ca_bundle)
-
-
-def _baked(asked: Sequence[Asked], environment: Mapping[str, str], ca_bundle: Path | None) -> Images:
-    """Return what bakes images where the engine does not have them."""
-    from bakery.build.display.display import choose
-    from bakery.cli.trust import find_ca_bundle
-    from bakery.core.errors import ModuleError
-    from bakery.core.names import MACHINES
-    from bakery.engine.session import EngineSession
-    from bakery.iree.tool_image import tool_image
-    from bakery.toolchains import facts
-
-    versions = sorted({item.module.record.runtime for item in asked if item.module.record})
-    if len(versions) > 1:
-        raise ModuleError(f"modules need different runtimes: {', '.join(versions)}", hint="choose some by --only")
-    version = versions[0] if versions else facts.iree_releases()[0].runtime
-    engine = EngineSession(environment, find_ca_bundle(ca_bundle, os.environ), say)
-
-    def bake(name: str, platform: str) -> str:
-        listener = choose("auto", err, os.environ)
-        return tool_image(engine, listener, version, recipe=name, machine=MACHINES[platform])
-
-    return bake
-
-
-@contextmanager
-def _opened(asked: Sequence[Asked], root: Path, kitchen: Kitchen) -> Iterator[tuple[Sandbox, Surface]]:
-    """Give a sandbox of the engine's, and what modules can run on there."""
-    from bakery.build.run_folders import run_folder
-    from bakery.engine.discover import find
-    from bakery.iree.devices import Surface
-    from bakery.iree.sandbox import sandbox
-
-    environment = {**os.environ, **find(os.environ).environment}
-    with run_folder(root) as folder:
-        stage = folder / "stage"
-        stage.mkdir()
-        with sandbox(environment, stage) as box:
-            yield box, Surface(environment, _images(asked, environment, kitchen))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(validate)
-    app.command()(benchmark)
+validate = options.with_arguments(ValidateArguments, _validate)
+benchmark = options.with_arguments(BenchmarkArguments, _benchmark)

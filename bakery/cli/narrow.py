@@ -33,7 +33,7 @@ def narrow(
         UsageError: an option cannot be understood, or git knows no such revision.
     """
     left: Left = {}
-    found = [(root, plan.of_system(system)) for root, plan in found]
+    found = [(root, plan.for_system(system)) for root, plan in found]
     if since is not None:
         found = _since(found, references, sets, since, left, system)
     return (_shard(found, only, shard) if shard is not None else found), left
@@ -45,10 +45,10 @@ def _shard(found: Found, only: Sequence[str], text: str) -> Found:
     match = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", text)
     if not match or int(match[1]) > int(match[2]):
         raise UsageError(f"--shard: expected I/N, such as 2/4, with I from 1 to N, got {text!r}")
-    chosen = [plan.chosen(tuple(only)) for _, plan in found]
-    mine = shards.shard(chosen, int(match[1]), int(match[2]))
-    kept = {parcel.plan.recipe: [cell.id for cell in parcel.cells] for parcel in mine}
-    return [(root, plan.narrowed(kept[plan.recipe])) for root, plan in found if plan.recipe in kept]
+    chosen = [plan.filter_by_pattern(tuple(only)) for _, plan in found]
+    mine = shards.select_shard(chosen, int(match[1]), int(match[2]))
+    kept = {group.plan.recipe: [cell.id for cell in group.cells] for group in mine}
+    return [(root, plan.filter_by_id(kept[plan.recipe])) for root, plan in found if plan.recipe in kept]
 
 
 def _since(
@@ -59,16 +59,16 @@ def _since(
 
     # The repository is that of the folder which the recipes are looked for from.
     change = changed_cells.change(Path.cwd(), revision)
-    now = {plan.recipe: plan.of_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
+    now = {plan.recipe: plan.for_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
     kept = []
     for root, plan in found:
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
             then = _then(Path(folder), change, references, sets, plan.recipe)
-            before = then if isinstance(then, str) else then.of_system(system)
+            before = then if isinstance(then, str) else then.for_system(system)
             judged = changed_cells.judge(root, now[plan.recipe], before, change)
         left[plan.recipe] = dict(judged.left)
         if judged.built:
-            kept.append((root, plan.narrowed(judged.built)))
+            kept.append((root, plan.filter_by_id(judged.built)))
     return kept
 
 

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar, get_type_hints
 
 import typer
+
+_Arguments = TypeVar("_Arguments")
+
+
+def with_arguments(model: type[_Arguments], function: Callable[[_Arguments], None]) -> Callable[..., None]:
+    """Return ``function`` as a command whose parameters are the fields of the dataclass ``model``."""
+
+    def command(**values: object) -> None:
+        function(model(**values))
+
+    hints = get_type_hints(model, include_extras=True)
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[field.name],
+            )
+            for field in fields(model)  # type: ignore[arg-type]
+        ]
+    )
+    command.__annotations__ = hints
+    command.__doc__ = function.__doc__
+    return command
+
 
 Recipes = Annotated[
     list[str] | None,
     typer.Option(
         "--recipe",
         "-r",
-        help="A recipe file, a folder that holds one, or the name of a shipped recipe. May be given several "
-        "times. Without it: what this folder holds.",
+        help="A recipe file, a folder with one, or the name of a shipped recipe. Default: the recipes of this folder. "
+        "May be repeated.",
         metavar="RECIPE",
         envvar="BAKERY_RECIPE",
     ),
@@ -23,8 +52,8 @@ Sets = Annotated[
     typer.Option(
         "--set",
         "-s",
-        help="Set a variable of the recipe (CUDA_VERSION=12.8.0), or anything in bake's grammar "
-        "('*.args.CUDA_VERSION=12.8.0', '*.platform=linux/arm64'). May be given several times.",
+        help="Set a variable of the recipe (CUDA_VERSION=12.8.0), or override a target as `docker buildx bake --set` "
+        "does ('*.args.CUDA_VERSION=12.8.0', '*.platform=linux/arm64'). May be repeated.",
         metavar="NAME=VALUE",
     ),
 ]
@@ -32,25 +61,23 @@ Only = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
-        help="Only the cells that a glob selects: --only 'cp312-*'. May be given several times.",
+        help="Select cells by a glob, such as 'cp312-*'. May be repeated.",
         metavar="GLOB",
         envvar="BAKERY_ONLY",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output", "-o", help="The folder that receives audited wheels.", metavar="DIR", envvar="BAKERY_OUTPUT"
-    ),
+    typer.Option("--output", "-o", help="The folder for audited wheels.", metavar="DIR", envvar="BAKERY_OUTPUT"),
 ]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
         "--allow",
-        help="What the recipe may do on this machine beyond its folder: fs.read=PATH, fs.write=PATH, or "
-        "secret.command=NAME (run the program that prints a secret). May be given several times.",
-        metavar="WHAT",
+        help="Grant the recipe access outside its folder: fs.read=PATH, fs.write=PATH, or secret.command=NAME (run the "
+        "program that prints a secret). May be repeated.",
+        metavar="GRANT",
         envvar="BAKERY_ALLOW",
     ),
 ]
@@ -58,8 +85,8 @@ CaBundle = Annotated[
     Path | None,
     typer.Option(
         "--ca-bundle",
-        help="A company's CA bundle (PEM). Without it, the usual variables are looked at (SSL_CERT_FILE, …). "
-        "Build steps get it as a secret; it ends in no image and no cache key.",
+        help="CA certificates (PEM) for build steps. Default: the file that SSL_CERT_FILE or a similar variable names. "
+        "Steps get it as a secret: it is neither in an image nor part of a cache key.",
         metavar="FILE",
         envvar="BAKERY_CA_BUNDLE",
     ),
@@ -68,8 +95,8 @@ Shard = Annotated[
     str | None,
     typer.Option(
         "--shard",
-        help="One of N nearly equal parts of the cells, for a CI with N machines: --shard 2/4. The same plan gives the "
-        "same parts; what compiles once stays together.",
+        help="Select part I of N nearly equal parts of the cells, for CI with N machines: --shard 2/4. Cells that share "
+        "a compile are in one part.",
         metavar="I/N",
         envvar="BAKERY_SHARD",
     ),
@@ -77,8 +104,32 @@ Shard = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since",
-        help="Leave out the cells that nothing touched which changed since a revision of git, and say why.",
-        metavar="REV",
+        "--since", help="Skip cells that no change since this git revision affects, and say why.", metavar="REV"
     ),
 ]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step, even if it is cached.")]
+Builder = Annotated[
+    str | None,
+    typer.Option(
+        "--builder",
+        help="A builder with several nodes (\\[builders.NAME]), which share the cells; or a builder of buildx.",
+        envvar="BAKERY_BUILDER",
+        metavar="NAME",
+    ),
+]
+Progress = Annotated[
+    str,
+    typer.Option(
+        "--progress",
+        help="How to show progress: auto, tty, plain, rawjson or quiet.",
+        envvar="BAKERY_PROGRESS",
+        metavar="MODE",
+    ),
+]
+EngineUp = Annotated[
+    bool,
+    typer.Option(
+        "--engine-up", help="If no engine is running, install and start a private one (`wheel-bakery engine up`)."
+    ),
+]
+Wheels = Annotated[list[Path], typer.Argument(help="Wheels, and folders of wheels.", metavar="WHEEL|DIR…")]

@@ -105,9 +105,3 @@ def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
     for _, item in plans(recipe, set_):
         targets = sum(1 for _ in item.targets())
         out.print(f"{item.recipe}: ok, {len(item.cells)} cells, {targets} targets", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(plan)
-    app.command()(check)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from bakery.cli.console import say
 from bakery.core.errors import UsageError
-from bakery.core.names import VARIABLE
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
@@ -56,24 +55,25 @@ def resolved(
     from bakery.core.git import committed
     from bakery.recipe.load import load
     from bakery.resolve.plan import resolve
+    from bakery.resolve.set_option import parse_set_options
     from bakery.resolve.settings import settable
 
     loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
-    texts = list(sets or [])
-    if len(loaded) > 1:
-        known = [settable(item) for item in loaded]
-        for text in texts:
-            name = text.partition("=")[0]
-            if VARIABLE.match(name) and not any(name in names for names in known):
-                raise UsageError(
-                    f"no recipe has variable {name}", hint=f"they have {', '.join(sorted(set().union(*known)))}"
-                )
-        chosen = [[text for text in texts if _fits(text, names)] for names in known]
-    else:
-        chosen = [texts]
+    options = parse_set_options(sets or ())
+    all_names = set().union(*map(settable, loaded))
+    if len(loaded) > 1 and (unknown := options.variables.keys() - all_names):
+        raise UsageError(f"no recipe has variable {min(unknown)}", hint=f"they have {', '.join(sorted(all_names))}")
     return [
-        (item.root, resolve(item, own, os.environ, committed(item.source) if dated and item.source else None))
-        for item, own in zip(loaded, chosen, strict=True)
+        (
+            item.root,
+            resolve(
+                item,
+                options.for_variables(settable(item)) if len(loaded) > 1 else options,
+                os.environ,
+                committed(item.source) if dated and item.source else None,
+            ),
+        )
+        for item in loaded
     ]
 
 
@@ -98,8 +98,8 @@ def _judge(plan: Plan, host: Host | None) -> None:
     findings = judge(plan, host)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
-        raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.elsewhere))
-    for line in lines(findings, len(plan.cells) + len(plan.elsewhere)):
+        raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))
+    for line in lines(findings, len(plan.cells) + len(plan.cibuildwheel_cells)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 
 
@@ -134,10 +134,3 @@ def _host(plan: Plan, builder: str | None) -> Host:
     host = replace(host, memory=info.memory if limited else 0)
     # The nodes of a builder of the configuration are BuildKit itself, which writes every kind.
     return replace(host, exports=exports(driver, info.store), engine=f"driver {driver}") if driver else host
-
-
-def _fits(text: str, names: set[str]) -> bool:
-    """Whether one of several recipes takes ``text``: bake's grammar always, a variable where it exists."""
-    left = text.partition("=")[0]
-    name = left.removeprefix("*.args.")
-    return not VARIABLE.match(name) or name in names

@@ -1,8 +1,7 @@
-"""``wheel-bakery reproduce``: builds a wheel again and says whether, and where, it differs."""
+"""``wheel-bakery reproduce``: build a wheel again and show where it differs."""
 
 from __future__ import annotations
 
-import json as _json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,17 +9,18 @@ from typing import Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import err, leave, out, say
+from bakery.cli.console import echo_json, leave, out, progress_display
 from bakery.core.errors import DifferentError
 
 
 def reproduce(
     wheel: Annotated[Path, typer.Argument(help="A wheel that bakery published.", exists=True, dir_okay=False)],
     recipe: Annotated[
-        str | None, typer.Option("--recipe", "-r", help="In place of the recipe that the provenance names.")
+        str | None, typer.Option("--recipe", "-r", help="Use this recipe, not the one in the provenance.")
     ] = None,
     provenance: Annotated[
-        Path | None, typer.Option("--provenance", help="In place of the one beside the wheel.", metavar="FILE")
+        Path | None,
+        typer.Option("--provenance", help="Use this provenance, not the one next to the wheel.", metavar="FILE"),
     ] = None,
     against: Annotated[
         Path | None,
@@ -31,41 +31,28 @@ def reproduce(
     ] = False,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", help="A setting beside those of the provenance.", metavar="NAME=VALUE"),
+        typer.Option("--set", "-s", help="A setting in addition to those of the provenance.", metavar="NAME=VALUE"),
     ] = None,
     ca_bundle: options.CaBundle = None,
     json: options.AsJson = False,
 ) -> None:
-    """Build a wheel again from its provenance, without any cache, and compare the two byte for byte.
+    """Build a wheel again from its provenance, without caches, and compare the two wheels byte for byte.
 
     [dim]wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
     """
+    from bakery.cli.engine import open_engine
     from bakery.cli.tables.difference import render
-    from bakery.release.reproduce import Again
-    from bakery.release.reproduce import against as compare
-    from bakery.release.reproduce import reproduce as build
+    from bakery.release import reproduce as release
 
     if against:
-        found = compare(wheel, against)
+        result = release.against(wheel, against)
     else:
-        from bakery.build.display.display import choose
-        from bakery.cli.trust import find_ca_bundle
-        from bakery.engine.discover import find
-        from bakery.engine.session import EngineSession
-
-        engine = EngineSession(
-            {**os.environ, **find(os.environ).environment}, find_ca_bundle(ca_bundle, os.environ), say
-        )
-        listener = choose(os.environ.get("BAKERY_PROGRESS", "auto"), err, os.environ)
-        found = build(wheel, Path.cwd(), Again(recipe, provenance, here, tuple(set_ or ())), engine, listener)
+        choices = release.Again(recipe, provenance, here, tuple(set_ or ()))
+        display = progress_display(os.environ.get("BAKERY_PROGRESS", "auto"))
+        result = release.reproduce(wheel, Path.cwd(), choices, open_engine(ca_bundle), display)
     if json:
-        out.print(_json.dumps(found.to_json(), indent=2), markup=False, soft_wrap=True)
+        echo_json(result.to_json())
     else:
-        out.print(render(wheel.name, found.differences, found.materials, found.taken, found.not_compared))
-    if not found.same:
+        out.print(render(wheel.name, result.differences, result.materials, result.taken, result.not_compared))
+    if not result.same:
         leave(DifferentError.exit_code)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(reproduce)

@@ -43,9 +43,3 @@ def explain(
         hint = f"did you mean {near[0]}?" if near else "wheel-bakery rules lists them"
         raise UsageError(f"no rule is called {rule[:60]!r}", hint=hint)
     out.print(report.explanation(found[rule]))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(rules)
-    app.command()(explain)

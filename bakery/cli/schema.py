@@ -27,8 +27,3 @@ def schema(what: Annotated[Document, typer.Argument(help="What it is of.")] = Do
     from bakery.cli.json_schema import schema_text
 
     out.print(schema_text(what).rstrip("\n"), markup=False, soft_wrap=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(schema)

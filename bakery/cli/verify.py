@@ -32,11 +32,6 @@ def verify(
     if missing:
         raise UsageError(f"no such file or folder: {', '.join(missing)}", hint="name wheels, or the folder of `wheel`")
     files = [file for path in wheels for file in (sorted(path.glob("*.whl")) if path.is_dir() else [path])]
-    found = [plan.chosen(tuple(only or ())) for _, plan in plans(recipe, set_)]
+    found = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
     number = check(found, files, places(os.environ).cache / "audited")
     out.print(f"{number} wheels: all that is planned, and what they promise", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(verify)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
@@ -132,16 +133,68 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
 }
 """What a person may ask for, and the kinds of target it stands for. A recipe has those whose targets it has."""
 
-PHASES: dict[Kind, frozenset[Phase]] = {
-    Kind.IMAGE: frozenset({Phase.REQUIREMENTS}),
-    Kind.MODULE: frozenset(),
-    Kind.DEV: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
-    Kind.WHEEL: frozenset(Phase) - {Phase.TEST},
-    Kind.TEST: frozenset(Phase),
-    Kind.MATERIALS: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
-    Kind.COMPILER_CACHE: frozenset({Phase.FETCH, Phase.REQUIREMENTS}),
+
+@dataclass(frozen=True, slots=True)
+class TargetKind:
+    """What the targets of one kind build.
+
+    Attributes:
+        stage: the stage of the Dockerfile, without the recipe's name.
+        description: the description in the bake file.
+        phases: the phases that they run.
+        exporter: BuildKit's exporter: ``local`` (files), ``docker`` (an image in the engine) or ``cacheonly``.
+        folder: for ``local``, the folder below ``DEST`` that holds a subfolder for each cell; ends with a slash.
+        writes_cache: they write a layer cache.
+        cache_mode: the mode of that cache; empty for the recipe's.
+        reads_wheel_cache: they are built together with the wheel and share its steps, so they read its cache first.
+    """
+
+    stage: str
+    description: str
+    phases: frozenset[Phase]
+    exporter: str = "local"
+    folder: str = ""
+    writes_cache: bool = True
+    cache_mode: str = ""
+    reads_wheel_cache: bool = False
+
+
+_INSTALL = frozenset({Phase.FETCH, Phase.REQUIREMENTS})
+
+TARGET_KINDS: dict[Kind, TargetKind] = {
+    Kind.IMAGE: TargetKind("image", "The image with its tools", frozenset({Phase.REQUIREMENTS}), "docker"),
+    Kind.WHEEL: TargetKind("wheel", "The repaired wheel", frozenset(Phase) - {Phase.TEST}),
+    Kind.TEST: TargetKind(
+        "test", "The wheel alone in a clean base: loaded, imported, tried", frozenset(Phase), "cacheonly"
+    ),
+    Kind.DEV: TargetKind("builder", "The build tools and the project, for a shell", _INSTALL, "docker"),
+    Kind.MATERIALS: TargetKind(
+        "materials",
+        "What a cell is made of, for a lock; nothing is compiled",
+        _INSTALL,
+        folder="materials/",
+        # Its other layers are in the wheel's cache.
+        cache_mode="min",
+        reads_wheel_cache=True,
+    ),
+    Kind.COMPILER_CACHE: TargetKind(
+        "compiler-cache",
+        "What compilers made, carried to or from another machine; nothing is compiled",
+        _INSTALL,
+        folder="compiler-cache/",
+        # It belongs to one machine.
+        writes_cache=False,
+        reads_wheel_cache=True,
+    ),
+    Kind.MODULE: TargetKind("module", "A compiled IREE module", frozenset()),
 }
-"""What the targets of a kind run."""
+"""Everything that differs between kinds of targets."""
+
+WHEEL_KINDS = (Kind.WHEEL, Kind.TEST, Kind.DEV, Kind.MATERIALS)
+"""The kinds of a recipe that builds wheels; the first one is the default target."""
+
+IMAGE_KINDS = (Kind.IMAGE, Kind.MATERIALS)
+"""The kinds of a recipe that builds an image."""
 
 GIT_SECRETS = ("GIT_AUTH_TOKEN", "GIT_AUTH_HEADER")
 """Secrets with which BuildKit itself fetches from a git server; no step gets them."""
@@ -205,6 +258,11 @@ def normal(text: str) -> str:
 def axis_variable(axis: str) -> str:
     """Return the name of the variable that carries the value of ``axis``."""
     return AXIS_VARIABLES.get(axis, axis.upper().replace("-", "_"))
+
+
+def recipe_variables(declared: Iterable[str], axes: Iterable[str]) -> tuple[str, ...]:
+    """Return the variables that a recipe's text may refer to: those that it declares, and those that its axes set."""
+    return tuple(dict.fromkeys([*declared, *map(axis_variable, axes), "PYTHON_VERSION"]))
 
 
 def with_derived(values: Mapping[str, str]) -> dict[str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bakery.core.names import BASE_SECRETS, Kind
+from bakery.core.names import BASE_SECRETS, TARGET_KINDS, Kind, TargetKind
 from bakery.emit.bake_overrides import merged, overridden
 from bakery.emit.cache import cache_attributes, cache_functions
 from bakery.emit.quoting import aligned, comment, hcl_list, hcl_string, hcl_value, indent
-from bakery.plan.cells import Cell, Family, Target
-from bakery.plan.model import READ_WHEEL, Plan
+from bakery.plan.cells import Cell, Target
+from bakery.plan.model import Plan
 from bakery.plan.options import Variable
 from bakery.plan.values import Json
 
@@ -32,7 +32,7 @@ def bakefile(plan: Plan) -> str:
         _cells(plan),
         *(_group(name, kinds) for name, kinds in plan.groups.items() if name not in set(Kind)),
         _common(plan),
-        *(_family(plan, family) for family in plan.families),
+        *(_kind(plan, kind) for kind in plan.kinds),
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
@@ -96,30 +96,30 @@ def _common(plan: Plan) -> list[str]:
     return _block('target "_common"', body)
 
 
-def _family(plan: Plan, family: Family) -> list[str]:
-    scope, cached = _scope(plan, family.kind, "id"), plan.is_cached(family.kind)
-    read = f'cache_from("{scope}")'
-    if family.kind in READ_WHEEL and any(item.kind is Kind.WHEEL for item in plan.families):
-        # It is baked beside the wheel, and has its steps.
-        wheel = _scope(plan, Kind.WHEEL, "wheel" if _is_shared(plan) else "id")
-        own = f'cache_from("{wheel}")'
-        read = f"concat({own}, {read})" if cached else own
+def _kind(plan: Plan, kind: Kind) -> list[str]:
+    """Return the target with a matrix that defines all targets of a kind."""
+    target = TARGET_KINDS[kind]
+    scope = _scope(plan, kind, "id")
+    read = [f'cache_from("{scope}")'] if target.writes_cache else []
+    if plan.reads_wheel_cache(kind):
+        read.insert(0, f'cache_from("{_scope(plan, Kind.WHEEL, "wheel" if _is_shared(plan) else "id")}")')
+    cells = _BUILDERS if kind is Kind.WHEEL and _is_shared(plan) else "cells"
     body = aligned(
         [
-            ("name", f'"{family.kind.value}-${{cell.id}}"'),
-            ("description", hcl_string(family.description)),
+            ("name", f'"{kind}-${{cell.id}}"'),
+            ("description", hcl_string(target.description)),
             ("inherits", '["_common"]'),
-            ("matrix", f"{{ cell = {_BUILDERS if _is_builder(plan, family) else 'cells'} }}"),
-            ("target", hcl_string(family.stage)),
+            ("matrix", f"{{ cell = {cells} }}"),
+            ("target", hcl_string(plan.stage_of(kind))),
             ("platforms", "[cell.platform]"),
             ("args", "cell.args"),
-            *([("tags", f'["{plan.recipe}:{family.kind.value}-${{cell.id}}"]')] if family.exports == "image" else []),
-            ("output", f"[{_output_template(family)}]"),
-            ("cache-from", read),
-            *([("cache-to", f'cache_to("{scope}", "{plan.cache_mode(family.kind)}")')] if cached else []),
+            *([("tags", f'["{plan.recipe}:{kind}-${{cell.id}}"]')] if target.exporter == "docker" else []),
+            ("output", f"[{_output_template(target)}]"),
+            ("cache-from", read[0] if len(read) == 1 else f"concat({', '.join(read)})"),
+            *([("cache-to", f'cache_to("{scope}", "{plan.cache_mode(kind)}")')] if target.writes_cache else []),
         ]
     )
-    return _block(f'target "{family.kind.value}"', body)
+    return _block(f'target "{kind}"', body)
 
 
 def _scope(plan: Plan, kind: Kind, cell: str) -> str:
@@ -129,22 +129,9 @@ def _scope(plan: Plan, kind: Kind, cell: str) -> str:
 _BUILDERS = "[for item in cells : item if item.wheel == item.id]"
 
 
-def _is_builder(plan: Plan, family: Family) -> bool:
-    return family.kind is Kind.WHEEL and _is_shared(plan)
-
-
-def _output_template(family: Family) -> str:
-    match family.exports:
-        case "wheels":
-            return '{ type = "local", dest = "${DEST}/${cell.id}" }'
-        case "materials":
-            return '{ type = "local", dest = "${DEST}/materials/${cell.id}" }'
-        case "compiler-cache":
-            return '{ type = "local", dest = "${DEST}/compiler-cache/${cell.id}" }'
-        case "image":
-            return '{ type = "docker" }'
-        case _:
-            return '{ type = "cacheonly" }'
+def _output_template(target: TargetKind) -> str:
+    dest = f', dest = "${{DEST}}/{target.folder}${{cell.id}}"' if target.exporter == "local" else ""
+    return f'{{ type = "{target.exporter}"{dest} }}'
 
 
 def bake_json(plan: Plan, targets: tuple[Target, ...]) -> dict[str, dict[str, Json]]:
@@ -181,18 +168,18 @@ def bake_groups(plan: Plan, names: Iterable[str]) -> dict[str, list[str]]:
 
 def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     values = plan.values()
-    family = plan.family(target.kind)
+    kind = TARGET_KINDS[target.kind]
     cell = target.cell
     attributes: dict[str, Json] = {
-        "description": family.description,
+        "description": kind.description,
         "context": plan.context,
         "dockerfile": plan.dockerfile,
         "args": dict(plan.args_of(cell)),
-        "target": family.stage,
+        "target": target.stage,
         "platforms": [cell.platform],
-        "output": [_output(plan, target, values["DEST"])],
+        "output": [_output(target, values["DEST"])],
     }
-    if family.exports == "image":
+    if kind.exporter == "docker":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
     secrets: list[Json] = [{"id": item.name, "env": item.env} for item in plan.secrets if item.env]
     secrets += [{"id": id_, "src": values[variable]} for id_, variable in _secret_files(plan) if values[variable]]
@@ -201,15 +188,8 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
     return attributes | cache_attributes(plan, values, target)
 
 
-def _output(plan: Plan, target: Target, dest: str) -> Json:
-    match plan.family(target.kind).exports:
-        case "wheels":
-            return {"type": "local", "dest": f"{dest}/{target.cell.id}"}
-        case "materials":
-            return {"type": "local", "dest": f"{dest}/materials/{target.cell.id}"}
-        case "compiler-cache":
-            return {"type": "local", "dest": f"{dest}/compiler-cache/{target.cell.id}"}
-        case "image":
-            return {"type": "docker"}
-        case _:
-            return {"type": "cacheonly"}
+def _output(target: Target, dest: str) -> Json:
+    kind = TARGET_KINDS[target.kind]
+    if kind.exporter != "local":
+        return {"type": kind.exporter}
+    return {"type": "local", "dest": f"{dest}/{kind.folder}{target.cell.id}"}

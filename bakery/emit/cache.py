@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from bakery.core.names import CacheBackend
+from bakery.core.names import TARGET_KINDS, CacheBackend
 from bakery.emit.quoting import aligned, comment, hcl_value, indent
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
@@ -61,7 +61,7 @@ def cache_attributes(plan: Plan, values: Mapping[str, str], target: Target) -> d
         given = {**values, _PLACE.name: place, _MODE.name: plan.cache_mode(target.kind)}
         return {key: substitute(value, given) for key, value in fields.items()}
 
-    is_written = plan.is_cached(target.kind) and values["CACHE_READ_ONLY"] != "true"
+    is_written = TARGET_KINDS[target.kind].writes_cache and values["CACHE_READ_ONLY"] != "true"
     return {
         "cache-from": [
             entry(place, export=False)

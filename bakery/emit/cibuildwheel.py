@@ -34,7 +34,7 @@ def identifier(cell: Cell) -> str:
 
 def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
     """Return the name of each configuration → its cells, those of Linux first."""
-    cells = (*plan.cells, *plan.elsewhere)
+    cells = (*plan.cells, *plan.cibuildwheel_cells)
     axes = [axis for axis in cells[0].axes if axis not in ("python", "platform")]
     varying = [axis for axis in axes if len({cell.axes[axis] for cell in cells}) > 1]
     found: dict[str, list[Cell]] = {}

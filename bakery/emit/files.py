@@ -15,6 +15,6 @@ def generate(plan: Plan) -> dict[str, str]:
         plan.bakefile: bakefile(plan),
         plan.dockerfile: dockerfile(plan),
         f"{plan.dockerfile}.dockerignore": dockerignore(plan),
-        **(configurations(plan) if plan.elsewhere else {}),
+        **(configurations(plan) if plan.cibuildwheel_cells else {}),
     }
     return texts | ({plan.workflow: workflow(plan, plan.ci)} if plan.ci else {})

@@ -1,7 +1,6 @@
-"""The engine through python-on-whales: what it is, and how docker is called.
+"""The docker client: the one way to call it, and what an engine says of itself.
 
-python-on-whales is imported where it is used: that takes 0.2 s. Its exceptions are chosen by words in the
-client's messages, so none is told from another here; all become `EngineError`.
+See docs/decisions/0003-calling-docker.md. python-on-whales is imported where it is used, which takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -9,12 +8,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from bakery.core.errors import EngineError
 from bakery.plan.values import Json
@@ -23,21 +21,40 @@ if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
 DOCTOR = "run `wheel-bakery doctor`"
+TIMEOUT_S = 60.0
+"""Seconds that a call of the docker client may take by default."""
+
 _CONTAINERD = "io.containerd.snapshotter.v1"
 
 EXECUTION = "--execution"
 """The flag of `docker buildx bake` that chooses what a failed target does to the others (buildx#4044)."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineInfo:
-    """What an engine says of itself.
+class ClientError(EngineError):
+    """A call of the docker client failed.
 
     Attributes:
-        store: ``containerd`` for its image store, else the graph driver's name.
+        reason: why, in one line.
+        is_missing: the client could not be started.
+    """
+
+    def __init__(self, words: Sequence[str], reason: str, output: str = "", *, is_missing: bool = False) -> None:
+        lines = output.strip().splitlines()
+        command = " ".join(("docker", *words[:2]))
+        super().__init__(f"`{command}` failed: {reason}", hint=DOCTOR, details=lines if len(lines) > 1 else ())
+        self.reason = reason
+        self.is_missing = is_missing
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """The output of ``docker info``.
+
+    Attributes:
+        store: the image store: ``containerd``, or the name of the graph driver.
         memory: bytes.
-        root: where it keeps its data, on its own machine.
-        runtimes: names of what can run its containers: ``runc``, ``nvidia``.
+        root: the folder of its data, on its own machine.
+        runtimes: names of its container runtimes: ``runc``, ``nvidia``.
     """
 
     version: str
@@ -61,59 +78,101 @@ def exports(driver: str, store: str) -> frozenset[str]:
     return frozenset({"gha", "inline", "local", "registry"} if store == "containerd" else {"inline"})
 
 
-class Engine:
-    """The engine that an environment names.
+def parse_buildx_version(text: str) -> tuple[int, ...] | None:
+    """Read the version from the output of ``docker buildx version`` (module, version, revision)."""
+    match = re.search(r"(?<=\s)v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(number or 0) for number in match.groups()) if match else None
 
-    python-on-whales runs docker with this process's environment, so what differs from it must be among PATH,
-    DOCKER_HOST, DOCKER_CONFIG, DOCKER_CONTEXT and the variables for TLS.
+
+class Engine:
+    """The engine that the environment of a docker client selects.
+
+    Attributes:
+        environment: the client's whole environment (PATH, DOCKER_HOST, DOCKER_CONFIG, …).
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
 
-    @cached_property
-    def client(self) -> DockerClient:
-        """The python-on-whales client.
+    def run(self, *words: str, timeout_s: float = TIMEOUT_S, new_session: bool = False) -> str:
+        """Run the docker client and return its output.
+
+        Args:
+            words: its arguments.
+            new_session: Ctrl-C on the terminal does not reach it.
 
         Raises:
-            EngineError: there is no docker on PATH.
+            ClientError: it is missing, fails, or takes longer than ``timeout_s``.
         """
-        from python_on_whales import DockerClient
+        try:
+            done = subprocess.run(
+                [self._program(), *words],
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+                timeout=timeout_s,
+                start_new_session=new_session,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ClientError(words, f"no answer within {timeout_s:g} s") from error
+        except OSError as error:
+            raise ClientError(words, str(error), is_missing=True) from error
+        if done.returncode:
+            raise ClientError(words, _reason(done.stderr), done.stderr)
+        return done.stdout
 
-        environment = self.environment
-        program = shutil.which("docker", path=environment.get("PATH"))
-        if program is None:
-            raise EngineError("there is no docker on PATH", hint=DOCTOR)
-        host = environment.get("DOCKER_HOST") or None
-        certificates = environment.get("DOCKER_CERT_PATH") if environment.get("DOCKER_TLS_VERIFY") else None
-        folder = Path(certificates) if certificates else None
-        return DockerClient(
-            client_call=[program],
-            config=environment.get("DOCKER_CONFIG") or None,
-            host=host,
-            # docker refuses both; the host wins, as it does among the variables.
-            context=None if host else environment.get("DOCKER_CONTEXT") or None,
-            tlsverify=True if environment.get("DOCKER_TLS_VERIFY") else None,
-            tlscacert=folder / "ca.pem" if folder else None,
-            tlscert=folder / "cert.pem" if folder else None,
-            tlskey=folder / "key.pem" if folder else None,
-        )
+    def run_or_empty(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
+        """Run the docker client and return its output; empty if it fails or takes longer than ``timeout_s``.
+
+        Raises:
+            ClientError: it is missing.
+        """
+        try:
+            return self.run(*words, timeout_s=timeout_s)
+        except ClientError as error:
+            if error.is_missing:
+                raise
+            return ""
+
+    def start(self, words: Sequence[str], stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
+        """Start the docker client in a session of its own, so that Ctrl-C does not reach it; its output goes to pipes.
+
+        Raises:
+            ClientError: it cannot be started.
+        """
+        try:
+            return subprocess.Popen(
+                [self._program(), *words],
+                env=dict(self.environment),
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ClientError(words, str(error), is_missing=True) from error
 
     def call(self) -> list[str]:
-        """Return how docker is called: the program and the flags that name the engine.
+        """Return the start of every command line: the program and the flags that select the engine.
 
         Raises:
-            EngineError: there is no docker on PATH.
+            ClientError: there is no docker on PATH.
         """
-        return [str(word) for word in self.client.client_config.docker_cmd]
+        return [str(word) for word in self._client().client_config.docker_cmd]
 
     def info(self) -> EngineInfo:
-        """Ask the engine what it is.
+        """Return what the engine says of itself.
 
         Raises:
             EngineError: it does not answer.
         """
-        document = self._document("info", "--format", "{{json .}}")
+        try:
+            document = _parse(self.run("info", "--format", "{{json .}}"))
+        except ClientError as error:
+            raise EngineError("the engine does not answer", hint=DOCTOR, details=[error.reason]) from error
         version = _text(document, "ServerVersion")
         if not version:
             raise EngineError("the engine does not answer", hint=DOCTOR, details=_errors(document))
@@ -128,66 +187,97 @@ class Engine:
             runtimes=_names(document, "Runtimes"),
         )
 
-    def driver(self, builder: str | None = None) -> str:
-        """Return the driver of a builder of buildx, the current one without a name; empty where there is none.
+    def buildx_version(self, *, timeout_s: float = TIMEOUT_S) -> tuple[int, ...] | None:
+        """Return the version of buildx; None if it has none.
 
         Raises:
-            EngineError: buildx does not answer.
+            ClientError: there is no buildx.
         """
-        with _reported("buildx does not answer"):
-            said = self._output("buildx", "ls", "--format", "{{json .}}")
-            found = [_parse(line) for line in said.splitlines()]
-        chosen = (item for item in found if (item.get("Name") == builder if builder else item.get("Current") is True))
-        return _text(next(chosen, {}), "Driver")
+        return parse_buildx_version(self.run("buildx", "version", timeout_s=timeout_s))
+
+    def builders(self, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Json]]:
+        """Return the builders of buildx, in the form of ``docker buildx ls --format '{{json .}}'``.
+
+        Raises:
+            ClientError: buildx does not answer.
+        """
+        output = self.run("buildx", "ls", "--format", "{{json .}}", timeout_s=timeout_s)
+        return [_parse(line) for line in output.splitlines() if line.startswith("{")]
+
+    def driver(self, builder: str | None = None) -> str:
+        """Return the driver of a builder, by default of the current one; empty if there is none.
+
+        Raises:
+            ClientError: buildx does not answer.
+        """
+        matches = (
+            item
+            for item in self.builders()
+            if (item.get("Name") == builder if builder else item.get("Current") is True)
+        )
+        return _text(next(matches, {}), "Driver")
 
     def has_image(self, name: str) -> bool:
-        """Say whether the engine has an image of that name.
+        """Whether the engine has an image of that name.
 
         Raises:
             EngineError: it does not answer.
         """
-        with _reported("the engine does not answer"):
-            return self.client.image.exists(name)
+        from python_on_whales.exceptions import DockerException
+
+        try:
+            return self._client().image.exists(name)
+        except (DockerException, OSError) as error:
+            raise EngineError("the engine does not answer", hint=DOCTOR, details=str(error).splitlines()) from error
 
     def bake_offers(self, flag: str) -> bool:
-        """Say whether ``docker buildx bake`` has a flag. Its help tells; versions of builds from source do not.
+        """Whether the help of ``docker buildx bake`` lists a flag. Builds from source do not tell their version.
 
         Raises:
-            EngineError: docker or buildx cannot be run.
+            ClientError: docker or buildx cannot be run.
         """
-        with _reported("buildx does not answer"):
-            return (
-                re.search(rf"^ +(?:-\w, )?{re.escape(flag)}\b", self._output("buildx", "bake", "--help"), re.M)
-                is not None
-            )
+        text = self.run("buildx", "bake", "--help")
+        return re.search(rf"^ +(?:-\w, )?{re.escape(flag)}\b", text, re.M) is not None
 
-    def _document(self, *arguments: str) -> dict[str, Json]:
-        with _reported("the engine does not answer"):
-            return _parse(self._output(*arguments))
+    def _program(self) -> str:
+        program = shutil.which("docker", path=self.environment.get("PATH"))
+        if program is None:
+            raise ClientError((), "there is no docker on PATH", is_missing=True)
+        return program
 
-    def _output(self, *arguments: str) -> str:
-        from python_on_whales.utils import run
+    def _client(self) -> DockerClient:
+        """Return python-on-whales' client. It runs docker with the environment of this process."""
+        from python_on_whales import DockerClient
 
-        return run([*self.call(), *arguments], return_stderr=False)
+        environment = self.environment
+        host = environment.get("DOCKER_HOST") or None
+        certificates = environment.get("DOCKER_CERT_PATH") if environment.get("DOCKER_TLS_VERIFY") else None
+        folder = Path(certificates) if certificates else None
+        return DockerClient(
+            client_call=[self._program()],
+            config=environment.get("DOCKER_CONFIG") or None,
+            host=host,
+            # docker refuses both; the host wins, as it does among the variables.
+            context=None if host else environment.get("DOCKER_CONTEXT") or None,
+            tlsverify=True if environment.get("DOCKER_TLS_VERIFY") else None,
+            tlscacert=folder / "ca.pem" if folder else None,
+            tlscert=folder / "cert.pem" if folder else None,
+            tlskey=folder / "key.pem" if folder else None,
+        )
 
 
-@contextmanager
-def _reported(message: str) -> Iterator[None]:
-    """Turn every failure of docker into an EngineError that shows what docker said."""
-    from python_on_whales.client_config import ParsingError
-    from python_on_whales.exceptions import DockerException
-
-    try:
-        yield
-    except DockerException as error:
-        said = (error.stderr or error.stdout or "").strip()
-        raise EngineError(message, hint=DOCTOR, details=said.splitlines()) from error
-    except (OSError, ParsingError, ValueError) as error:
-        raise EngineError(f"{message}: {error}", hint=DOCTOR) from error
+def _reason(stderr: str) -> str:
+    """Return the line that says why a client failed: buildx marks it, other commands begin with it."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["no reason given"]
+    marked = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return marked[-1] if marked else lines[0]
 
 
 def _parse(output: str) -> dict[str, Json]:
-    document: Json = json.loads(output)
+    try:
+        document: Json = json.loads(output)
+    except ValueError:
+        return {}
     return document if isinstance(document, dict) else {}
 
 
@@ -207,5 +297,5 @@ def _names(document: Mapping[str, Json], key: str) -> tuple[str, ...]:
 
 
 def _errors(document: Mapping[str, Json]) -> list[str]:
-    found = document.get("ServerErrors")
-    return [str(item) for item in found] if isinstance(found, list) else []
+    errors = document.get("ServerErrors")
+    return [str(item) for item in errors] if isinstance(errors, list) else []

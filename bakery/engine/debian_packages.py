@@ -31,7 +31,7 @@ NEWER_SUITE = "forky"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 APT_HELPER = Path("/usr/lib/apt/apt-helper")
 APT_TIMEOUT_S = 600
-TARGET_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(LABEL)"
+_TARGETS = ("apt-get", "indextargets", "--format", "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(LABEL)")
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,24 @@ def machine_mirror(suite: str) -> Mirror:
     Raises:
         UnavailableError: apt names no mirror for the machine's suite.
     """
-    query = ["apt-get", "indextargets", "--format", TARGET_FORMAT]
-    targets = _run(query)
+    targets = _run(_TARGETS)
     if not targets.strip():
         # A machine whose package lists were deleted names no targets: read them into a folder of our own.
         with tempfile.TemporaryDirectory(prefix="bakery-lists-") as lists:
             (Path(lists) / "partial").mkdir()
             option = f"Dir::State::Lists={lists}"
             _run(["apt-get", "-o", option, "-o", "APT::Sandbox::User=root", "update"])
-            targets = _run([*query, "-o", option])
+            targets = _run([*_TARGETS, "-o", option])
     return parse_targets(targets, suite)
+
+
+def configured_mirror(suite: str, timeout_s: float) -> Mirror:
+    """Return the mirror that apt's package lists name; unlike `machine_mirror`, this never downloads lists.
+
+    Raises:
+        UnavailableError: they name none, or apt does not answer in time.
+    """
+    return parse_targets(_run(_TARGETS, timeout_s=timeout_s), suite)
 
 
 def parse_targets(text: str, suite: str) -> Mirror:
@@ -263,11 +271,11 @@ def _record(root: Path, debs: Sequence[Path]) -> None:
     (root / "packages.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
 
 
-def _run(command: Sequence[str], cwd: Path | None = None) -> str:
+def _run(command: Sequence[str], cwd: Path | None = None, timeout_s: float = APT_TIMEOUT_S) -> str:
     """Run a package tool and return its output.
 
     Raises:
-        UnavailableError: it fails, is missing or takes longer than APT_TIMEOUT_S.
+        UnavailableError: it fails, is missing or takes longer than ``timeout_s``.
     """
     try:
         done = subprocess.run(
@@ -277,7 +285,7 @@ def _run(command: Sequence[str], cwd: Path | None = None) -> str:
             capture_output=True,
             text=True,
             check=False,
-            timeout=APT_TIMEOUT_S,
+            timeout=timeout_s,
             env=os.environ | {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -20,6 +20,7 @@ from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
 from bakery.core.names import MACHINES
 from bakery.engine import debian_packages, oci_archive
+from bakery.engine.client import ClientError, Engine
 from bakery.engine.debian_packages import Bundle, Mirror, Progress
 from bakery.engine.paths import Places, places
 from bakery.engine.qemu import HINT as EMULATION_HINT
@@ -106,19 +107,20 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
             hint=f"suites: {', '.join(SUITES)}; architectures: {', '.join(ARCHITECTURES)}",
         )
     env = {**os.environ, **engine_env}
-    if found := inspect(env, tag, arch):
-        return found
+    if image := inspect(env, tag, arch):
+        return image
+    engine = Engine(env)
     if in_registry(env, tag):
         progress(f"pulling {tag}")
-        _docker(env, ["pull", "--quiet", "--platform", f"linux/{arch}", tag], PULL_TIMEOUT_S)
+        _docker(engine, "pull", "--quiet", "--platform", f"linux/{arch}", tag, timeout_s=PULL_TIMEOUT_S)
     else:
         name = _load_stand_in(env, suite, arch, progress)
-        if not _docker_says(env, ["image", "inspect", "--format", "{{.Id}}", tag]):
-            _docker(env, ["tag", name, tag])
+        if not engine.run_or_empty("image", "inspect", "--format", "{{.Id}}", tag):
+            _docker(engine, "tag", name, tag)
         else:
             tag = name
-    if found := inspect(env, tag, arch):
-        return found
+    if image := inspect(env, tag, arch):
+        return image
     raise UnavailableError(f"the engine has no {tag} for {arch}", hint=HINT)
 
 
@@ -131,12 +133,13 @@ def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
         arch: the image must be for this architecture.
 
     Raises:
-        UnavailableError: the docker client cannot be run.
+        EngineError: there is no docker client.
     """
-    text = _docker_says(env, ["image", "inspect", "--format", "{{json .}}", "--platform", f"linux/{arch}", name])
-    if not text:
+    words = ["image", "inspect", "--format", "{{json .}}", "--platform", f"linux/{arch}", name]
+    output = Engine(env).run_or_empty(*words)
+    if not output:
         return None
-    image = json.loads(text)
+    image = json.loads(output)
     if image.get("Architecture") != arch:
         return None
     stand_in = any(str(other).startswith(f"{REPOSITORY}:") for other in image.get("RepoTags") or ())
@@ -144,9 +147,9 @@ def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
 
 
 def in_registry(env: Mapping[str, str], tag: str) -> bool:
-    """Say whether a registry answers and has the image."""
-    command = ["buildx", "imagetools", "inspect", "--raw", tag]
-    return bool(_docker_says(env, command, REGISTRY_TIMEOUT_S))
+    """Whether a registry answers and has the image."""
+    words = ["buildx", "imagetools", "inspect", "--raw", tag]
+    return bool(Engine(env).run_or_empty(*words, timeout_s=REGISTRY_TIMEOUT_S))
 
 
 def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Progress) -> str:
@@ -158,7 +161,7 @@ def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Prog
         raise UnavailableError(f"{image} is damaged: {error}", hint="delete it and try again") from error
     if not inspect(env, name, arch):
         progress(f"loading {name}")
-        _docker(env, ["load", "--quiet", "--input", str(image)])
+        _docker(Engine(env), "load", "--quiet", "--input", str(image))
     return name
 
 
@@ -332,34 +335,13 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
         raise UnavailableError("mmdebstrap failed", hint=HINT, details=done.stderr.splitlines()[-20:])
 
 
-def _docker_says(env: Mapping[str, str], arguments: Sequence[str], timeout: float = 60) -> str | None:
-    """Return what the docker client prints, or None if it fails or takes longer than ``timeout`` seconds.
-
-    Raises:
-        UnavailableError: there is no docker client.
-    """
-    try:
-        done = subprocess.run(
-            ["docker", *arguments],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    except OSError as error:
-        raise UnavailableError(f"the docker client cannot be run: {error}", hint="see `wheel-bakery engine`") from error
-    return done.stdout if done.returncode == 0 else None
-
-
-def _docker(env: Mapping[str, str], arguments: Sequence[str], timeout: float = 300) -> None:
+def _docker(engine: Engine, *words: str, timeout_s: float = 300) -> None:
     """Run the docker client.
 
     Raises:
         UnavailableError: it fails.
     """
-    if _docker_says(env, arguments, timeout) is None:
-        raise UnavailableError(f"`docker {' '.join(arguments)}` failed", hint=HINT)
+    try:
+        engine.run(*words, timeout_s=timeout_s)
+    except ClientError as error:
+        raise UnavailableError(f"`docker {' '.join(words)}` failed: {error.reason}", hint=HINT) from error

@@ -1,32 +1,29 @@
-"""Digests of base images and commits of sources: which ones a build used, and whether the engine can have others."""
+"""Digests of base images and commits of sources: those that a build used, and those that an engine or registry has."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import urllib.parse
 from collections.abc import Mapping
 
-from bakery.core.errors import EngineError
 from bakery.core.image_names import familiar
+from bakery.engine.client import Engine
 from bakery.plan.values import Json
 
 PROVENANCE = {"BUILDX_METADATA_PROVENANCE": "min"}
-"""The environment in which buildx writes into the metadata file what each target was made from."""
-
-TIMEOUT_S = 60.0
+"""Makes buildx write the materials of each target into its metadata file."""
 
 
 def used(metadata: Mapping[str, Json]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what buildx says that a target was made from: image → digest, git address with its ref → commit."""
+    """Return the materials of a target from buildx's metadata: image → digest, git address with its ref → commit."""
     images: dict[str, str] = {}
     sources: dict[str, str] = {}
     for key, provenance in metadata.items():
         # With several platforms the key ends in the platform.
-        listed = provenance.get("materials") if isinstance(provenance, dict) else None
-        if not key.startswith("buildx.build.provenance") or not isinstance(listed, list):
+        materials = provenance.get("materials") if isinstance(provenance, dict) else None
+        if not key.startswith("buildx.build.provenance") or not isinstance(materials, list):
             continue
-        for item in listed:
+        for item in materials:
             if isinstance(item, dict) and isinstance(digest := item.get("digest"), dict):
                 uri = str(item.get("uri", ""))
                 if uri.startswith("pkg:docker/"):
@@ -44,36 +41,22 @@ def _image(purl: str) -> str:
 
 
 def present(environment: Mapping[str, str], name: str, platform: str) -> str:
-    """Return the digest of an image that the engine itself has; empty where it has none of that name."""
+    """Return the digest of an image that the engine has; empty if it has none of that name.
+
+    Raises:
+        EngineError: there is no docker client.
+    """
     words = ["image", "inspect", "--platform", platform, "--format", "{{json .}}", name]
-    said = _docker(environment, words)
-    return str(json.loads(said).get("Id", "")) if said else ""
+    output = Engine(environment).run_or_empty(*words)
+    return str(json.loads(output).get("Id", "")) if output else ""
 
 
 def offered(environment: Mapping[str, str], name: str) -> str:
-    """Return the digest that a registry has for a name, which may itself have one; empty where it has none."""
-    said = _docker(environment, ["buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name])
-    return str(json.loads(said).get("digest", "")) if said else ""
-
-
-def _docker(environment: Mapping[str, str], words: list[str]) -> str:
-    """Return what docker prints; nothing where it fails.
+    """Return the digest that a registry has for a name, which may itself contain one; empty if it has none.
 
     Raises:
-        EngineError: there is no docker.
+        EngineError: there is no docker client.
     """
-    try:
-        done = subprocess.run(
-            ["docker", *words],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    except OSError as error:
-        raise EngineError(f"docker cannot be run: {error}", hint="run `wheel-bakery doctor`") from error
-    return done.stdout.strip() if done.returncode == 0 else ""
+    words = ["buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name]
+    output = Engine(environment).run_or_empty(*words)
+    return str(json.loads(output).get("digest", "")) if output else ""

@@ -9,14 +9,13 @@ import csv
 import io
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bakery.core.errors import EngineError
-from bakery.engine.client import DOCTOR
+from bakery.engine.client import ClientError, Engine
 
 PREFIX = "bakery-"
 """How the names of buildx's builders begin that are bakery's."""
@@ -75,54 +74,61 @@ def builder_of(name: str, node: str) -> str:
 
 
 class Client:
-    """The docker client that nodes are reached by."""
+    """Reaches nodes through the docker client."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
+        self._engine = Engine(environment)
 
     def look(self, node: Node, *, running: bool = False) -> Look:
-        """Ask a node how it is.
+        """Ask a node for its state.
 
         Args:
-            running: count its builds, too.
+            running: count its running builds, too.
 
         Raises:
-            EngineError: there is no docker.
+            EngineError: there is no docker client.
         """
-        code, said, wrong = self._run(["inspect", node.builder], LOOK_S)
-        if code:
-            return Look(node, _reason(wrong))
-        told = _fields(said)
-        if told.get("Status") != "running":
-            return Look(node, told.get("Error") or f"it does not answer ({told.get('Status') or 'no status'})")
-        platforms = tuple(name.strip(" *") for name in told.get("Platforms", "").split(",") if name.strip())
-        found = Look(node, "", told.get("BuildKit version", ""), node.platforms or platforms)
-        return replace(found, running=self._builds(node)) if running else found
+        try:
+            fields = self._inspect(node)
+        except ClientError as error:
+            if error.is_missing:
+                raise
+            return Look(node, error.reason)
+        if fields.get("Status") != "running":
+            return Look(node, fields.get("Error") or f"it does not answer ({fields.get('Status') or 'no status'})")
+        platforms = tuple(name.strip(" *") for name in fields.get("Platforms", "").split(",") if name.strip())
+        look = Look(node, "", fields.get("BuildKit version", ""), node.platforms or platforms)
+        return replace(look, running=self._builds(node)) if running else look
 
     def look_at_all(self, nodes: Sequence[Node], *, running: bool = False) -> list[Look]:
-        """Ask nodes how they are, all at once.
+        """Ask all nodes for their state, in parallel.
 
         Raises:
-            EngineError: there is no docker.
+            EngineError: there is no docker client.
         """
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
             return list(pool.map(partial(self.look, running=running), nodes))
 
     def up(self, node: Node) -> bool:
-        """Make buildx's builder for a node, unless it is there as it should be; say whether that was needed.
+        """Create buildx's builder for a node, unless it exists with the same options; return whether it was created.
 
         Raises:
             EngineError: buildx refuses it, or its container or pod does not start.
         """
-        code, said, _ = self._run(["inspect", node.builder], LOOK_S)
-        fresh = bool(code) or not _is_same(said, node)
-        if fresh and not code:
+        try:
+            fields = self._inspect(node)
+        except ClientError as error:
+            if error.is_missing:
+                raise
+            fields = {}
+        is_new = not fields or not _is_same(fields, node)
+        if is_new and fields:
             self._do(node, ["rm", "--force", "--keep-state", node.builder], LOOK_S)
-        if fresh:
+        if is_new:
             self._do(node, create_arguments(node), LOOK_S)
-        if node.driver != "remote" and (fresh or _fields(said).get("Status") != "running"):
+        if node.driver != "remote" and (is_new or fields.get("Status") != "running"):
             self._do(node, ["inspect", "--bootstrap", node.builder], BOOT_S)
-        return fresh
+        return is_new
 
     def down(self, builder: str) -> None:
         """Remove a builder of buildx, with its container or pod and their caches.
@@ -132,48 +138,32 @@ class Client:
         """
         self._do(Node(builder, builder, ""), ["rm", "--force", builder], BOOT_S)
 
-    def made(self, name: str) -> list[str]:
-        """Return buildx's builders that were made for the builder ``name``, of its configuration now or before.
+    def created(self, name: str) -> list[str]:
+        """Return buildx's builders that were created for the builder ``name``, by its present configuration or another.
 
         Raises:
             EngineError: buildx does not answer.
         """
-        code, said, wrong = self._run(["ls", "--format", "{{json .}}"], LOOK_S)
-        if code:
-            raise EngineError("buildx does not list its builders", hint=DOCTOR, details=wrong.splitlines())
-        documents = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-        names = {str(document.get("Name", "")) for document in documents}
+        names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=LOOK_S)}
         return sorted(item for item in names if item.startswith(builder_of(name, "")))
+
+    def _inspect(self, node: Node) -> dict[str, str]:
+        return _fields(self._run(["inspect", node.builder], LOOK_S))
 
     def _builds(self, node: Node) -> int:
         words = ["history", "ls", "--builder", node.builder, "--filter", "status=running", "--format", "{{json .}}"]
-        code, said, _ = self._run(words, LOOK_S)
-        return 0 if code else sum(line.startswith("{") for line in said.splitlines())
+        lines = self._engine.run_or_empty("buildx", *words, timeout_s=LOOK_S).splitlines()
+        return sum(line.startswith("{") for line in lines)
 
     def _do(self, node: Node, words: Sequence[str], limit_s: float) -> None:
-        code, _, wrong = self._run(words, limit_s)
-        if code:
-            raise EngineError(
-                f"node {node.name}: {_reason(wrong)}", hint="`wheel-bakery builders ls` says how each node is"
-            )
-
-    def _run(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-        """Return exit code, output and errors of buildx; a client that takes too long has failed."""
         try:
-            done = subprocess.run(
-                ["docker", "buildx", *words],
-                env=dict(self._environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=limit_s,
-            )
-        except subprocess.TimeoutExpired:
-            return 1, "", f"no answer within {limit_s:g} s"
-        except OSError as error:
-            raise EngineError(f"docker cannot be run: {error}", hint=DOCTOR) from error
-        return done.returncode, done.stdout, done.stderr
+            self._run(words, limit_s)
+        except ClientError as error:
+            hint = "`wheel-bakery builders ls` shows the state of each node"
+            raise EngineError(f"node {node.name}: {error.reason}", hint=hint) from error
+
+    def _run(self, words: Sequence[str], limit_s: float) -> str:
+        return self._engine.run("buildx", *words, timeout_s=limit_s)
 
 
 def create_arguments(node: Node) -> list[str]:
@@ -190,23 +180,17 @@ def _csv(text: str) -> str:
     return row.getvalue()
 
 
-def _fields(said: str) -> dict[str, str]:
-    """Return what ``docker buildx inspect`` says of a builder's only node, and its driver."""
-    pairs = (line.partition(":") for line in said.splitlines() if line and not line[0].isspace())
-    return {name: value.strip() for name, found, value in pairs if found}
+def _fields(text: str) -> dict[str, str]:
+    """Read the output of ``docker buildx inspect``: the driver of a builder, and its only node."""
+    pairs = (line.partition(":") for line in text.splitlines() if line and not line[0].isspace())
+    return {name: value.strip() for name, colon, value in pairs if colon}
 
 
-def _is_same(said: str, node: Node) -> bool:
-    told = _fields(said)
-    options = {key: json.loads(value) for key, value in _OPTION.findall(told.get("Driver Options", ""))}
+def _is_same(fields: Mapping[str, str], node: Node) -> bool:
+    options = {key: json.loads(value) for key, value in _OPTION.findall(fields.get("Driver Options", ""))}
     # A pod's endpoint is what the driver makes of its name.
-    where = node.driver == "kubernetes" or not node.endpoint or told.get("Endpoint") == node.endpoint
-    return told.get("Driver") == node.driver and options == dict(node.options) and where
-
-
-def _reason(said: str) -> str:
-    lines = [line for line in said.strip().splitlines() if line] or ["no reason given"]
-    return lines[-1].removeprefix("ERROR: ")
+    is_there = node.driver == "kubernetes" or not node.endpoint or fields.get("Endpoint") == node.endpoint
+    return fields.get("Driver") == node.driver and options == dict(node.options) and is_there
 
 
 WATCH_S = 30.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from pathlib import Path
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
 from bakery.engine import image_digests
+from bakery.engine.client import ClientError, Engine
 from bakery.engine.debian_rootfs import in_registry
 from bakery.plan.values import Json
 
@@ -77,25 +77,17 @@ class Layouts:
 
     def _save(self, name: str, platform: str, final: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".save-", dir=self.folder) as scratch:
-            tar, place = Path(scratch, "image.tar"), Path(scratch, "layout")
-            command = ["docker", "image", "save", "--platform", platform, "--output", str(tar), name]
+            tar, layout = Path(scratch, "image.tar"), Path(scratch, "layout")
+            words = ["image", "save", "--platform", platform, "--output", str(tar), name]
             try:
-                subprocess.run(
-                    command,
-                    env=dict(self._environment),
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                    timeout=SAVE_S,
-                )
+                Engine(self._environment).run(*words, timeout_s=SAVE_S)
                 with tarfile.open(tar, "r:") as archive:
-                    archive.extractall(place, filter="data")
-            except (subprocess.SubprocessError, tarfile.TarError) as error:
+                    archive.extractall(layout, filter="data")
+            except (ClientError, tarfile.TarError) as error:
                 hint = "push it to a registry that the nodes reach"
-                raise UnavailableError(f"the engine does not hand out {name}: {error}", hint=hint) from error
-            _manifest(place, platform)
-            shutil.move(place, final)
+                raise UnavailableError(f"cannot export {name} from the engine: {error}", hint=hint) from error
+            _manifest(layout, platform)
+            shutil.move(layout, final)
 
 
 def _manifest(folder: Path, platform: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
 from bakery.core.names import platform_of
 from bakery.engine import package_index
 from bakery.engine.base_images import Bases
+from bakery.engine.builder_config import nodes_of
 from bakery.engine.client import EXECUTION, Engine, EngineInfo
-from bakery.engine.nodes import Nodes
+from bakery.engine.discover import EngineAddress, find
+from bakery.engine.nodes import Nodes, gather
 from bakery.engine.oci_layouts import Layouts
 from bakery.engine.paths import places
 
@@ -77,3 +80,33 @@ class EngineSession:
         if self.nodes:
             return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
         return (platform_of(self.info.architecture),)
+
+
+def open_engine(
+    environ: Mapping[str, str],
+    ca_bundle: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    builder: str | None = None,
+    folder: Path = Path(),
+    find_engine: Callable[[Mapping[str, str]], EngineAddress] = find,
+) -> EngineSession:
+    """Find the engine and return a session on it.
+
+    Args:
+        environ: leads to the engine; usually ``os.environ``.
+        builder: if the configuration in ``folder`` has a builder of this name, its nodes bake instead of the engine.
+        find_engine: finds the engine, or starts one.
+
+    Raises:
+        EngineError: there is no engine, or no node of the builder answers.
+        RecipeError: the configuration of builders is malformed.
+        UsageError: a file that it names is missing.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(warm_up)
+        environment = {**environ, **find_engine(environ).environment}
+    nodes = nodes_of(builder, folder) if builder else ()
+    return EngineSession(
+        environment, ca_bundle, say, gather(builder, nodes, environment, say) if builder and nodes else None
+    )

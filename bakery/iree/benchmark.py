@@ -1,7 +1,7 @@
-"""Measures compiled modules: one after the other, each alone in a container that is held to some cores.
+"""Benchmarks compiled modules: one after the other, each alone in a container that may be limited to some cores.
 
-iree-benchmark-module makes one call in each of its repetitions, so that percentiles are those of calls. The first ones
-do not count. Nothing is cached: a figure is always of now.
+Each repetition of iree-benchmark-module makes one call, so percentiles are those of single calls. The first calls do not
+count. Results are never cached.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 
 from bakery.core.errors import BakeError, BakeryError, ModuleError, RegressionError
 from bakery.iree.call_args import Call, read_call
-from bakery.iree.devices import Place, Surface
+from bakery.iree.devices import Device, Devices
 from bakery.iree.limits import limits_for
 from bakery.iree.models.baseline import Baseline, Measured
 from bakery.iree.models.job import Benchmark
 from bakery.iree.models.module import BenchmarkRecord
 from bakery.iree.modules import Compiled, inspect
 from bakery.iree.npy import DataError
-from bakery.iree.sandbox import Ran, Sandbox
+from bakery.iree.sandbox import ProgramResult, Sandbox
 
 REPETITIONS = 100
 WARMUP = 10
 THRESHOLD = 0.1
-"""What holds where nobody says otherwise: a tenth slower is a regression."""
+"""Default threshold: ten percent slower than the baseline is a regression."""
 
 SECONDS = 600
-"""What one measurement may take."""
+"""Time limit of one benchmark."""
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _RESULT = "measured.json"
@@ -37,7 +37,7 @@ _RESULT = "measured.json"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A module and how it is measured.
+    """A module and how to benchmark it.
 
     Attributes:
         threshold: how much slower than the baseline is a regression.
@@ -53,11 +53,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured of a module.
+    """The outcome of benchmarking a module.
 
     Attributes:
-        record: None where it was not run.
-        reason: why it was not run, or not compared with a baseline.
+        record: None if it did not run.
+        reason: why it did not run, or was not compared with the baseline.
         failed: it should have run.
     """
 
@@ -68,18 +68,18 @@ class Measurement:
 
 
 def read_subjects(modules: Iterable[tuple[Compiled, Benchmark, Path]]) -> list[Subject]:
-    """Read how modules are measured, before an engine is touched.
+    """Read the benchmarks of modules. No engine is needed.
 
     Args:
         modules: each with its benchmark, and the folder that its paths are relative to.
 
     Raises:
-        ModuleError: a call does not fit its function; all of them are listed.
+        ModuleError: a call does not fit its function; all problems are listed.
     """
     subjects, problems = [], []
-    for module, asked, folder in modules:
+    for module, settings, folder in modules:
         try:
-            call = read_call(module, asked.function, asked.inputs, folder, "in/0")
+            call = read_call(module, settings.function, settings.inputs, folder, "in/0")
         except DataError as error:
             problems += [f"{module.title}: benchmark: {line}" for line in str(error).splitlines()]
             continue
@@ -87,10 +87,10 @@ def read_subjects(modules: Iterable[tuple[Compiled, Benchmark, Path]]) -> list[S
             Subject(
                 module,
                 call,
-                REPETITIONS if asked.repetitions is None else asked.repetitions,
-                WARMUP if asked.warmup is None else asked.warmup,
-                asked.cores or "",
-                THRESHOLD if asked.threshold is None else asked.threshold,
+                REPETITIONS if settings.repetitions is None else settings.repetitions,
+                WARMUP if settings.warmup is None else settings.warmup,
+                settings.cores or "",
+                THRESHOLD if settings.threshold is None else settings.threshold,
             )
         )
     if problems:
@@ -100,87 +100,88 @@ def read_subjects(modules: Iterable[tuple[Compiled, Benchmark, Path]]) -> list[S
 
 def measure(
     subjects: Sequence[Subject],
-    box: Sandbox,
-    surface: Surface,
+    sandbox: Sandbox,
+    devices: Devices,
     baseline: Mapping[str, Measured],
-    told: Callable[[Measurement], None] = lambda measurement: None,
+    on_measurement: Callable[[Measurement], None] = lambda measurement: None,
 ) -> list[Measurement]:
-    """Measure modules, one after the other.
+    """Benchmark modules, one after the other.
 
     Args:
-        baseline: module's title → an earlier figure.
-        told: is given each measurement as it is taken.
+        baseline: title of a module → its earlier measurement.
+        on_measurement: called with each measurement.
 
     Raises:
         EngineError: a container cannot be run.
-        UnavailableError: an image cannot be had.
+        UnavailableError: an image is not available.
     """
-    found = []
+    measurements = []
     for subject in subjects:
-        found.append(_measure(subject, box, surface, baseline.get(subject.module.title)))
-        told(found[-1])
-    return found
+        measurements.append(_measure(subject, sandbox, devices, baseline.get(subject.module.title)))
+        on_measurement(measurements[-1])
+    return measurements
 
 
-def _measure(subject: Subject, box: Sandbox, surface: Surface, before: Measured | None) -> Measurement:
+def _measure(subject: Subject, sandbox: Sandbox, devices: Devices, before: Measured | None) -> Measurement:
     module = subject.module
     _, wrong = inspect(module)
     if wrong:
         return Measurement(module, None, "; ".join(wrong), failed=True)
-    place = surface.place(module.target)
-    if not place.image:
-        return Measurement(module, None, place.reason)
-    if place.emulated:
-        return Measurement(module, None, "an emulated machine's times are nobody's")
-    ran = _run(subject, box, place)
-    times = _times(ran)
-    if ran.code or len(times) != subject.repetitions + subject.warmup:
-        said = [line for line in ran.log.strip().splitlines() if ": " in line][-1:] or ran.log.strip().splitlines()[-1:]
-        why = f"it took longer than {SECONDS} s" if ran.timed_out else " ".join(said)[:500]
-        return Measurement(module, None, f"iree-benchmark-module failed ({ran.code}): {why}", failed=True)
-    return _compared(module, subject, times[subject.warmup :], _machine(ran), before)
+    device = devices.find(module.target)
+    if not device.image:
+        return Measurement(module, None, device.reason)
+    if device.emulated:
+        return Measurement(module, None, "times of an emulated machine mean nothing")
+    result = _run(subject, sandbox, device)
+    times = _times(result)
+    if result.code or len(times) != subject.repetitions + subject.warmup:
+        lines = result.log.strip().splitlines()
+        last = [line for line in lines if ": " in line][-1:] or lines[-1:]
+        reason = f"it took longer than {SECONDS} s" if result.timed_out else " ".join(last)[:500]
+        return Measurement(module, None, f"iree-benchmark-module failed ({result.code}): {reason}", failed=True)
+    return _compared(module, subject, times[subject.warmup :], _machine(result), before)
 
 
-def _run(subject: Subject, box: Sandbox, place: Place) -> Ran:
+def _run(subject: Subject, sandbox: Sandbox, device: Device) -> ProgramResult:
     files: dict[str, Path | bytes] = {"module.vmfb": subject.module.path, **subject.call.files}
     argv = ["iree-benchmark-module", "--module=module.vmfb", f"--device={subject.module.target.device}"]
     argv += [f"--function={subject.call.function.name}", *subject.call.words]
     argv += [f"--benchmark_repetitions={subject.repetitions + subject.warmup}", "--benchmark_min_time=1x"]
     argv += [f"--benchmark_out=out/{_RESULT}", "--benchmark_out_format=json", "--benchmark_format=csv"]
-    # Its progress goes nowhere; the machine's name comes first, for the record.
+    # The progress is discarded. The name of the CPU is for the record.
     command = 'grep -m 1 "model name" /proc/cpuinfo > out/machine; exec "$@" > /dev/null'
-    return box.run(
-        place.image,
+    return sandbox.run(
+        device.image,
         ["sh", "-c", command, "sh", *argv],
         files,
-        wanted=(_RESULT, "machine"),
+        outputs=(_RESULT, "machine"),
         limits=limits_for(files, SECONDS, cores=subject.cores),
-        platform=place.platform,
-        gpus=place.gpus,
+        platform=device.platform,
+        gpus=device.gpus,
     )
 
 
-def _times(ran: Ran) -> list[float]:
-    """Return the seconds of each call, in order; nothing where the container told none."""
+def _times(result: ProgramResult) -> list[float]:
+    """Read the seconds of each call from the untrusted output, in order; nothing if it has none."""
     try:
-        found = json.loads(ran.out[_RESULT].read_bytes())["benchmarks"]
-        times = [item["real_time"] * _UNITS[item["time_unit"]] for item in found if item["run_type"] == "iteration"]
+        items = json.loads(result.files[_RESULT].read_bytes())["benchmarks"]
+        times = [item["real_time"] * _UNITS[item["time_unit"]] for item in items if item["run_type"] == "iteration"]
     except (KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):
         return []
     return times if all(isinstance(time, float) and math.isfinite(time) and time > 0 for time in times) else []
 
 
-def _machine(ran: Ran) -> str:
-    """Return the CPU's name."""
+def _machine(result: ProgramResult) -> str:
+    """Return the name of the CPU."""
     try:
-        line = ran.out["machine"].read_text(errors="replace")
+        line = result.files["machine"].read_text(errors="replace")
     except (KeyError, OSError):
         return ""
     return " ".join(line.partition(":")[2].split())[:200]
 
 
 def percentile(times: Sequence[float], part: float) -> float:
-    """Return a percentile by the nearest rank: the smallest time that at least that part of all do not exceed."""
+    """Return a percentile by the nearest rank: the smallest time that at least the fraction ``part`` does not exceed."""
     ordered = sorted(times)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
@@ -212,28 +213,28 @@ def _compared(
         if old != new
     ]
     if differences:
-        return Measurement(module, record, f"the baseline is of something else: {'; '.join(differences)}")
+        return Measurement(module, record, f"the baseline is not comparable: {'; '.join(differences)}")
     slower = record.p50 > before.record.p50 * (1 + subject.threshold)
     return Measurement(module, record.model_copy(update={"baseline": before.record.p50, "regression": slower}))
 
 
 def baseline_of(measurements: Iterable[Measurement]) -> Baseline:
-    """Return what a later run compares with."""
-    found = [
+    """Return the baseline for later runs."""
+    benchmarks = tuple(
         Measured(
             module=item.module.title, record=item.record.model_copy(update={"baseline": None, "regression": False})
         )
         for item in measurements
         if item.record
-    ]
-    return Baseline(version=1, benchmarks=tuple(found))
+    )
+    return Baseline(version=1, benchmarks=benchmarks)
 
 
 def conclusion(measurements: Sequence[Measurement]) -> BakeryError | None:
-    """Return the failure that measurements amount to; None where nothing failed and nothing became slower."""
-    bad = [f"{item.module.title}: {item.reason}" for item in measurements if item.failed]
-    if bad:
-        return BakeError(f"{len(bad)} of {len(measurements)} modules cannot be measured", details=bad)
+    """Return the failure of a benchmark run; None if nothing failed and nothing is slower."""
+    failed = [f"{item.module.title}: {item.reason}" for item in measurements if item.failed]
+    if failed:
+        return BakeError(f"{len(failed)} of {len(measurements)} modules cannot be measured", details=failed)
     slower = [
         f"{item.module.title}: {item.record.p50 * 1e3:.4g} ms, {item.record.p50 / item.record.baseline:.2f} times the baseline"
         for item in measurements
@@ -244,5 +245,5 @@ def conclusion(measurements: Sequence[Measurement]) -> BakeryError | None:
     return RegressionError(
         f"{len(slower)} of {len(measurements)} modules are slower than their baseline",
         details=slower,
-        hint="measure again on a quiet machine; where that is how it is now, --save-baseline",
+        hint="measure again on an idle machine; to accept the new times, use --save-baseline",
     )

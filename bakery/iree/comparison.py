@@ -1,4 +1,4 @@
-"""Results against what was expected of them: by bakery's own program, in a container of its own."""
+"""Compares results with expected results: bakery's own program does it, alone in a container."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bakery.iree.sandbox import Sandbox
 from bakery.plan.values import Json
 
 Pending = tuple[Case, tuple[Path | bytes, ...]]
-"""A check that ran, and what is expected of each of its results: a ``.npy`` file, or the text of a number."""
+"""A check that ran, and each of its expected results: a ``.npy`` file, or the text of a number."""
 
 TOLERANCES: Mapping[str, Tolerance] = {
     "float64": Tolerance(rtol=1e-9, atol=1e-12),
@@ -28,58 +28,58 @@ TOLERANCES: Mapping[str, Tolerance] = {
     "complex64": Tolerance(rtol=1e-4, atol=1e-5),
     "complex128": Tolerance(rtol=1e-9, atol=1e-12),
 }
-"""What is allowed where a check says nothing; whole numbers and truth values must be equal.
+"""Default tolerances; integers and booleans must be equal.
 
-Wider than numpy's, since compilers reorder sums: about a thousand roundings of the type.
+They are wider than NumPy's because compilers reorder sums: about a thousand roundings of the type.
 """
 
 
-def compare(pending: Sequence[Pending], out: Mapping[str, Path], box: Sandbox, image: str) -> list[CheckRecord]:
+def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sandbox, image: str) -> list[CheckRecord]:
     """Compare results in a container that runs nothing else.
 
     Args:
-        out: the module's results, by name.
-        image: an image with Python and numpy, for the engine's own machine.
+        results: name → file with a result.
+        image: an image with Python and NumPy, for the engine's own platform.
 
     Returns:
         One record for each check, in order.
 
     Raises:
-        EngineError: the container cannot be run, or cannot read what bakery gave it.
+        EngineError: the container cannot be run, or fails.
     """
     files: dict[str, Path | bytes] = {"compare.py": programs.text("module_compare.py").encode()}
     pairs: list[dict[str, Json]] = []
     for case, expected in pending:
-        for name, type_, wanted in zip(case.results, case.types, expected, strict=True):
-            files[f"got/{name}"] = out[name]
+        for name, type_, content in zip(case.results, case.types, expected, strict=True):
+            files[f"got/{name}"] = results[name]
             tolerance = _tolerance(case.check, _dtype(type_))
             pair: dict[str, Json] = {"got": f"got/{name}", "dtype": _dtype(type_), "rtol": tolerance.rtol}
             pair |= {"atol": tolerance.atol, "shape": _shape(type_) if name.endswith(".bin") else None}
-            if isinstance(wanted, bytes) and not wanted.startswith(b"\x93NUMPY"):
-                pair["expected"] = {"number": wanted.decode()}
+            if isinstance(content, bytes) and not content.startswith(b"\x93NUMPY"):
+                pair["expected"] = {"number": content.decode()}
             else:
-                files[f"expected/{name}"] = wanted
+                files[f"expected/{name}"] = content
                 pair["expected"] = f"expected/{name}"
             pairs.append(pair)
     if not pairs:
         return [CheckRecord(function=case.call.function.name, status="passed") for case, _ in pending]
     files["pairs.json"] = json.dumps(pairs).encode()
-    ran = box.run(
+    result = sandbox.run(
         image,
         ["python3", "-I", "compare.py", "pairs.json", "out/compared.json"],
         files,
-        wanted=("compared.json",),
+        outputs=("compared.json",),
         limits=limits_for(files, CALL_S),
     )
-    if ran.code or "compared.json" not in ran.out:
-        raise EngineError("results cannot be compared", details=ran.log.splitlines()[-8:])
-    found = iter(json.loads(ran.out["compared.json"].read_bytes()))
-    return [_judged(case, found) for case, _ in pending]
+    if result.code or "compared.json" not in result.files:
+        raise EngineError("results cannot be compared", details=result.log.splitlines()[-8:])
+    differences = iter(json.loads(result.files["compared.json"].read_bytes()))
+    return [_record(case, differences) for case, _ in pending]
 
 
-def _judged(case: Case, found: Iterator[Mapping[str, Json]]) -> CheckRecord:
+def _record(case: Case, differences: Iterator[Mapping[str, Json]]) -> CheckRecord:
     errors, reasons = [], []
-    for index, (type_, item) in enumerate(zip(case.types, found, strict=False)):
+    for index, (type_, item) in enumerate(zip(case.types, differences, strict=False)):
         if item["problem"]:
             reasons.append(f"result {index}: {item['problem']}")
             continue
@@ -87,28 +87,28 @@ def _judged(case: Case, found: Iterator[Mapping[str, Json]]) -> CheckRecord:
         error = ErrorRecord.model_validate({"result": index, "dtype": _dtype(type_) or "other", **fields})
         errors.append(error)
         if error.beyond:
-            reasons.append(wrong(error))
+            reasons.append(_reason(error))
     status = "failed" if reasons else "passed"
     return CheckRecord.model_validate(
         {"function": case.call.function.name, "status": status, "reason": "; ".join(reasons), "errors": errors}
     )
 
 
-def wrong(error: ErrorRecord) -> str:
-    """Return in words how a result is wrong."""
+def _reason(error: ErrorRecord) -> str:
     at = f" at [{', '.join(map(str, error.at))}]" if error.at else ""
-    far = "" if error.absolute is None else f"; largest error {error.absolute:.3g}"
+    largest = "" if error.absolute is None else f"; largest error {error.absolute:.3g}"
     if error.relative is not None and error.absolute is not None:
-        far += f", relative {error.relative:.3g}"
+        largest += f", relative {error.relative:.3g}"
     return (
         f"result {error.result}: {error.beyond} of {error.elements} elements are wrong: "
-        f"expected {error.expected}{at}, got {error.got}{far}"
+        f"expected {error.expected}{at}, got {error.got}{largest}"
     )
 
 
 def _tolerance(check: Check, dtype: str) -> Tolerance:
-    own = next((value for name, value in (check.tolerance or {}).items() if name == dtype), None)
-    return own or TOLERANCES.get(dtype, Tolerance())
+    tolerances = dict(TOLERANCES)
+    tolerances.update((check.tolerance or {}).items())
+    return tolerances.get(dtype, Tolerance())
 
 
 def _dtype(type_: Type) -> str:

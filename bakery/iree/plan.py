@@ -1,6 +1,6 @@
-"""What is decided about a job: the intermediate representation between a job file and the files that compile it.
+"""The plan of a job: the intermediate representation between a job file and the files that compile it.
 
-Nothing in it is unset. Emitters, the driver and reports read it and nothing before it.
+Every value is set. Emitters, the compiler and reports read nothing else.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from bakery.core.errors import UsageError
 from bakery.plan.values import Json
 
 BATCH = 16
-"""Cells whose results are exported together: one call of buildx costs as much as the compile of a small module."""
+"""Cells that are baked together: one call of buildx costs as much as the compilation of a small module."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleTarget:
-    """What a module is compiled for.
+    """A target of a compilation.
 
     Attributes:
-        name: as a person writes it, ``cuda:sm_80``.
+        name: as on the command line, ``cuda:sm_80``.
         backend: ``cpu``, ``cuda``, ``vulkan``, ``metal`` or ``rocm``.
-        architecture: the device's own name; empty where there is none.
-        machine: the machine of a CPU's code, ``x86_64`` or ``aarch64``; empty for GPUs.
-        device: what ``iree-run-module --device=`` takes.
+        architecture: of the device; empty if there is none.
+        machine: the CPU architecture of the code, ``x86_64`` or ``aarch64``; empty for GPUs.
+        device: the value for ``iree-run-module --device=``.
         flags: of iree-compile.
-        is_local: the result depends on the machine that compiles it.
+        is_local: the result depends on the machine that compiles.
     """
 
     name: str
@@ -41,13 +41,13 @@ class ModuleTarget:
 
     @property
     def slug(self) -> str:
-        """The name as files and bake targets have it: ``cuda-sm_80``."""
+        """The name in files and bake targets: ``cuda-sm_80``."""
         return self.name.replace(":", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function that a module exports: each type as (MLIR's text, shape or None, numpy's dtype or nothing)."""
+    """A function that a module exports: each type as (MLIR's text, shape or None, NumPy's dtype or empty)."""
 
     name: str
     arguments: tuple[tuple[str, tuple[int | None, ...] | None, str], ...]
@@ -56,14 +56,14 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A module as it was handed in.
+    """An input module.
 
     Attributes:
-        shown: the path as messages write it.
+        shown: the path in messages.
         sha256: of its bytes, in hexadecimal.
         size: bytes.
-        functions: what it exports; nothing for bytecode.
-        problem: why it cannot be compiled, known before a compiler is asked; empty for nothing.
+        functions: the exported functions; empty for bytecode.
+        problem: why it cannot be compiled; empty if nothing is known against it.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class ModuleCell:
     """One module for one target.
 
     Attributes:
-        is_measured: its job says how it is measured.
+        is_measured: its job has a benchmark for it.
     """
 
     name: str
@@ -90,25 +90,25 @@ class ModuleCell:
 
     @property
     def id(self) -> str:
-        """Names the files, the log and the row of every table."""
+        """The name of its files and logs, and of its row in tables."""
         return f"{self.name}.{self.target.slug}"
 
     @property
     def slug(self) -> str:
-        """The id as stages and bake targets have it."""
+        """The id in stages and bake targets."""
         # No target's name has two dashes in a row, and no module's ends with one: two cells never get one name.
         return f"{self.name}--{self.target.slug}".lower()
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Everything that is decided about one job.
+    """The plan of one job.
 
     Attributes:
         compiler: the release of iree-base-compiler.
         runtime: the release of iree-base-runtime that results are for.
-        output: the folder that receives results.
-        root: the project; a link may not lead the output out of it.
+        output: the folder for results.
+        root: the project; a link cannot lead the output out of it.
     """
 
     compiler: str
@@ -117,11 +117,11 @@ class JobPlan:
     root: Path
     cells: tuple[ModuleCell, ...]
 
-    def chosen(self, only: Iterable[str]) -> JobPlan:
-        """Return the plan with the cells that globs over their ids select; all of them without any.
+    def select(self, only: Iterable[str]) -> JobPlan:
+        """Return the plan with the cells whose ids match a glob; without globs, with all cells.
 
         Raises:
-            UsageError: there are none.
+            UsageError: no cell matches.
         """
         globs = tuple(only)
         cells = tuple(cell for cell in self.cells if any(fnmatch.fnmatchcase(cell.id, glob) for glob in globs))
@@ -132,7 +132,7 @@ class JobPlan:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with inputs, each once: their cells fail, and the others do not."""
+        """The problems of inputs, each once. Their cells fail; the others are compiled."""
         return tuple(dict.fromkeys(cell.source.problem for cell in self.cells if cell.source.problem))
 
     def batches(self) -> tuple[tuple[ModuleCell, ...], ...]:
@@ -140,7 +140,7 @@ class JobPlan:
         return tuple(self.cells[start : start + BATCH] for start in range(0, len(self.cells), BATCH))
 
     def to_json(self) -> dict[str, Json]:
-        """Return the plan for machines."""
+        """Return the plan as JSON values."""
         return {
             "version": 1,
             "compiler": self.compiler,
@@ -161,7 +161,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job of a repository, for what is generated of it.
+    """A job of a repository, for the generated workflow.
 
     Attributes:
         path: its file, relative to the repository, in POSIX form.

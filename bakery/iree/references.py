@@ -1,4 +1,4 @@
-"""References: a person's own Python over numpy arrays, run where it can do nothing but compute."""
+"""References: the user's own Python functions over NumPy arrays. They run in a sandbox."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from bakery.iree import programs
 from bakery.iree.call_args import Case
 from bakery.iree.limits import CALL_S, limits_for
 from bakery.iree.npy import Scalar
-from bakery.iree.sandbox import Ran, Sandbox
+from bakery.iree.sandbox import ProgramResult, Sandbox
 from bakery.plan.values import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a reference gave: a file for each result, or why there is none."""
+    """The results of a reference, one file each; or why there are none."""
 
     files: tuple[Path, ...] = ()
     problem: str = ""
 
 
-def call_references(cases: Iterable[Case], box: Sandbox, image: str) -> dict[int, Reference]:
-    """Run the references of all checks, each once for all targets: one container for each file of them.
+def call_references(cases: Iterable[Case], sandbox: Sandbox, image: str) -> dict[int, Reference]:
+    """Run the references of all checks, each once for all targets, in one container for each Python file.
 
     Args:
-        cases: those of all targets; what is said once in a job is one `Check`.
-        image: an image with Python and numpy.
+        cases: the cases of all targets. Those of one check of a job share its `Check`.
+        image: an image with Python and NumPy.
 
     Returns:
-        By `id` of the check.
+        `id` of the check → results.
 
     Raises:
         EngineError: a container cannot be run.
     """
-    asked: dict[Path, dict[int, Case]] = {}
+    cases_by_file: dict[Path, dict[int, Case]] = {}
     for case in cases:
         if case.check.reference is not None:
             file = case.folder / case.check.reference.rpartition(":")[0]
-            asked.setdefault(file, {}).setdefault(id(case.check), case)
-    found: dict[int, Reference] = {}
-    for file, group in asked.items():
-        found |= _call(file, group, box, image)
-    return found
+            cases_by_file.setdefault(file, {}).setdefault(id(case.check), case)
+    references: dict[int, Reference] = {}
+    for file, group in cases_by_file.items():
+        references |= _call(file, group, sandbox, image)
+    return references
 
 
-def _call(file: Path, cases: Mapping[int, Case], box: Sandbox, image: str) -> dict[int, Reference]:
+def _call(file: Path, cases: Mapping[int, Case], sandbox: Sandbox, image: str) -> dict[int, Reference]:
     files: dict[str, Path | bytes] = {
         "call.py": programs.text("module_reference.py").encode(),
         "reference.py": file,
@@ -60,9 +60,9 @@ def _call(file: Path, cases: Mapping[int, Case], box: Sandbox, image: str) -> di
             if isinstance(value, Scalar):
                 arguments.append({"number": value.source})
             else:
-                place = f"in/{number}.{index}.npy"
-                files[place] = value.content
-                arguments.append({"npy": place, "dtype": value.dtype})
+                path = f"in/{number}.{index}.npy"
+                files[path] = value.content
+                arguments.append({"npy": path, "dtype": value.dtype})
         results = tuple(f"{number}.{index}.npy" for index in range(len(case.types)))
         assert case.check.reference is not None
         names.append(results)
@@ -75,31 +75,30 @@ def _call(file: Path, cases: Mapping[int, Case], box: Sandbox, image: str) -> di
             }
         )
     files["calls.json"] = json.dumps(calls).encode()
-    ran = box.run(
+    result = sandbox.run(
         image,
         ["python3", "call.py", "calls.json", "out/ended.json"],
         files,
-        wanted=("ended.json", *(name for group in names for name in group)),
+        outputs=("ended.json", *(name for group in names for name in group)),
         limits=limits_for(files, CALL_S),
     )
-    told = _told(ran, len(calls))
-    found = {}
-    for key, results, problem in zip(cases, names, told, strict=True):
-        missing = any(name not in ran.out for name in results)
-        if problem or missing:
-            found[key] = Reference(problem=f"the reference failed: {problem or 'it left no result'}")
+    references = {}
+    for key, results, problem in zip(cases, names, _read_problems(result, len(calls)), strict=True):
+        if problem or any(name not in result.files for name in results):
+            references[key] = Reference(problem=f"the reference failed: {problem or 'it wrote no result'}")
         else:
-            found[key] = Reference(tuple(ran.out[name] for name in results))
-    return found
+            references[key] = Reference(tuple(result.files[name] for name in results))
+    return references
 
 
-def _told(ran: Ran, count: int) -> list[str]:
-    if ran.timed_out:
+def _read_problems(result: ProgramResult, count: int) -> list[str]:
+    """Read from the untrusted output why each call failed; empty for each call that did not."""
+    if result.timed_out:
         return [f"it took longer than {CALL_S} s"] * count
     try:
-        told = json.loads(ran.out["ended.json"].read_bytes())
-        if isinstance(told, list) and len(told) == count:
-            return [str(item).strip().replace("\n", " | ") for item in told]
+        problems = json.loads(result.files["ended.json"].read_bytes())
+        if isinstance(problems, list) and len(problems) == count:
+            return [str(item).strip().replace("\n", " | ") for item in problems]
     except (KeyError, OSError, ValueError, RecursionError):
         pass
-    return [" | ".join(ran.log.strip().splitlines()[-4:]) or f"exit code {ran.code}"] * count
+    return [" | ".join(result.log.strip().splitlines()[-4:]) or f"exit code {result.code}"] * count

@@ -1,4 +1,4 @@
-"""What running compiled modules came to, by validation and by benchmarks: tables for people, JSON for machines."""
+"""Reports of validations and benchmarks: as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from bakery.iree.models.module import BenchmarkRecord, ValidationRecord
 from bakery.plan.values import Json
 
 VERSION = 1
-"""Of the JSON; raised when a key changes its meaning."""
+"""Version of the JSON format. Increase it when a key changes its meaning."""
 
 _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
 
 Validated = tuple[str, ValidationRecord]
-"""A module's title, and what was found."""
+"""Title of a module, and the outcome."""
 
 Measured = tuple[str, BenchmarkRecord | None, str]
-"""A module's title, the figures, and why there are none or they are not compared."""
+"""Title of a module, its measurements, and why there are none or they were not compared."""
 
 
-def validation_table(found: Sequence[Validated]) -> RenderableType:
+def validation_table(rows: Sequence[Validated]) -> RenderableType:
     """Return verdicts as a table."""
     table = _table("module", "result", "checks", "largest error", "")
-    for title, record in found:
+    for title, record in rows:
         passed = sum(check.status == "passed" for check in record.checks)
         errors = [error.absolute for check in record.checks for error in check.errors if error.absolute is not None]
         reasons = dict.fromkeys(check.reason for check in record.checks if check.reason)
@@ -46,22 +46,22 @@ def _note(record: ValidationRecord) -> str:
     return record.reason or ("emulated" if record.emulated and record.status == "passed" else "")
 
 
-def validation_json(found: Sequence[Validated]) -> str:
+def validation_json(rows: Sequence[Validated]) -> str:
     """Return verdicts as JSON."""
-    return _text(validated(found))
+    return _text(validation_rows(rows))
 
 
-def validated(found: Sequence[Validated]) -> list[Json]:
-    """Return verdicts for machines."""
-    return [{"module": title, **record.model_dump(mode="json", by_alias=True)} for title, record in found]
+def validation_rows(rows: Sequence[Validated]) -> list[Json]:
+    """Return verdicts as JSON values."""
+    return [{"module": title, **record.model_dump(mode="json", by_alias=True)} for title, record in rows]
 
 
-def benchmarks_table(found: Sequence[Measured]) -> RenderableType:
+def benchmarks_table(rows: Sequence[Measured]) -> RenderableType:
     """Return measurements as a table; times in milliseconds."""
     table = _table("module", "p50 ms", "p90 ms", "p99 ms", "calls/s", "× baseline", "")
-    for title, record, reason in found:
+    for title, record, reason in rows:
         if record is None:
-            # Why has been said; beside six columns there is no room for it.
+            # The reason is in the log; there is no room for it in this table.
             table.add_row(Text(printable(title)), *[""] * 5, Text("not measured", "yellow"))
             continue
         ratio = f"{record.p50 / record.baseline:.2f}" if record.baseline else ""
@@ -75,20 +75,20 @@ def benchmarks_table(found: Sequence[Measured]) -> RenderableType:
     return table
 
 
-def benchmarks_json(found: Sequence[Measured]) -> str:
+def benchmarks_json(rows: Sequence[Measured]) -> str:
     """Return measurements as JSON; times in seconds."""
-    return _text(measured(found))
+    return _text(benchmark_rows(rows))
 
 
-def measured(found: Sequence[Measured]) -> list[Json]:
-    """Return measurements for machines."""
+def benchmark_rows(rows: Sequence[Measured]) -> list[Json]:
+    """Return measurements as JSON values."""
     return [
         {
             "module": title,
             "reason": reason,
             "benchmark": record.model_dump(mode="json", by_alias=True) if record else None,
         }
-        for title, record, reason in found
+        for title, record, reason in rows
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a person asks to be done with compiled modules: which of them, by which checks, and measured how."""
+"""Requests to validate or benchmark compiled modules, from a job file or from the command line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bakery.iree.modules import Compiled, find_modules
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A module, and what is asked of it.
+class Request:
+    """A module with its checks and its benchmark.
 
     Attributes:
-        folder: what paths of its checks are relative to.
+        folder: the folder that paths in checks are relative to.
     """
 
     module: Compiled
@@ -30,62 +30,55 @@ class Asked:
     folder: Path
 
 
-def asked_by_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Asked]:
-    """Return the compiled modules of a job, each with its checks and its benchmark.
+def requests_of_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Request]:
+    """Return a request for each compiled module of a job.
 
     Args:
-        output: the folder of results; the job's own where None.
+        output: the folder of results; that of the job if None.
 
     Raises:
         ModuleError: one of its modules is not compiled.
-        UsageError: ``only`` selects none.
+        UsageError: ``only`` matches no module.
     """
     results = output or loaded.folder / (loaded.job.output or OUTPUT)
     if not results.is_dir():
-        raise ModuleError(f"{results} does not exist", hint=f"first `wheel-bakery compile {loaded.file}`")
+        raise ModuleError(f"{results} does not exist", hint=f"run `wheel-bakery compile {loaded.file}` first")
     modules = find_modules([results], only)
     names = {module.name for module in modules}
     missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
     if missing:
         raise ModuleError(
             f"not compiled: {', '.join(missing)}",
-            hint=f"first `wheel-bakery compile {loaded.file}`, or choose others by --only",
+            hint=f"run `wheel-bakery compile {loaded.file}` first, or select other modules with --only",
         )
-    return asked_of(loaded, modules)
+    return requests_of(loaded, modules)
 
 
-def asked_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Asked]:
-    """Return what a job asks of its modules; those of others are left out."""
+def requests_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Request]:
+    """Return a request for each of ``modules`` that belongs to the job."""
     inputs = {name_of(item): item for item in loaded.job.modules}
     return [
-        Asked(module, inputs[module.name].checks or (), inputs[module.name].benchmark, loaded.folder)
+        Request(module, inputs[module.name].checks or (), inputs[module.name].benchmark, loaded.folder)
         for module in modules
         if module.name in inputs
     ]
-
-
-def asked_by_hand(
-    paths: Sequence[Path], only: Sequence[str], checks: tuple[Check, ...], benchmark: Benchmark | None
-) -> list[Asked]:
-    """Return modules by their files and folders, all with the same checks and benchmark; paths are of this folder."""
-    return [Asked(module, checks, benchmark, Path()) for module in find_modules(paths, only)]
 
 
 _LARGEST_BASELINE = 4 << 20
 
 
 def read_baseline(path: Path) -> dict[str, Measured]:
-    """Return module's title → an earlier figure.
+    """Read a baseline: title of a module → its earlier measurement.
 
     Raises:
         UsageError: the file cannot be read.
     """
     try:
-        found = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE))
+        baseline = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes it") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="write one with --save-baseline") from error
     except ValidationError as error:
         raise UsageError(
-            f"{path} is no baseline: {error.errors()[0]['msg']}", hint="--save-baseline writes it"
+            f"{path} is not a baseline: {error.errors()[0]['msg']}", hint="write one with --save-baseline"
         ) from error
-    return {item.module: item for item in found.benchmarks}
+    return {item.module: item for item in baseline.benchmarks}

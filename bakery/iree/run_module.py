@@ -1,4 +1,4 @@
-"""Runs the checks of a module, all in one container, by iree-run-module; what comes of it is compared elsewhere."""
+"""Runs the checks of a module with iree-run-module, all in one container. `comparison` compares the results."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from pathlib import Path
 
 from bakery.iree import programs
 from bakery.iree.call_args import Case
-from bakery.iree.devices import Place
+from bakery.iree.devices import Device
 from bakery.iree.limits import CALL_S, limits_for
 from bakery.iree.modules import Compiled
-from bakery.iree.sandbox import Ran, Sandbox
+from bakery.iree.sandbox import ProgramResult, Sandbox
 from bakery.plan.values import Json
 
 _ILLEGAL = "ended by SIGILL: this machine's CPU lacks instructions that the module uses"
-_KILLED = "killed: more memory than a container gets"
+_KILLED = "killed: it needs more memory than the container's limit"
 
 SIGNALS = {-4: _ILLEGAL, 132: _ILLEGAL, -9: _KILLED, 137: _KILLED}
-"""What codes of programs mean that a signal ended: as Python and as a shell write them."""
+"""Exit code → reason. Python reports a signal as a negative number, a shell as 128 plus the number."""
 
 _ENDED = "ended.json"
 
 _Ended = tuple[int | None, str]
-"""A program's exit code, None where its time was over; and the end of what it printed."""
+"""A program's exit code, None if it exceeded its time limit; and the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What came of running a module.
+class RunResult:
+    """The results of a module's checks.
 
     Attributes:
-        problems: for each check, why it gave no results; empty where it did.
-        results: name → file.
+        problems: for each check, why it has no results; empty if it has.
+        files: name → file with a result.
         runtime: the version of iree-base-runtime.
     """
 
     problems: tuple[str, ...]
-    results: Mapping[str, Path]
+    files: Mapping[str, Path]
     runtime: str
 
 
-def run_cases(module: Compiled, cases: Sequence[Case], box: Sandbox, place: Place, cores: str) -> Trial:
-    """Run checks of a module, in their order.
+def run_cases(module: Compiled, cases: Sequence[Case], sandbox: Sandbox, device: Device, cores: str) -> RunResult:
+    """Run the checks of a module, in order.
 
     Raises:
         EngineError: the container cannot be run.
@@ -58,39 +58,39 @@ def run_cases(module: Compiled, cases: Sequence[Case], box: Sandbox, place: Plac
         argv += [f"--output=@out/{name}" for name in case.results]
         calls.append({"argv": list[Json](argv), "seconds": CALL_S})
     files["calls.json"] = json.dumps(calls).encode()
-    ran = box.run(
-        place.image,
+    result = sandbox.run(
+        device.image,
         ["python3", "-I", "run.py", "calls.json", f"out/{_ENDED}"],
         files,
-        wanted=(_ENDED, *(name for case in cases for name in case.results)),
+        outputs=(_ENDED, *(name for case in cases for name in case.results)),
         limits=limits_for(files, CALL_S * len(calls) + 30, cores=cores),
-        platform=place.platform,
-        gpus=place.gpus,
+        platform=device.platform,
+        gpus=device.gpus,
     )
-    ended, runtime = _told(ran, len(cases))
+    calls_ended, runtime = _read_ended(result, len(cases))
     problems = []
-    for case, (code, log) in zip(cases, ended, strict=True):
-        problem = _problem(code, log, timed_out=ran.timed_out)
-        lost = not problem and any(name not in ran.out for name in case.results)
-        problems.append("it left no result" if lost else problem)
-    return Trial(tuple(problems), ran.out, runtime)
+    for case, (code, log) in zip(cases, calls_ended, strict=True):
+        problem = _problem(code, log, timed_out=result.timed_out)
+        is_lost = not problem and any(name not in result.files for name in case.results)
+        problems.append("it wrote no result" if is_lost else problem)
+    return RunResult(tuple(problems), result.files, runtime)
 
 
-def _told(ran: Ran, count: int) -> tuple[list[_Ended], str]:
-    """Return how each call ended, as the container tells it; what it does not tell has failed."""
-    nothing: list[_Ended] = [(ran.code or 1, ran.log[-2000:])] * count
+def _read_ended(result: ProgramResult, count: int) -> tuple[list[_Ended], str]:
+    """Read from the untrusted output how each call ended, and the version of the runtime; a missing call has failed."""
+    failed: list[_Ended] = [(result.code or 1, result.log[-2000:])] * count
     try:
-        told = json.loads(ran.out[_ENDED].read_bytes())
-        found: list[_Ended] = [(item["code"], str(item["log"])) for item in told["calls"]]
-        runtime = str(told["runtime"])[:40]
+        document = json.loads(result.files[_ENDED].read_bytes())
+        ended: list[_Ended] = [(item["code"], str(item["log"])) for item in document["calls"]]
+        runtime = str(document["runtime"])[:40]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return nothing, ""
-    sane = len(found) == count and all(code is None or type(code) is int for code, _ in found)
-    return (found, runtime) if sane else (nothing, "")
+        return failed, ""
+    is_valid = len(ended) == count and all(code is None or type(code) is int for code, _ in ended)
+    return (ended, runtime) if is_valid else (failed, "")
 
 
 def _problem(code: int | None, log: str, *, timed_out: bool) -> str:
-    """Return why a call gave nothing, in a line; empty where it did."""
+    """Return why a call has no results, in one line; empty if it has."""
     if code == 0:
         return ""
     if code is None or timed_out:
@@ -101,5 +101,5 @@ def _problem(code: int | None, log: str, *, timed_out: bool) -> str:
             return f"INCOMPATIBLE: this machine cannot run it: {line[:300]}"
     if code < 0 or code in SIGNALS:
         return SIGNALS.get(code) or f"iree-run-module was ended by signal {-code}"
-    told = next((line for line in reversed(lines) if ": " in line), lines[-1] if lines else "nothing was said")
-    return f"iree-run-module failed ({code}): {told[:500]}"
+    last = next((line for line in reversed(lines) if ": " in line), lines[-1] if lines else "no output")
+    return f"iree-run-module failed ({code}): {last[:500]}"

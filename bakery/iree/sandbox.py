@@ -1,14 +1,15 @@
-"""Runs a program in a container that may do nothing but compute: files go in by a pipe, and come out by one.
+"""Runs a program in a container that can only compute: files go in through one pipe and come out through another.
 
-No network, no capability, no new privileges, nobody's user, a read-only root, one small memory file system, and bounds
-for memory, processes, cores and time. Nothing of this machine is mounted, so this works with an engine elsewhere, too.
+The container has no network, no capabilities, no new privileges, the user nobody, a read-only root, one small memory
+file system, and limits on memory, processes, cores and time. Nothing of this machine is mounted, so this also works with
+a remote engine.
 
-Two pipes are all that leads in and out, each a tar: what the program finds in its folder, and what it leaves in
-``out`` there. What comes out is data of a stranger: plain files of the names that were asked for, within a bound.
+Each pipe carries a tar: the files of the program's folder, and the files that it leaves in ``out``. The second tar is
+untrusted data: only plain files with expected names are accepted, up to a size limit.
 
-The program cannot outlive its time. The container's first process belongs to another user, so the program can neither
-signal nor trace it, and the kernel ends the whole container with it. It ends when its standard input is closed: bakery
-does that when the time is over, and the kernel does it when bakery is killed.
+The program cannot outlive its time limit. The first process of the container belongs to another user, so the program can
+neither signal nor trace it, and the kernel ends the whole container with it. It ends when its standard input is closed:
+bakery closes it when the time is over, and the kernel closes it when bakery is killed.
 """
 
 from __future__ import annotations
@@ -16,63 +17,54 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import subprocess
-import tarfile
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 from bakery.build.signals import caught
 from bakery.core.errors import EngineError, OutputError
-from bakery.engine.client import DOCTOR, Engine
+from bakery.engine.client import DOCTOR, ClientError, Engine
+from bakery.iree.container_io import Receiver, Tail, pack, unpack
+from bakery.iree.limits import Limits
 
 LABEL = "bakery.sandbox"
-"""Label of every container: who runs it, see `_owner`."""
+"""Label of every container: the process that runs it, see `_owner`."""
 
 FOLDER = "/work"
-"""The memory file system: the only place where a program can write."""
+"""The memory file system, the only place where a program can write."""
 
 USER = 65534
-"""nobody, in every image: the program."""
+"""The user of the program: nobody, in every image."""
 
 WATCHER = 65533
-"""The user of the container's first process; nobody else's files and processes are its own."""
+"""The user of the container's first process. No other process or file belongs to it."""
 
 GRACE_S = 5
-"""Seconds that a program may take to end when its time is over."""
-
-LOG = 64 * 1024
-"""Bytes of a program's output that are kept: the last ones."""
-
-_CHUNK = 1024 * 1024
-
-_CLIENT_S = 60.0
-"""Seconds that docker may take for an answer."""
+"""Seconds between SIGTERM and SIGKILL when the time is over."""
 
 _START_S = 300
-"""Seconds that docker may take to begin and to end a container, beside the program's own time."""
+"""Seconds that docker may take to start and to end a container, besides the program's own time."""
 
 _LATE_S = 5.0
-"""Seconds after a program's time and `GRACE_S` until its output must begin to come out."""
+"""Seconds after the time limit and `GRACE_S` until the first output must arrive."""
 
-_TAKE_S = 120.0
-"""Seconds that its output may take from then on."""
+_RECEIVE_S = 120.0
+"""Seconds that reading the output may take from then on."""
 
 _TIMED_OUT = 124
 """Exit code of timeout(1)."""
 
 _WATCH = 'echo; exec timeout -s KILL "$LIFE" cat >/dev/null'
-"""The first process of the container. Its own time limit is for an engine elsewhere that does not see bakery go."""
+"""The first process of the container. Its time limit is for a remote engine that does not notice the end of bakery."""
 
 _BEGUN = b"\0begun\n"
-"""What `_INSIDE` prints before the program begins."""
+"""What `_INSIDE` prints before the program starts."""
 
 _INSIDE = f"""
 cd {FOLDER} && tar -xf - && mkdir -p out || exit 125
@@ -84,60 +76,38 @@ code=$?
 tar -cf - out
 exit $code
 """
-"""What runs the program, as its user. A program can stop all of this: then bakery ends the container."""
+"""Runs the program, as its user. A program can stop this script; bakery then ends the container."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a program may take.
-
-    Attributes:
-        memory: bytes, of the program and of its files together.
-        files: bytes of its files: those that go in, and those that it makes.
-        processes: processes and threads.
-        cores: those it is held to, as ``0-3,6``; empty for all that the engine has.
-        seconds: how long it may run.
-        output: bytes that may come out.
-    """
-
-    memory: int = 4 * 1024**3
-    files: int = 2 * 1024**3
-    processes: int = 256
-    cores: str = ""
-    seconds: int = 600
-    output: int = 1024**3
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
+class ProgramResult:
     """How a program ended.
 
     Attributes:
-        code: its exit code; 128 and the number of the signal that ended it.
-        timed_out: its time was over.
-        out: name → the file that it left in ``out``, among those that were asked for.
-        log: the end of what it printed.
+        code: its exit code; 128 plus the number of the signal that ended it.
+        timed_out: it exceeded its time limit.
+        files: name → output file.
+        log: the end of its output.
     """
 
     code: int
     timed_out: bool
-    out: Mapping[str, Path]
+    files: Mapping[str, Path]
     log: str
 
 
 @dataclass(slots=True)
 class Sandbox:
-    """Runs programs in containers; safe to use from several threads. Made by `sandbox`.
+    """Runs programs in containers. It can be used from several threads; `open_sandbox` makes one.
 
     Attributes:
-        environment: all of the docker client's environment.
-        scratch: a folder of this machine, for what comes out.
+        engine: the engine that runs the containers.
+        scratch: the folder for output files.
     """
 
-    environment: Mapping[str, str]
+    engine: Engine
     scratch: Path
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
-    _call: list[str] = field(default_factory=list)
     _halted: threading.Event = field(default_factory=threading.Event)
 
     def run(
@@ -146,63 +116,53 @@ class Sandbox:
         argv: Sequence[str],
         files: Mapping[str, Path | bytes],
         *,
-        wanted: Sequence[str] = (),
+        outputs: Sequence[str] = (),
         limits: Limits | None = None,
         platform: str = "",
         gpus: bool = False,
-    ) -> Ran:
+    ) -> ProgramResult:
         """Run a program to its end.
 
         Args:
-            image: an image that the engine has; sh, tar and timeout are in it.
-            argv: the program and its arguments; its folder is `FOLDER`.
-            files: what lies in its folder, by relative name.
-            wanted: names of files that it may leave in ``out``; others are an error.
-            platform: for an image of several; empty for the engine's own.
-            gpus: it gets the machine's GPUs.
+            image: an image of the engine that contains sh, tar and timeout.
+            argv: the program and its arguments; its working directory is `FOLDER`.
+            files: the input files, by relative name.
+            outputs: the names of files that it may leave in ``out``; any other file is an error.
+            platform: for an image of several platforms; empty for the engine's own.
+            gpus: the program can use the machine's GPUs.
 
         Raises:
             EngineError: the engine does not run it.
-            OutputError: what came out is too much, or not what was asked for.
+            OutputError: its output is too large, or not what was expected.
         """
         limits = limits or Limits()
         name = f"bakery-{self.run_id}-{secrets.token_hex(4)}"
-        container = [*self._docker(), *_flags(name, limits, self.run_id, platform, gpus), image, "-c", _WATCH]
-        program = [
-            *self._docker(),
-            "exec",
-            "--interactive",
-            f"--user={USER}:{USER}",
-            name,
-            "sh",
-            "-c",
-            _INSIDE,
-            "bakery",
-        ]
-        out = Path(tempfile.mkdtemp(prefix="out-", dir=self.scratch))
-        # A file, not a pipe: docker reads it as it likes, and nobody has to feed it.
-        with tempfile.TemporaryFile(dir=self.scratch) as sent:
-            _pack(files, sent)
-            sent.seek(0)
+        container = [*_run_words(name, limits, self.run_id, platform, gpus), image, "-c", _WATCH]
+        program = ["exec", "--interactive", f"--user={USER}:{USER}", name, "sh", "-c", _INSIDE, "bakery", *argv]
+        folder = Path(tempfile.mkdtemp(prefix="out-", dir=self.scratch))
+        # A file instead of a pipe: docker reads it at its own pace, without a thread that feeds it.
+        with tempfile.TemporaryFile(dir=self.scratch) as inputs:
+            pack(files, inputs)
+            inputs.seek(0)
             try:
                 with self._container(container):
-                    return self._finish([*program, *argv], sent, out, wanted, limits)
+                    return self._run_program(program, inputs, folder, outputs, limits)
             except BaseException:
                 self._remove(["--filter", f"name=^/?{name}$"])
                 raise
 
     @contextmanager
-    def _container(self, command: list[str]) -> Iterator[None]:
-        """Give a container that runs; when the context ends, it is gone.
+    def _container(self, words: Sequence[str]) -> Iterator[None]:
+        """Run a container while the context lasts.
 
         Raises:
             EngineError: the engine does not run it, or does not end it.
         """
-        process = _started(command, self.environment, subprocess.PIPE)
+        process = self.engine.start(words, subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        log, ready = _Tail(process.stderr), _Tail(process.stdout)
+        log, ready = Tail(process.stderr), Tail(process.stdout)
         try:
             deadline = time.monotonic() + _START_S
             while not ready.text and process.poll() is None and time.monotonic() < deadline:
@@ -211,13 +171,12 @@ class Sandbox:
                 ready.changed.wait(0.2)
             if not ready.text:
                 log.join()
-                why = log.text.splitlines()[-8:]
-                raise EngineError("the engine does not run the container", hint=DOCTOR, details=why)
+                raise _not_run(log.text)
             yield
         finally:
             process.stdin.close()
             try:
-                process.wait(_CLIENT_S)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -226,112 +185,100 @@ class Sandbox:
                 log.join()
                 ready.join()
 
-    def _finish(self, command: list[str], sent: IO[bytes], out: Path, wanted: Sequence[str], limits: Limits) -> Ran:
-        process = _started(command, self.environment, sent)
+    def _run_program(
+        self, words: Sequence[str], inputs: IO[bytes], folder: Path, outputs: Sequence[str], limits: Limits
+    ) -> ProgramResult:
+        process = self.engine.start(words, inputs)
         assert process.stdout is not None
         assert process.stderr is not None
-        log = _Tail(process.stderr, _BEGUN)
-        received = _Received(process.stdout, limits.output, self.scratch)
+        log = Tail(process.stderr, _BEGUN)
+        receiver = Receiver(process.stdout, limits.output, self.scratch)
         is_late = False
         last = time.monotonic() + _START_S
         over = None
         try:
-            while process.poll() is None and not (self._halted.is_set() or received.too_much or is_late):
+            while process.poll() is None and not (self._halted.is_set() or receiver.exceeds_limit or is_late):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
                 now = time.monotonic()
-                if over is None and log.begun:
+                if over is None and log.has_begun:
                     over = now + limits.seconds + GRACE_S + _LATE_S
-                    last = over + _TAKE_S
-                is_late = now > last or (over is not None and now > over and not received.size)
+                    last = over + _RECEIVE_S
+                is_late = now > last or (over is not None and now > over and not receiver.size)
         finally:
-            ended = process.poll() is not None
-            if not ended:
+            has_ended = process.poll() is not None
+            if not has_ended:
                 process.kill()
                 process.wait()
             log.join()
-            received.join()
-        text = log.text
-        with received.file as data:
-            if received.too_much:
-                raise OutputError(f"more than {limits.output} bytes came out of the container")
-            # Also where the engine ended the container before this loop looked again: nothing it left is whole.
+            receiver.join()
+        with receiver.file as data:
+            if receiver.exceeds_limit:
+                raise OutputError(f"the output of the container is larger than {limits.output} bytes")
+            # Also if the engine ended the container before this loop looked again: its output is incomplete.
             if self._halted.is_set():
-                raise EngineError("the container was ended", details=text.splitlines()[-5:])
-            if not log.begun:
-                raise EngineError("the engine does not run the container", hint=DOCTOR, details=text.splitlines()[-8:])
-            if is_late and not ended:
-                return Ran(_TIMED_OUT, True, {}, text)
+                raise EngineError("the container was ended", details=log.text.splitlines()[-5:])
+            if not log.has_begun:
+                raise _not_run(log.text)
+            if is_late and not has_ended:
+                return ProgramResult(_TIMED_OUT, True, {}, log.text)
             data.seek(0)
-            # A program that ends its own shell leaves nothing.
-            files = _unpack(data, out, wanted) if received.size else {}
-        return Ran(process.returncode, process.returncode == _TIMED_OUT, files, text)
+            # There is no output at all if the program ended its own shell.
+            files = unpack(data, folder, outputs) if receiver.size else {}
+        return ProgramResult(process.returncode, process.returncode == _TIMED_OUT, files, log.text)
 
     def halt(self) -> None:
-        """End everything that still runs; the threads that wait for it get an EngineError."""
+        """End all containers; threads that wait for one get an EngineError."""
         self._halted.set()
         self._remove(["--filter", f"label={LABEL}.run={self.run_id}"])
 
-    def sweep(self) -> None:
-        """Remove what dead runs of this machine left."""
-        listed = self._ask(
-            "ps", "--all", "--format", f'{{{{.ID}}}} {{{{.Label "{LABEL}"}}}}', "--filter", f"label={LABEL}"
-        )
-        dead = [line.split()[0] for line in listed.splitlines() if len(line.split()) == 2 and is_dead(line.split()[1])]
-        if dead:
-            self._ask("rm", "--force", "--volumes", *dead)
+    def remove_leftovers(self) -> None:
+        """Remove containers of processes of this machine that have died."""
+        columns = f'{{{{.ID}}}} {{{{.Label "{LABEL}"}}}}'
+        lines = self._query("ps", "--all", "--format", columns, "--filter", f"label={LABEL}").splitlines()
+        rows = [line.split() for line in lines]
+        if dead := [row[0] for row in rows if len(row) == 2 and is_dead(row[1])]:
+            self._query("rm", "--force", "--volumes", *dead)
 
     def _remove(self, filters: Sequence[str]) -> None:
-        found = self._ask("ps", "--all", "--quiet", *filters).split()
-        if found:
-            self._ask("rm", "--force", "--volumes", *found)
+        if ids := self._query("ps", "--all", "--quiet", *filters).split():
+            self._query("rm", "--force", "--volumes", *ids)
 
-    def _docker(self) -> list[str]:
-        if not self._call:
-            self._call = Engine(self.environment).call()
-        return self._call
-
-    def _ask(self, *words: str) -> str:
-        """Return what docker prints; nothing where it fails, as when another process was faster."""
+    def _query(self, *words: str) -> str:
+        """Return the output of docker; empty if it fails, for example because another process was faster."""
         try:
-            done = subprocess.run(
-                [*self._docker(), *words],
-                env=dict(self.environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_CLIENT_S,
-                start_new_session=True,
-            )
-        except (OSError, subprocess.TimeoutExpired):
+            return self.engine.run(*words, new_session=True)
+        except ClientError:
             return ""
-        return done.stdout
+
+
+def _not_run(log: str) -> EngineError:
+    return EngineError("the engine does not run the container", hint=DOCTOR, details=log.splitlines()[-8:])
 
 
 @contextmanager
-def sandbox(environment: Mapping[str, str], scratch: Path) -> Iterator[Sandbox]:
-    """Give a sandbox; when the context ends, however it does, none of its containers and files is left.
+def open_sandbox(environment: Mapping[str, str], scratch: Path) -> Iterator[Sandbox]:
+    """Give a sandbox. When the context ends, all of its containers and files are removed.
 
-    What is left of runs that were killed is removed first.
+    Leftovers of killed processes are removed first.
 
     Args:
-        environment: all of the docker client's environment.
-        scratch: an existing folder; one is made in it, and removed.
+        environment: the docker client's whole environment.
+        scratch: an existing folder; a folder in it is made and removed.
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-", dir=scratch, ignore_cleanup_errors=True) as folder:
-        made = Sandbox(environment, Path(folder))
-        made.sweep()
+        sandbox = Sandbox(Engine(environment), Path(folder))
+        sandbox.remove_leftovers()
         try:
-            yield made
+            yield sandbox
         finally:
-            # Another Ctrl-C waits until nothing is left.
+            # Another Ctrl-C waits until everything is removed.
             with caught():
-                made.halt()
+                sandbox.halt()
 
 
-def _flags(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) -> list[str]:
-    """Return ``run`` and its flags: each forbids one thing."""
+def _run_words(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) -> list[str]:
+    """Return ``run`` and its flags; each flag forbids one thing."""
     flags = ["run", "--rm", "--interactive", "--init", f"--name={name}", "--pull=never", "--log-driver=none"]
     flags += [f"--label={LABEL}={_owner()}", f"--label={LABEL}.run={run_id}"]
     flags += ["--network=none", "--ipc=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only"]
@@ -345,155 +292,33 @@ def _flags(name: str, limits: Limits, run_id: str, platform: str, gpus: bool) ->
     flags += [f"--platform={platform}"] if platform else []
     flags += ["--gpus=all", "--env=NVIDIA_DRIVER_CAPABILITIES=compute,utility"] if gpus else []
     flags += [f"--env=LIMIT={limits.seconds}", f"--env=GRACE={GRACE_S}", f"--env=HOME={FOLDER}"]
-    # What the program may take, and docker before and after it.
+    # The time of the program, and of docker before and after it.
     flags += [f"--env=LIFE={limits.seconds + GRACE_S + 2 * _START_S}"]
     return [*flags, f"--env=TMPDIR={FOLDER}", "--entrypoint=sh"]
 
 
 def _owner() -> str:
-    """Return who runs a container: the machine since its start, this process, and when that began."""
-    return f"{_machine()}:{os.getpid()}:{_began(os.getpid())}"
+    """Return a name for this process: the machine since its boot, the process id, and the start time of the process."""
+    return f"{_machine()}:{os.getpid()}:{_start_time(os.getpid())}"
 
 
 def is_dead(owner: str) -> bool:
-    """Say whether the process that a label names was one of this machine, and runs no more."""
+    """Whether an owner was a process of this machine that no longer runs."""
     machine, _, rest = owner.partition(":")
-    pid, _, began = rest.partition(":")
-    return machine == _machine() and pid.isdecimal() and _began(int(pid)) != began
+    pid, _, start = rest.partition(":")
+    return machine == _machine() and pid.isdecimal() and _start_time(int(pid)) != start
 
 
 def _machine() -> str:
-    """Return what tells process ids of here from others: the start of the kernel, and the namespace of the ids."""
+    """Return a name for the namespace of this machine's process ids: the boot of the kernel, and the namespace."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
     return "unknown"
 
 
-def _began(pid: int) -> str:
-    """Return when a process began, in ticks since the machine did; empty for none. proc(5): field 22 of stat."""
+def _start_time(pid: int) -> str:
+    """Return when a process started, in ticks since boot; empty if it does not run. proc(5): field 22 of stat."""
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return ""
-
-
-def _started(command: list[str], environment: Mapping[str, str], sent: IO[bytes] | int) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            command,
-            env=dict(environment),
-            stdin=sent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # Ctrl-C on a terminal reaches bakery alone, which ends the container.
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise EngineError(f"cannot start {command[0]}: {error.strerror}", hint=DOCTOR) from error
-
-
-def _pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
-    """Write a tar of files that anybody may read, in folders that anybody may enter.
-
-    Raises:
-        OutputError: a file cannot be read.
-    """
-    try:
-        with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.mode, member.mtime = 0o644, 0
-                if isinstance(content, bytes):
-                    member.size = len(content)
-                    archive.addfile(member, BytesIO(content))
-                else:
-                    with content.open("rb") as source:
-                        member.size = os.fstat(source.fileno()).st_size
-                        archive.addfile(member, source)
-    except OSError as error:
-        raise OutputError(f"cannot read {error.filename or 'a file'}: {error.strerror or error}") from error
-
-
-def _unpack(data: IO[bytes], folder: Path, wanted: Sequence[str]) -> dict[str, Path]:
-    """Write the files of a tar into a folder.
-
-    Raises:
-        OutputError: it is no tar, or holds something else than plain files of the names that are wanted.
-    """
-    found: dict[str, Path] = {}
-    try:
-        with tarfile.open(fileobj=data, mode="r:") as archive:
-            for member in archive:
-                name = member.name.removeprefix("out/")
-                if member.isdir() and member.name == "out":
-                    continue
-                if not member.isreg() or member.issparse() or name not in wanted or name in found:
-                    raise OutputError(f"the container left {member.name[:200]!a}, which nobody asked for")
-                content = archive.extractfile(member)
-                assert content is not None
-                found[name] = folder / str(len(found))
-                with found[name].open("wb") as target:
-                    shutil.copyfileobj(content, target, _CHUNK)
-    except (tarfile.TarError, EOFError, ValueError) as error:
-        raise OutputError(f"what came out of the container cannot be read: {error}") from error
-    return found
-
-
-class _Tail:
-    """Reads a pipe to its end and keeps the last of it.
-
-    Attributes:
-        begun: ``first`` came, which is not kept.
-        changed: something came.
-    """
-
-    def __init__(self, pipe: IO[bytes], first: bytes = b"") -> None:
-        self.begun = False
-        self.changed = threading.Event()
-        self._first = first
-        self._kept = b""
-        self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        with self._pipe:
-            while chunk := os.read(self._pipe.fileno(), LOG):
-                self._kept += chunk
-                if not self.begun and self._first and self._first in self._kept:
-                    self.begun = True
-                    self._kept = self._kept.replace(self._first, b"", 1)
-                self._kept = self._kept[-LOG:]
-                self.changed.set()
-
-    def join(self) -> None:
-        self._thread.join(timeout=5.0)
-
-    @property
-    def text(self) -> str:
-        return self._kept.decode(errors="replace")
-
-
-class _Received:
-    """Reads a pipe into a file without a name, to its end or until it gave too much."""
-
-    def __init__(self, pipe: IO[bytes], most: int, folder: Path) -> None:
-        self.too_much = False
-        self.size = 0
-        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        self._most = most
-        self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        with self._pipe:
-            while chunk := os.read(self._pipe.fileno(), _CHUNK):
-                self.size += len(chunk)
-                if self.size > self._most:
-                    self.too_much = True
-                    return
-                self.file.write(chunk)
-
-    def join(self) -> None:
-        self._thread.join(timeout=5.0)

@@ -30,6 +30,7 @@ from bakery.plan.model import Plan
 from bakery.plan.options import Override
 from bakery.recipe.load import load, shipped
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import SetOptions
 
 RECIPE = "iree-cpu"
 
@@ -73,7 +74,7 @@ def image_name(recipe: str, version: str, machine: str) -> str:
 
 def _planned(recipe: str, version: str, machine: str, place: Path) -> tuple[Plan, Target]:
     (loaded,) = load(recipe, place)
-    plan = resolve(loaded, [f"IREE_VERSION={version}"])
+    plan = resolve(loaded, SetOptions({"IREE_VERSION": version}))
     return plan, _target(plan, machine)
 
 

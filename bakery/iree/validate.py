@@ -1,7 +1,7 @@
-"""Validates compiled modules: each is opened, and where a machine for it is at hand, run and compared.
+"""Validates compiled modules: inspects each one, and runs it and compares its results if its device is available.
 
-Three containers, so that none can speak for another: the module runs in one, a reference (a person's own Python) in the
-next, and the results are compared in a third, which runs bakery's program alone.
+There are three containers, so that no program can forge the results of another: one runs the module, one the reference
+(the user's own Python), and one only bakery's program that compares their results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from bakery.core.errors import BakeryError, ModuleError, WrongResultError
 from bakery.iree.call_args import Case, read_case
 from bakery.iree.comparison import Pending, compare
-from bakery.iree.devices import Place, Surface
+from bakery.iree.devices import Device, Devices
 from bakery.iree.models.job import Check
 from bakery.iree.models.module import CheckRecord, ValidationRecord
 from bakery.iree.modules import Compiled, inspect
@@ -34,20 +34,20 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What validation found of a module."""
+    """The outcome of validating a module."""
 
     module: Compiled
     record: ValidationRecord
 
 
 def read_subjects(modules: Iterable[tuple[Compiled, Sequence[Check], Path]]) -> list[Subject]:
-    """Read the checks of modules: files, shapes and dtypes, before an engine is touched.
+    """Read the checks of modules: files, shapes and dtypes. No engine is needed.
 
     Args:
         modules: each with its checks, and the folder that their paths are relative to.
 
     Raises:
-        ModuleError: a check does not fit; all of them are listed.
+        ModuleError: a check does not fit its module; all problems are listed.
     """
     subjects, problems = [], []
     for module, checks, folder in modules:
@@ -65,70 +65,69 @@ def read_subjects(modules: Iterable[tuple[Compiled, Sequence[Check], Path]]) -> 
 
 def validate(
     subjects: Sequence[Subject],
-    box: Sandbox,
-    surface: Surface,
+    sandbox: Sandbox,
+    devices: Devices,
     *,
     parallel: int = 1,
     cores: str = "",
-    told: Callable[[Verdict], None] = lambda verdict: None,
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """Validate modules.
 
     Args:
-        surface: what modules can run on here.
         parallel: modules at a time.
-        cores: those that each container is held to; empty for all.
-        told: is given each verdict as it is reached, in any order, in the caller's thread.
+        cores: the CPU cores that each container may use; empty for all.
+        on_verdict: called with each verdict, in order, in the caller's thread.
 
     Raises:
         EngineError: a container cannot be run.
-        UnavailableError: an image cannot be had.
+        UnavailableError: an image is not available.
     """
-    surface.prepare([subject.module for subject in subjects])
-    runnable = [case for subject in subjects if surface.place(subject.module.target).image for case in subject.cases]
-    references = call_references(runnable, box, surface.tools()) if runnable else {}
+    devices.prepare([subject.module for subject in subjects])
+    runnable = [case for subject in subjects if devices.find(subject.module.target).image for case in subject.cases]
+    references = call_references(runnable, sandbox, devices.tools_image()) if runnable else {}
     with ThreadPoolExecutor(max(1, parallel)) as pool:
-        futures = [pool.submit(_validate, subject, box, surface, references, cores) for subject in subjects]
+        futures = [pool.submit(_validate, subject, sandbox, devices, references, cores) for subject in subjects]
         try:
             verdicts = []
             for future in futures:
                 verdicts.append(future.result())
-                told(verdicts[-1])
+                on_verdict(verdicts[-1])
         except BaseException:
             for future in futures:
                 future.cancel()
-            box.halt()
+            sandbox.halt()
             raise
     return verdicts
 
 
 def _validate(
-    subject: Subject, box: Sandbox, surface: Surface, references: Mapping[int, Reference], cores: str
+    subject: Subject, sandbox: Sandbox, devices: Devices, references: Mapping[int, Reference], cores: str
 ) -> Verdict:
     module = subject.module
     inspected, wrong = inspect(module)
     if not wrong:
-        more, wrong = surface.inspect(module, box)
+        more, wrong = devices.inspect(module, sandbox)
         inspected += more
-    place = surface.place(module.target)
-    status, reason, runtime = "not run", place.reason, ""
-    checks = [_not_run(case, place.reason) for case in subject.cases]
+    device = devices.find(module.target)
+    status, reason, runtime = "not run", device.reason, ""
+    checks = [_not_run(case, device.reason) for case in subject.cases]
     if wrong:
         status, reason = "failed", "; ".join(wrong)
-        checks = [_not_run(case, "the module is not what it should be") for case in subject.cases]
+        checks = [_not_run(case, "the inspection of the module failed") for case in subject.cases]
     elif not subject.cases:
-        reason = place.reason or "there is no check: name inputs and what is expected, here or in a job"
-    elif place.image:
-        checks, runtime = _run(subject, box, surface, place, references, cores)
+        reason = device.reason or "there is no check: give inputs and expected results, here or in a job"
+    elif device.image:
+        checks, runtime = _run(subject, sandbox, devices, device, references, cores)
         status, reason = ("failed" if any(item.status == "failed" for item in checks) else "passed"), ""
-    ran = any(check.status != "not run" for check in checks)
+    has_run = any(check.status != "not run" for check in checks)
     record = ValidationRecord.model_validate(
         {
             "status": status,
             "reason": reason,
             "inspected": inspected,
             "checks": checks,
-            "emulated": ran and place.emulated,
+            "emulated": has_run and device.emulated,
             "runtime": runtime,
         }
     )
@@ -140,21 +139,26 @@ def _not_run(case: Case, reason: str) -> CheckRecord:
 
 
 def _run(
-    subject: Subject, box: Sandbox, surface: Surface, place: Place, references: Mapping[int, Reference], cores: str
+    subject: Subject,
+    sandbox: Sandbox,
+    devices: Devices,
+    device: Device,
+    references: Mapping[int, Reference],
+    cores: str,
 ) -> tuple[list[CheckRecord], str]:
-    """Run all checks of a module, and compare what it gave; return the version of the runtime, too."""
-    trial = run_cases(subject.module, subject.cases, box, place, cores)
+    """Run all checks of a module and compare the results; return the records and the version of the runtime."""
+    run = run_cases(subject.module, subject.cases, sandbox, device, cores)
     failed: dict[int, CheckRecord] = {}
     pending: list[Pending] = []
-    for index, (case, problem) in enumerate(zip(subject.cases, trial.problems, strict=True)):
+    for index, (case, problem) in enumerate(zip(subject.cases, run.problems, strict=True)):
         reference = references.get(id(case.check), Reference())
         reason = problem or reference.problem
         if reason:
             failed[index] = CheckRecord(function=case.call.function.name, status="failed", reason=reason)
         else:
             pending.append((case, reference.files if case.expected is None else tuple(map(_content, case.expected))))
-    compared = iter(compare(pending, trial.results, box, surface.tools()))
-    return [failed.get(index) or next(compared) for index in range(len(subject.cases))], trial.runtime
+    compared = iter(compare(pending, run.files, sandbox, devices.tools_image()))
+    return [failed.get(index) or next(compared) for index in range(len(subject.cases))], run.runtime
 
 
 def _content(value: Value) -> Path | bytes:
@@ -163,15 +167,17 @@ def _content(value: Value) -> Path | bytes:
 
 
 def conclusion(verdicts: Sequence[Verdict], *, strict: bool = False) -> BakeryError | None:
-    """Return the failure that verdicts amount to; None where nothing failed."""
-    bad = [item for item in verdicts if item.record.status == "failed" or (strict and item.record.status != "passed")]
-    if not bad:
+    """Return the failure of a validation; None if nothing failed."""
+    failed = [
+        item for item in verdicts if item.record.status == "failed" or (strict and item.record.status != "passed")
+    ]
+    if not failed:
         return None
     return WrongResultError(
-        f"{len(bad)} of {len(verdicts)} modules {'did not pass' if strict else 'failed'}",
-        details=[line for item in bad for line in _lines(item)],
-        hint='tolerances are set by dtype in a check: "tolerance": {"float32": {"rtol": 1e-3}}'
-        if any(check.errors for item in bad for check in item.record.checks)
+        f"{len(failed)} of {len(verdicts)} modules {'did not pass' if strict else 'failed'}",
+        details=[line for item in failed for line in _lines(item)],
+        hint='to allow larger differences, set the tolerance of the dtype in the check: "tolerance": {"float32": {"rtol": 1e-3}}'
+        if any(check.errors for item in failed for check in item.record.checks)
         else "",
     )
 

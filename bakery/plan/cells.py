@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bakery.core.names import PHASES, Kind, Phase
+from bakery.core.names import TARGET_KINDS, Kind, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +82,6 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """All targets of one kind: one for each cell, of wheels one for each cell that builds one.
-
-    Attributes:
-        stage: the Dockerfile stage they build.
-        exports: ``wheels``, ``materials`` and ``compiler-cache`` (files), ``image`` (into the engine) or ``nothing`` (the build is the result).
-    """
-
-    kind: Kind
-    stage: str
-    exports: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """A bake target, multiplied out: ``wheel-cp312``."""
 
@@ -108,5 +93,5 @@ class Target:
     @property
     def images(self) -> tuple[Image, ...]:
         """The base images that it needs."""
-        tests = Phase.TEST in PHASES[self.kind] or self.kind is Kind.MATERIALS
+        tests = Phase.TEST in TARGET_KINDS[self.kind].phases or self.kind is Kind.MATERIALS
         return tuple(image for image in self.cell.images if tests or not image.tests)

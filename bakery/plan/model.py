@@ -1,12 +1,11 @@
 """The plan: the intermediate representation between recipes and files.
 
 Nothing in it is unset, everything is sorted or in the order a person wrote it, and it dumps to JSON.
-Emitters, the driver and the audit read the plan and nothing before it.
+Emitters, the build and the audit read the plan and nothing before it.
 
-The plan is factored the way a good bake file is: what all targets share stands once (`Plan.args`), what
-a cell adds stands with the cell (`Cell.args`), and what a kind of target adds stands with its `Family`.
-`Plan.targets` multiplies it out; what ``docker buildx bake --print`` says of the emitted file is equal
-to ``emit.bakefile.bake_json``, which is a test.
+Values that all targets share are in `Plan.args`, those of a cell in `Cell.args`, and those of a kind of targets in
+`core.names.TARGET_KINDS`. `Plan.targets` multiplies them out. A test compares ``docker buildx bake --print`` of the
+emitted file with ``emit.bakefile.bake_json``.
 """
 
 from __future__ import annotations
@@ -17,17 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bakery.core.errors import UsageError
-from bakery.core.names import PHASES, WHEEL_PYTHON, Kind, Phase, with_derived
-from bakery.plan.cells import Cell, Family, Image, Target
+from bakery.core.names import TARGET_KINDS, WHEEL_PYTHON, Kind, Phase, with_derived
+from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Stage
-from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, Sent, Variable
+from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
 from bakery.plan.values import Value, substitute
 
 VERSION = 1
-"""Version of the JSON that `Plan.to_json` makes; raised when a reader would have to change."""
-
-READ_WHEEL = (Kind.MATERIALS, Kind.COMPILER_CACHE)
-"""Targets that read the layer cache of their wheel, too."""
+"""Version of the plan's JSON; raised when a reader would have to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +38,16 @@ class Plan:
         global_args: the arguments that ``FROM`` lines use.
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
-        sent: what is sent of the project's folder.
-        elsewhere: the cells of macOS and Windows, which cibuildwheel builds; ``cells`` are those of Linux.
-        cibuildwheel: what it is told of the recipe.
-        secrets: what steps are told in confidence.
-        network: steps that run a project's own commands and that the recipe gives the network.
-        wants: what the recipe asks of the machine that bakes it, in the words of ``--allow``; what lies in the
-            project's folder is its own.
-        platform_variable: the variable that holds the platform of all cells; empty where cells say it.
-        job_memory: MB that one compiler needs at its peak; 0 where the recipe does not say.
-        jobs: compilers at a time; 0 for as many as the machine has room for.
+        kinds: the kinds of targets.
+        source_context: which part of the project's folder is sent to BuildKit.
+        cibuildwheel_cells: the cells of macOS and Windows, which cibuildwheel builds; ``cells`` are those of Linux.
+        cibuildwheel: the settings for cibuildwheel.
+        network: the phases whose commands may use the network.
+        requested_grants: what the recipe needs of the machine that builds, as ``--allow`` writes it, including paths in
+            the project, which need no ``--allow``.
+        platform_variable: the variable that holds the platform of all cells; empty if cells have their own.
+        job_memory: the peak memory of one compiler in MB; 0 if unknown.
+        jobs: the number of parallel compilers; 0 if the machine decides.
         origins: dotted path → (value, where it came from), for ``--explain``.
         workflow: the file of the workflow.
         ci: what the workflow does; None for a recipe without one.
@@ -68,18 +64,18 @@ class Plan:
     args: Mapping[str, Value]
     global_args: tuple[str, ...]
     cells: tuple[Cell, ...]
-    families: tuple[Family, ...]
+    kinds: tuple[Kind, ...]
     groups: Mapping[str, tuple[Kind, ...]]
     cache: Cache
     stages: tuple[Stage, ...]
     ignore: tuple[str, ...]
     audit: Audit
     output: str
-    sent: Sent = field(default_factory=Sent)
+    source_context: SourceContext = field(default_factory=SourceContext)
     secrets: tuple[Secret, ...] = ()
     network: tuple[Phase, ...] = ()
-    wants: tuple[str, ...] = ()
-    elsewhere: tuple[Cell, ...] = ()
+    requested_grants: tuple[str, ...] = ()
+    cibuildwheel_cells: tuple[Cell, ...] = ()
     cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)
     overrides: tuple[Override, ...] = ()
     platform_variable: str = ""
@@ -92,31 +88,33 @@ class Plan:
 
     @property
     def crosses(self) -> bool:
-        """Whether what compiles stands on the platform of whoever builds."""
+        """Whether the compiling stages run on the platform of the builder."""
         return any(stage.on_builder for stage in self.stages)
 
-    def built_on(self, platforms: Iterable[str]) -> Plan:
-        """Return the plan with base images for builders of these platforms, in place of those for whoever builds."""
-        own = tuple(dict.fromkeys(platforms))
+    def for_builders(self, platforms: Iterable[str]) -> Plan:
+        """Return the plan with the builder's base images for each of the builders' platforms."""
+        builders = tuple(dict.fromkeys(platforms))
 
-        def placed(cell: Cell) -> Cell:
-            found: dict[tuple[str, str], Image] = {}
+        def with_images(cell: Cell) -> Cell:
+            images: dict[tuple[str, str], Image] = {}
             for image in cell.images:
-                for platform in (image.platform,) if image.platform else own:
-                    found.setdefault((image.ref, platform), replace(image, platform=platform))
-            return replace(cell, images=tuple(found.values()))
+                for platform in (image.platform,) if image.platform else builders:
+                    images.setdefault((image.ref, platform), replace(image, platform=platform))
+            return replace(cell, images=tuple(images.values()))
 
-        return replace(self, cells=tuple(map(placed, self.cells))) if self.crosses else self
+        return replace(self, cells=tuple(map(with_images, self.cells))) if self.crosses else self
 
     @property
-    def asks(self) -> tuple[str, ...]:
-        """What the recipe asks of the machine beyond the project, as far as its spelling tells."""
-        named = ("secret.", "cache=")
-        return tuple(want for want in self.wants if want.startswith(named) or leaves(want.partition("=")[2]))
+    def required_grants(self) -> tuple[str, ...]:
+        """The grants that need ``--allow``: programs, layer caches, and paths that lead out of the project."""
+        always = ("secret.", "cache=")
+        return tuple(
+            grant for grant in self.requested_grants if grant.startswith(always) or leaves(grant.partition("=")[2])
+        )
 
-    def told(self, kinds: Iterable[Kind]) -> tuple[Secret, ...]:
-        """Return the secrets that targets of some kinds are told."""
-        phases = {phase for kind in kinds for phase in PHASES[kind]}
+    def secrets_for(self, kinds: Iterable[Kind]) -> tuple[Secret, ...]:
+        """Return the secrets that targets of some kinds receive."""
+        phases = {phase for kind in kinds for phase in TARGET_KINDS[kind].phases}
         return tuple(secret for secret in self.secrets if phases.intersection(secret.phases))
 
     def context_paths(self) -> tuple[str, ...]:
@@ -127,80 +125,76 @@ class Plan:
         """Return variable → value."""
         return {variable.name: variable.value for variable in self.variables}
 
-    def family(self, kind: Kind) -> Family:
-        """Return the family of ``kind``."""
-        return next(family for family in self.families if family.kind is kind)
+    def stage_of(self, kind: Kind) -> str:
+        """Return the stage of the Dockerfile that targets of ``kind`` build."""
+        return f"{self.recipe}-{TARGET_KINDS[kind].stage}"
 
     def cells_of(self, kind: Kind) -> tuple[Cell, ...]:
         """Return the cells that have a target of ``kind``: for wheels those that build one."""
         return tuple(cell for cell in self.cells if cell.has(kind))
 
-    def served(self) -> dict[str, list[Cell]]:
-        """Return id of a cell that builds a wheel → the cells that the wheel is for, itself among them."""
-        found: dict[str, list[Cell]] = {}
-        for cell in (*self.cells, *self.elsewhere):
-            found.setdefault(cell.built_by, []).append(cell)
-        return found
+    def cells_by_builder(self) -> dict[str, list[Cell]]:
+        """Return id of a cell that builds a wheel → the cells that the wheel is for, including that cell."""
+        cells: dict[str, list[Cell]] = {}
+        for cell in (*self.cells, *self.cibuildwheel_cells):
+            cells.setdefault(cell.built_by, []).append(cell)
+        return cells
 
     def targets(self) -> Iterator[Target]:
-        """Yield every target, family by family, cell by cell."""
-        for family in self.families:
-            prefix = family.kind.value + "-"
-            for cell in self.cells_of(family.kind):
-                yield Target(prefix + cell.id, family.kind, cell, family.stage)
+        """Yield every target, kind by kind, cell by cell."""
+        for kind in self.kinds:
+            for cell in self.cells_of(kind):
+                yield Target(f"{kind}-{cell.id}", kind, cell, self.stage_of(kind))
 
     def scope(self, target: Target) -> str:
-        """Return what names a target's layer cache: no other target of any recipe has it."""
+        """Return the name of a target's layer cache; no other target of any recipe has the same."""
         return self._scope(target.kind, target.cell.id, target.cell.platform)
 
     def scopes_read(self, target: Target) -> tuple[str, ...]:
-        """Return whose layer caches a target reads.
+        """Return the names of the layer caches that a target reads.
 
-        What tells a wheel's materials is baked beside it, in the same call: without the wheel's cache it would begin the
-        steps that both have before that is read.
+        One ``docker buildx bake`` builds a wheel and its materials. Without the wheel's cache, the materials would start
+        the steps that both share before that cache is read.
         """
-        wheel = self._scope(Kind.WHEEL, target.cell.built_by, target.cell.platform)
-        has_wheel = any(family.kind is Kind.WHEEL for family in self.families)
-        own = (self.scope(target),) if self.is_cached(target.kind) else ()
-        return (*((wheel,) if target.kind in READ_WHEEL and has_wheel else ()), *own)
+        scopes = [self.scope(target)] if TARGET_KINDS[target.kind].writes_cache else []
+        if self.reads_wheel_cache(target.kind):
+            scopes.insert(0, self._scope(Kind.WHEEL, target.cell.built_by, target.cell.platform))
+        return tuple(scopes)
 
-    def is_cached(self, kind: Kind) -> bool:
-        """Whether targets of a kind write a layer cache: what carries the compiler cache is for its machine alone."""
-        return kind is not Kind.COMPILER_CACHE
+    def reads_wheel_cache(self, kind: Kind) -> bool:
+        """Whether targets of a kind read the layer cache of their wheel, too."""
+        return TARGET_KINDS[kind].reads_wheel_cache and Kind.WHEEL in self.kinds
 
     def cache_mode(self, kind: Kind) -> str:
-        """Return which layers a target's cache keeps.
-
-        Of what tells materials these are the results alone: its other layers are in the wheel's cache.
-        """
-        return "min" if kind is Kind.MATERIALS else self.cache.mode
+        """Return the mode of a target's layer cache: ``min`` or ``max``."""
+        return TARGET_KINDS[kind].cache_mode or self.cache.mode
 
     def _scope(self, kind: Kind, cell: str, platform: str) -> str:
         return f"{self.recipe}-{kind.value}-{cell}-{platform.replace('/', '_')}"
 
     def select(self, groups: tuple[str, ...], only: tuple[str, ...] = ()) -> tuple[Target, ...]:
-        """Return the targets of ``groups`` whose cell or own name matches one of the globs ``only``.
+        """Return the targets of ``groups`` whose name or cell matches one of the globs ``only``.
 
-        A cell that shares its wheel stands for the target that builds it.
+        A cell that shares its wheel selects the target that builds the wheel.
 
         Raises:
-            UsageError: none does.
+            UsageError: no target matches, or a group does not exist.
         """
-        strange = [group for group in groups if group not in self.groups]
-        if strange:
+        unknown = [group for group in groups if group not in self.groups]
+        if unknown:
             raise UsageError(
-                f"recipe {self.recipe} has no target {', '.join(strange)}", hint=f"it has {', '.join(self.groups)}"
+                f"recipe {self.recipe} has no target {', '.join(unknown)}", hint=f"it has {', '.join(self.groups)}"
             )
         kinds = {kind for group in groups for kind in self.groups[group]}
-        served = self.served()
+        cells_by_builder = self.cells_by_builder()
 
-        def is_meant(target: Target) -> bool:
-            cells = served[target.cell.id] if target.kind is Kind.WHEEL else [target.cell]
+        def is_selected(target: Target) -> bool:
+            cells = cells_by_builder[target.cell.id] if target.kind is Kind.WHEEL else [target.cell]
             return not only or _matches(only, target.kind, cells)
 
-        chosen = tuple(target for target in self.targets() if target.kind in kinds and is_meant(target))
-        if not chosen:
-            others = [cell for cell in self.elsewhere if _matches(only, Kind.WHEEL, [cell])]
+        targets = tuple(target for target in self.targets() if target.kind in kinds and is_selected(target))
+        if not targets:
+            others = [cell for cell in self.cibuildwheel_cells if _matches(only, Kind.WHEEL, [cell])]
             if others:
                 systems = " and ".join(dict.fromkeys(cell.platform.partition("/")[0] for cell in others))
                 raise UsageError(
@@ -212,33 +206,33 @@ class Plan:
                 f"recipe {self.recipe}: no cell matches {', '.join(only)}",
                 hint=f"cells: {some}{', …' if len(self.cells) > 8 else ''}",
             )
-        return chosen
+        return targets
 
-    def narrowed(self, ids: Iterable[str]) -> Plan:
-        """Return the plan with only the cells that have these ids, in their order."""
-        wanted = frozenset(ids)
-        return replace(self, cells=tuple(cell for cell in self.cells if cell.id in wanted))
+    def filter_by_id(self, ids: Iterable[str]) -> Plan:
+        """Return the plan with only the cells that have these ids; their order stays."""
+        selected = frozenset(ids)
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.id in selected))
 
-    def of_system(self, system: str) -> Plan:
+    def for_system(self, system: str) -> Plan:
         """Return the plan with the cells of one system (`names.SYSTEMS`) in place of those of Linux."""
         cells: dict[bool, list[Cell]] = {True: [], False: []}
-        for cell in (*self.cells, *self.elsewhere):
+        for cell in (*self.cells, *self.cibuildwheel_cells):
             cells[cell.platform.startswith(f"{system}/")].append(cell)
-        return replace(self, cells=tuple(cells[True]), elsewhere=tuple(cells[False]))
+        return replace(self, cells=tuple(cells[True]), cibuildwheel_cells=tuple(cells[False]))
 
-    def meets(self, only: tuple[str, ...]) -> bool:
-        """Whether one of the globs ``only`` names a cell or its target; true without any."""
+    def matches(self, only: tuple[str, ...]) -> bool:
+        """Whether one of the globs ``only`` matches a cell or its target; true without globs."""
         return not only or any(_matches(only, kind, list(self.cells)) for kind in Kind)
 
-    def chosen(self, only: tuple[str, ...]) -> Plan:
-        """Return the plan with the cells of the targets that the globs ``only`` select; all of them without any.
+    def filter_by_pattern(self, only: tuple[str, ...]) -> Plan:
+        """Return the plan with the cells of the targets that the globs ``only`` match; all of them without globs.
 
         Raises:
-            UsageError: there are none.
+            UsageError: no target matches.
         """
         if not only:
             return self
-        return self.narrowed(target.cell.id for target in self.select(tuple(self.groups), only))
+        return self.filter_by_id(target.cell.id for target in self.select(tuple(self.groups), only))
 
     def args_of(self, cell: Cell) -> dict[str, str]:
         """Return every build argument of ``cell``, with its value."""
@@ -246,18 +240,18 @@ class Plan:
         return {name: substitute(value, values) for name, value in self.args.items()} | dict(cell.args)
 
     def values_of_wheel(self, cell: Cell) -> dict[str, str]:
-        """Return what names and requirements of the wheel of ``cell`` refer to: of the Python that builds it."""
+        """Return the variables that the wheel's names and requirements refer to; the Python is the one that builds it."""
         args = self.args_of(cell)
         return with_derived(args | {"PYTHON_VERSION": args.get(WHEEL_PYTHON, args.get("PYTHON_VERSION", ""))})
 
 
 def leaves(path: str) -> bool:
-    """Whether a path, as it is written, leads out of the folder that it is relative to."""
+    """Whether a path, as written, leads out of the folder that it is relative to. Links are not resolved."""
     return posixpath.isabs(path) or posixpath.normpath(path).split("/")[0] == ".."
 
 
 def ignored_output(output: str) -> str:
-    """Return the pattern of an output folder in the build context; empty where it is none, or has no plain name."""
+    """Return the ignore pattern of an output folder; empty if it is outside the context or has special characters."""
     if output.startswith("/") or any(char in "*?[]\\!#" or char.isspace() for char in output):
         return ""
     return "/".join(piece for piece in output.split("/") if piece not in ("", ".")) or "*.whl"

@@ -1,4 +1,4 @@
-"""What a plan says beside its stages and cells: variables, caches, secrets, the audit, the workflow."""
+"""The parts of a plan beside its stages and cells: variables, caches, secrets, the audit, the workflow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Variable:
     """A variable of the bake file.
 
     Attributes:
-        value: what it is when nobody sets it.
-        patterns: regular expressions for the whole value; all of them hold.
-        choices: the values it may have, empty for any.
-        expected: what to say when a value does not fit.
+        value: the default.
+        patterns: RE2 expressions that must all match the whole value.
+        choices: the allowed values; empty for any.
+        expected: describes a valid value, for error messages.
     """
 
     name: str
@@ -29,36 +29,35 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What is sent to the engine of the project's folder.
+class SourceContext:
+    """The part of the project's folder that is sent to BuildKit.
 
     Attributes:
-        folder: the source's folder in the build context; empty where nothing is sent.
-        accepted: patterns of files that look like secrets and are none.
-        expected_mb: MB (10⁶ bytes) that it may have before a bake warns.
-        chosen: the recipe says what is left out.
+        folder: the source's folder in the build context; empty if nothing is sent.
+        accepted: patterns of files that look like secrets but are harmless.
+        expected_mb: the size in MB (10⁶ bytes) above which a build warns.
+        has_ignore: the recipe sets ``source.ignore``.
     """
 
     folder: str = ""
     accepted: tuple[str, ...] = ()
     expected_mb: int = 0
-    chosen: bool = False
+    has_ignore: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The layer cache. Variable CACHE chooses the backend, CACHE_REF, CACHE_DIR and CACHE_BRANCH its place; with
+    """The layer cache. Variable CACHE sets the backend; CACHE_REF, CACHE_DIR and CACHE_BRANCH its location. With
     CACHE_READ_ONLY nothing is written.
 
     Attributes:
-        backend: the backend of this plan.
-        offered: the backends that variable CACHE may name.
+        offered: the backends that variable CACHE may have.
         mode: ``min`` or ``max``.
-        compression: empty for BuildKit's own; ``compression_level`` is None for that.
-        timeout: what an import or export of ``gha`` may take, in Go's notation; empty for BuildKit's own.
-        limit_mb: MB (10⁶ bytes) that ``gha`` keeps for the repository.
-        expected_s: seconds that the longest cell takes; 0 where nobody said.
-        bucket: attributes that name the bucket of ``s3``; empty for none.
+        compression: empty for BuildKit's default, as is None for ``compression_level``.
+        timeout: the time limit of an import or export with ``gha``, in Go's notation; empty for BuildKit's default.
+        limit_mb: the size in MB (10⁶ bytes) that ``gha`` keeps for the repository.
+        expected_s: the estimated seconds of the longest cell; 0 if unknown.
+        bucket: the attributes of the ``s3`` bucket; empty for none.
     """
 
     backend: CacheBackend
@@ -79,10 +78,10 @@ class Naming:
     """How one wheel of a build is named.
 
     Attributes:
-        clean: the project's own local version is removed.
-        local: the local version label; empty for none of the recipe's.
-        build_tag: the build tag; empty for the project's own.
-        index: ``public``, ``private``, or empty where nobody said where it goes.
+        clean: the project's local version is removed.
+        local: the local version label; empty for the project's.
+        build_tag: the build tag; empty for the project's.
+        index: ``public``, ``private``, or empty if unknown.
     """
 
     clean: bool = False
@@ -93,18 +92,18 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What every wheel of the plan promises, beside what its cell says.
+    """What the audit expects of every wheel of the plan.
 
     Attributes:
-        name: the normalised project name, empty when only the built wheel tells.
-        version: the version, empty when only the built wheel tells.
+        name: the normalised project name; empty if only the built wheel has it.
+        version: the version; empty if only the built wheel has it.
         plat: the manylinux policy without the machine, ``auto`` for any.
-        excludes: soname globs that must stay outside the wheel.
-        repaired: auditwheel gave the wheel its platform tag.
-        stripped: debug information was removed.
-        namings: how the wheels of a build are named, the tested one first; each build gives one wheel for each.
-        requires: what METADATA must require.
-        abi3: the lowest Python that stable-ABI wheels serve; empty where there are none.
+        excludes: globs of sonames that must stay outside the wheel.
+        repaired: auditwheel sets the platform tag.
+        stripped: debug information is removed.
+        namings: the names of the wheels of a build; the first one is tested.
+        requires: the requirements that METADATA must have.
+        abi3: the lowest Python of stable-ABI wheels; empty for none.
     """
 
     name: str
@@ -120,15 +119,15 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What steps are told in confidence. A plan knows where it is, and never what it is.
+    """The source of a secret, never its value.
 
     Attributes:
         name: the id of its mount.
-        env: the variable of bakery's environment that holds it; empty for none.
+        env: the environment variable of this machine that holds it; empty for none.
         file: the file that holds it, relative to the project or absolute; empty for none.
         command: the program that prints it, and its arguments; empty for none.
-        phases: who is told.
-        variable: the environment variable of the steps that are told; empty for the file /run/secrets/NAME.
+        phases: the phases whose steps receive it.
+        variable: the environment variable of these steps; empty for the file /run/secrets/NAME.
     """
 
     name: str
@@ -140,17 +139,17 @@ class Secret:
 
     @property
     def holder(self) -> str:
-        """The variable of the bake file that names the file with it; empty where the environment holds it."""
+        """The variable of the bake file that names the secret's file; empty for a secret of the environment."""
         return "" if self.env else secret_variable(self.name)
 
     @property
-    def wants(self) -> tuple[str, ...]:
-        """What reading it asks of the machine, in the words of ``--allow``."""
+    def grants(self) -> tuple[str, ...]:
+        """The grants that reading it needs, as ``--allow`` writes them."""
         return (f"secret.command={self.name}",) if self.command else (f"fs.read={self.file}",) if self.file else ()
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words."""
+        """The source, in words."""
         if self.env:
             return f"environment variable {self.env}"
         return f"file {self.file}" if self.file else f"command {self.command[0]}"
@@ -158,21 +157,21 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Ci:
-    """What the workflow does.
+    """The settings of the generated workflow.
 
     Attributes:
-        branches: globs of branches whose pushes are baked.
+        branches: globs of branches whose pushes are built.
         tags: globs of tags that are releases.
         runners: platform → label of the runner.
-        max_jobs: jobs that the cells are packed into at most.
-        timeout: minutes that a job may take.
-        install: what pip installs as bakery.
-        cache: ``gha`` or ``none``; empty where an estimate decides.
-        free_disk: whether space is made first; None where the estimate decides.
-        attest: whether provenance is attested.
+        max_jobs: the maximum number of jobs for the cells.
+        timeout: the time limit of a job in minutes.
+        install: the requirement from which pip installs Bakery.
+        cache: ``gha`` or ``none``; empty if an estimate decides.
+        free_disk: remove preinstalled files first; None if an estimate decides.
+        attest: attest the provenance.
         publish: the GitHub environment of trusted publishing; empty for none.
-        publish_url: the upload address; empty for PyPI's.
-        pages: whether there is a static index on GitHub Pages.
+        publish_url: the upload URL; empty for PyPI's.
+        pages: keep a static package index on GitHub Pages.
     """
 
     branches: tuple[str, ...]
@@ -191,22 +190,22 @@ class Ci:
 
 @dataclass(frozen=True, slots=True)
 class Cibuildwheel:
-    """What cibuildwheel is told of a recipe, beside what the audit and the cells say.
+    """The recipe's settings for cibuildwheel.
 
     Attributes:
         frontend: ``build`` or ``uv``.
-        package: the folder of the source in the project; empty where it is fetched.
-        sdist: NAME==VERSION of the source archive; empty for other sources.
-        git: address and reference of the repository; None for other sources.
+        package: the folder of the source in the project; empty for a fetched source.
+        sdist: NAME==VERSION of the source distribution; empty for other sources.
+        git: URL and reference of the repository; None for other sources.
         image: the recipe's base image; empty for none.
-        system_packages: packages of the image's own manager, on Linux.
-        requirements: packages beside those that the project lists.
+        system_packages: packages to install in the image, on Linux.
+        requirements: build requirements beside those of the project.
         environment: system → variables of the build.
-        before_all: system → the command that prepares its machine; empty for none.
-        test_command: system → the command of the test; empty for none.
-        load: every shared object is loaded before the imports.
-        minimum_macos: the oldest macOS; empty for cibuildwheel's choice.
-        toolkit: the recipe's CUDA, ``none`` for none.
+        before_all: system → the command that prepares the machine; empty for none.
+        test_command: system → the test command; empty for none.
+        load: load every shared object before the imports.
+        minimum_macos: the oldest macOS; empty for cibuildwheel's default.
+        toolkit: the CUDA toolkit, ``none`` for none.
         native: the recipe has a native step.
     """
 
@@ -232,7 +231,7 @@ class Cibuildwheel:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One override in bake's grammar, handed to buildx as it stands: ``pattern.key[+]=value``."""
+    """One override in bake's grammar, passed to buildx: ``pattern.key[+]=value``."""
 
     pattern: str
     key: str

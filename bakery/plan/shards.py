@@ -1,7 +1,7 @@
-"""Cells in parcels: jobs of a CI, and shards. What compiles once is never compiled in two of them.
+"""Groups of cells: the jobs of a CI, and shards. Cells that share a compile stay in one group.
 
-The cells stand in the order of what they share and are cut into parcels of nearly equal size; the same plan gives the
-same parcels.
+Cells are sorted by the stages that they share, then cut into groups of nearly equal size. The same plan always gives the
+same groups.
 """
 
 from __future__ import annotations
@@ -19,95 +19,92 @@ COMPILES = ("native", "compile")
 """Stages that compile the project: cells that share one of them stay together."""
 
 MOST_JOBS = 256
-"""Jobs that one run of a GitHub Actions workflow may make of a matrix."""
+"""Jobs that a matrix of a GitHub Actions workflow may have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """Cells of one recipe that are baked together, at least one."""
+class CellGroup:
+    """One or more cells of one recipe that are built together."""
 
     plan: Plan
     cells: tuple[Cell, ...]
 
     @property
     def platform(self) -> str:
-        """The platform of the first cell; of all of them in what `parcels` makes."""
+        """The platform of the first cell; of all cells in groups of `job_groups`."""
         return self.cells[0].platform
 
     @property
     def name(self) -> str:
-        """Names the job: no other parcel of the plan has it."""
+        """The name of the job; unique in the plan."""
         more = len(self.cells) - 1
         return self.cells[0].id + (f"+{more}" if more else "")
 
 
-def parcels(plans: Sequence[Plan], most: int = MOST_JOBS) -> list[Parcel]:
-    """Return all cells in at most ``most`` parcels, each of one recipe and one platform.
+def job_groups(plans: Sequence[Plan], most: int = MOST_JOBS) -> list[CellGroup]:
+    """Return all cells in at most ``most`` groups, each of one recipe and one platform.
 
-    What is compiled once is one parcel; where that makes too many, neighbours share one.
+    Cells that share a compile are one group. If these are too many, neighbours are joined.
 
     Raises:
-        UsageError: there are more recipes and platforms than parcels.
+        UsageError: there are more recipes and platforms than ``most``.
     """
-    groups = [group for plan in plans for group in _groups(plan)]
+    groups = [group for plan in plans for group in _compile_groups(plan)]
     kinds = len({_kind(group) for group in groups})
     if kinds > most:
         raise UsageError(
             f"{kinds} jobs are needed, one for each recipe and platform, and {most} are allowed",
             hint="plan fewer recipes at once",
         )
-    return groups if len(groups) <= most else [_joined(run) for run in _cut(groups, most, apart=True)]
+    return groups if len(groups) <= most else [_joined(run) for run in _cut(groups, most, mixed=False)]
 
 
-def shard(plans: Sequence[Plan], number: int, of: int) -> list[Parcel]:
-    """Return shard ``number`` (from 1 on) of ``of``: one parcel for each recipe that has cells in it.
+def select_shard(plans: Sequence[Plan], number: int, of: int) -> list[CellGroup]:
+    """Return shard ``number`` (from 1) of ``of``: one group for each recipe that has cells in it.
 
-    There are none where all recipes together have fewer compiles than there are shards.
+    Shards are empty if all recipes together have fewer compiles than there are shards.
     """
-    groups = [group for plan in plans for group in _groups(plan)]
-    runs = _cut(groups, min(of, len(groups)), apart=False)
-    mine = runs[number - 1] if number <= len(runs) else []
-    return [
-        _joined([group for group in mine if group.plan is plan])
-        for plan in plans
-        if any(group.plan is plan for group in mine)
-    ]
+    groups = [group for plan in plans for group in _compile_groups(plan)]
+    runs = _cut(groups, min(of, len(groups)), mixed=True)
+    members = runs[number - 1] if number <= len(runs) else []
+    by_plan = [[group for group in members if group.plan is plan] for plan in plans]
+    return [_joined(part) for part in by_plan if part]
 
 
-def _joined(groups: Sequence[Parcel]) -> Parcel:
-    return Parcel(groups[0].plan, tuple(cell for group in groups for cell in group.cells))
+def _joined(groups: Sequence[CellGroup]) -> CellGroup:
+    return CellGroup(groups[0].plan, tuple(cell for group in groups for cell in group.cells))
 
 
-def _kind(group: Parcel) -> tuple[str, str]:
+def _kind(group: CellGroup) -> tuple[str, str]:
     return group.plan.recipe, group.platform
 
 
-def _groups(plan: Plan) -> list[Parcel]:
-    """Return the cells that must stay together, each group beside those that it shares most with."""
+def _compile_groups(plan: Plan) -> list[CellGroup]:
+    """Return the groups of cells that must stay together, each next to the groups that it shares most stages with."""
     lineage = Lineage(plan)
-    made = {cell.id: lineage.of(cell) for cell in plan.cells}
-    # A shared wheel is published once all its cells passed; a shared compile is done once.
-    bonds = {
-        cell.id: [cell.built_by, *(made[cell.id][stage] for stage in COMPILES if stage in made[cell.id])]
+    digests = {cell.id: lineage.of(cell) for cell in plan.cells}
+    # A shared wheel is published once all its cells passed; a shared compile runs once.
+    shared_keys = {
+        cell.id: [cell.built_by, *(digests[cell.id][stage] for stage in COMPILES if stage in digests[cell.id])]
         for cell in plan.cells
     }
     first: dict[str, int] = {}
     for cell in plan.cells:
-        for digest in made[cell.id].values():
+        for digest in digests[cell.id].values():
             first.setdefault(digest, len(first))
     platforms = list(dict.fromkeys(cell.platform for cell in plan.cells))
 
-    def sharing(cells: Sequence[Cell]) -> tuple[int, list[int]]:
-        # By the stages from the root on: neighbours have the longest common beginning.
-        own = made[cells[0].id]
-        stages = sorted(own, key=lambda name: lineage.order.get(name, -1))
-        return platforms.index(cells[0].platform), [first[own[name]] for name in stages]
+    def sort_key(cells: Sequence[Cell]) -> tuple[int, list[int]]:
+        # By the stages from the root on, so that neighbours have the longest common beginning.
+        by_stage = digests[cells[0].id]
+        stages = sorted(by_stage, key=lambda name: lineage.order.get(name, -1))
+        return platforms.index(cells[0].platform), [first[by_stage[name]] for name in stages]
 
-    return [Parcel(plan, tuple(cells)) for cells in sorted(_connected(plan.cells, bonds), key=sharing)]
+    return [CellGroup(plan, tuple(cells)) for cells in sorted(_connected(plan.cells, shared_keys), key=sort_key)]
 
 
-def _connected(cells: Sequence[Cell], bonds: Mapping[str, Sequence[str]]) -> list[list[Cell]]:
-    """Return the cells in groups: two that have a bond in common are in one, in the order of ``cells``."""
+def _connected(cells: Sequence[Cell], keys: Mapping[str, Sequence[str]]) -> list[list[Cell]]:
+    """Return the cells in groups, in the order of ``cells``: two cells with a common key are in one group."""
     leader: dict[str, str] = {}
 
     def find(key: str) -> str:
@@ -117,23 +114,23 @@ def _connected(cells: Sequence[Cell], bonds: Mapping[str, Sequence[str]]) -> lis
         return key
 
     for cell in cells:
-        first, *others = bonds[cell.id]
+        first, *others = keys[cell.id]
         for other in others:
             leader[find(other)] = find(first)
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(find(bonds[cell.id][0]), []).append(cell)
+        groups.setdefault(find(keys[cell.id][0]), []).append(cell)
     return list(groups.values())
 
 
-def _cut(groups: Sequence[Parcel], count: int, *, apart: bool) -> list[list[Parcel]]:
-    """Cut ``groups`` into at most ``count`` runs of neighbours whose largest is as small as can be.
+def _cut(groups: Sequence[CellGroup], count: int, *, mixed: bool) -> list[list[CellGroup]]:
+    """Cut ``groups`` into at most ``count`` runs of neighbours, so that the largest run is as small as possible.
 
     Args:
-        apart: no run has cells of two recipes or platforms.
+        mixed: a run may have cells of several recipes and platforms.
     """
     sizes = [len(group.cells) for group in groups]
-    breaks = [apart and bool(at) and _kind(groups[at]) != _kind(groups[at - 1]) for at in range(len(groups))]
+    breaks = [not mixed and bool(at) and _kind(groups[at]) != _kind(groups[at - 1]) for at in range(len(groups))]
 
     def needed(start: int, capacity: int) -> int:
         """Return how many runs of at most ``capacity`` cells the groups from ``start`` on need."""
@@ -148,19 +145,19 @@ def _cut(groups: Sequence[Parcel], count: int, *, apart: bool) -> list[list[Parc
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if needed(0, middle) <= count else (middle + 1, high)
-    made: list[list[Parcel]] = []
+    cut: list[list[CellGroup]] = []
     rest = sum(sizes)
     at = 0
     while at < len(groups):
-        left = count - len(made)
+        left = count - len(cut)
         fair, size, start = math.ceil(rest / left), 0, at
         while at < len(groups):
             fits = not breaks[at] and size + sizes[at] <= low
-            # A run that has its share ends, if the others can take what is left.
+            # A run with its fair share ends, if the other runs can take the rest.
             if at > start and (not fits or (size >= fair and needed(at, low) < left)):
                 break
             size += sizes[at]
             at += 1
-        made.append(list(groups[start:at]))
+        cut.append(list(groups[start:at]))
         rest -= size
-    return made
+    return cut

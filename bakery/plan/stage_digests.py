@@ -40,9 +40,9 @@ class Lineage:
         point = cell.platform, *(args.get(name, "") for name in self._used)
         return {
             name: digest
-            for family in self._plan.families
-            if family.kind in kinds
-            for name, digest in self._closure(family.stage, args, point).items()
+            for kind in self._plan.kinds
+            if kind in kinds
+            for name, digest in self._closure(self._plan.stage_of(kind), args, point).items()
         }
 
     @cached_property

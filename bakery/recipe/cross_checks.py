@@ -42,8 +42,6 @@ _COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
 _FREE_TEXT = ("name", "description", "pattern")
 _IMPLICIT_AXES = ("python", "platform")
 _NO_TOOLKIT = (None, "none")
-_CUDA_SWITCHED_OFF = (*_NO_TOOLKIT, "image")
-"""Toolkits that do not ask for CUDA_VERSION by themselves."""
 _COMMANDS = (("test", "command"), ("native", "command"))
 _MOST = 1000
 """Problems that are looked for: each may cost a comparison with all names."""
@@ -265,11 +263,8 @@ def _variable_names(data: Table) -> Iterator[Problem]:
 
 def known_variables(data: Table) -> tuple[str, ...]:
     """Return the variables that ``${NAME}`` and overrides may name, in the order of the file."""
-    toolkit = _table(data, "builder").get("toolkit")
-    implicit = [] if toolkit in _CUDA_SWITCHED_OFF else ["CUDA_VERSION"]
-    from_axes = [names.axis_variable(axis) for axis in _sound_axes(data)]
     declared = [name for name in _table(data, "variables") if names.VARIABLE.match(name)]
-    return tuple(dict.fromkeys([*declared, *from_axes, "PYTHON_VERSION", *implicit]))
+    return names.recipe_variables(declared, _sound_axes(data))
 
 
 def _override_variables(data: Table) -> Iterator[Problem]:
@@ -346,8 +341,7 @@ def _references(data: Table) -> Iterator[Problem]:
             if name not in known and name not in derived:
                 what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, known)
                 shell = "; a variable of the shell is written $NAME" if path in _COMMANDS else ""
-                toolkit = ", or set builder.toolkit, which declares it" if name == "CUDA_VERSION" else ""
-                yield Problem(path, what, _declare(name, known) + toolkit + shell)
+                yield Problem(path, what, _declare(name, known) + shell)
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:

@@ -12,8 +12,8 @@ from bakery.core import names
 from bakery.core.errors import RecipeError
 from bakery.recipe.cross_checks import check
 from bakery.recipe.models import Builders, Ci, Farm, Recipe, Workspace
-from bakery.recipe.problems import Problem, dotted, found, merged, nearest, recipe_error, shorten
-from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.problems import Problem, describe, dotted, merged, nearest, recipe_error, shorten
+from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_file import Document, read
 from bakery.recipe.toml_positions import line_of
 from bakery.toolchains import components, registry
@@ -286,10 +286,11 @@ def _workspace(source: _Source) -> Workspace:
     table = source.data["workspace"]
     if not isinstance(table, dict):
         fix = 'write [workspace] and below it: recipes = ["…"]'
-        problems = [Problem(("workspace",), f"expected a table, found {found(table, ())}", fix)]
+        problems = [Problem(("workspace",), f"expected a table, found {describe(table, ())}", fix)]
     else:
         problems = [
-            Problem(("workspace", *problem.path), problem.what, problem.fix) for problem in findings(Workspace, table)
+            Problem(("workspace", *problem.path), problem.what, problem.fix)
+            for problem in find_problems(Workspace, table)
         ]
     if problems:
         problems += _problems(source.data) if _own(source.data) else []
@@ -359,14 +360,14 @@ def _own(data: Mapping[str, object]) -> dict[str, object]:
 def _problems(data: Mapping[str, object]) -> list[Problem]:
     """Return the problems of the recipe that a file holds."""
     own = _own(data)
-    from_models = findings(Recipe, own)
+    from_models = find_problems(Recipe, own)
     reported = {problem.path for problem in from_models}
     return [*from_models, *(problem for problem in _crossed(own) if problem.path not in reported)]
 
 
 def _builder_problems(data: Mapping[str, object]) -> list[Problem]:
     """Return the problems of the builders that a file holds."""
-    return findings(Builders, {"builders": data["builders"]}) if "builders" in data else []
+    return find_problems(Builders, {"builders": data["builders"]}) if "builders" in data else []
 
 
 def _crossed(data: Mapping[str, object]) -> tuple[Problem, ...]:
@@ -401,7 +402,7 @@ def _open(file: Path, cwd: Path) -> _Source | None:
     data = tool["bakery"]
     if not isinstance(data, dict):
         fix = "write [tool.bakery] and the recipe's keys below it"
-        problem = Problem(_TABLE, f"expected a table, found {found(data, ())}", fix, line_of(document.lines, _TABLE))
+        problem = Problem(_TABLE, f"expected a table, found {describe(data, ())}", fix, line_of(document.lines, _TABLE))
         raise recipe_error(shown, [problem])
     return _Source(file, shown, _TABLE, data, document)
 

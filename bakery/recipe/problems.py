@@ -124,8 +124,8 @@ def is_private(path: Sequence[Step], value: object = None) -> bool:
     return isinstance(value, str) and bool(_PRIVATE_VALUE.search(value))
 
 
-def found(value: object, path: Sequence[Step]) -> str:
-    """Return what was found, for a message: its kind, and where that is safe a short form of it."""
+def describe(value: object, path: Sequence[Step]) -> str:
+    """Return the kind of a value and, if it cannot be a secret, a short form of it."""
     kind, shown = _kind(value)
     if not shown or is_private(path, value):
         return kind if not shown else f"{kind} (not shown)"

@@ -1,4 +1,4 @@
-"""pydantic's findings about a recipe → problems in bakery's own words."""
+"""pydantic's errors about a recipe → problems in Bakery's own words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails
 from bakery.core import names
 from bakery.recipe import type_names
 from bakery.recipe.models import Recipe
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import INVALID, Model
 from bakery.recipe.models.text import PlatformName, PythonVersion
-from bakery.recipe.problems import Problem, found, is_private, nearest, one_of, quoted, shorten
+from bakery.recipe.problems import Problem, describe, is_private, nearest, one_of, quoted, shorten
 from bakery.recipe.type_names import Step
 
 _KEY = "[key]"
@@ -39,73 +39,9 @@ _SYSTEMS = {
 }
 _WIDEST = 200
 _MOST = 1000
-"""Findings that are worded: each costs a comparison with all known keys."""
+"""Errors that become problems: each costs a comparison with all known keys."""
 _RENAME = "rename it to "
 _MISSING = "missing"
-
-# A part of what the models say → what to do. The first that occurs counts.
-_ADVICE = (
-    ("exactly one of path, git", 'write source = ".", source = "git+URL@REF" or source = "sdist:NAME==VERSION"'),
-    ("a ref with git", 'write source = "git+URL@REF", or add ref = "…"'),
-    ("a branch, a tag", "write it as git log shows it"),
-    ("ref belongs to git", "remove ref, or name a git URL in its place"),
-    ("folder inside the project", "move the source below the recipe's folder, or name a git URL"),
-    ("the native step serves every Python", "leave it out here; a step for one Python is the wheel's own build"),
-    (
-        "no free-threaded Python loads an abi3 module",
-        "write it without the t; each free-threaded Python has its own wheel",
-    ),
-    ("a shell command", "write what makes the result and installs it into /native"),
-    ("path inside the source", "name files as they are called in the source, without '..' and variables"),
-    ("expected a folder", "name a folder below the project, or an absolute path"),
-    ("NAME==VERSION", "pin one release, so that the recipe means one thing"),
-    ("takes no image", 'write base = { image = "…" }, or remove image'),
-    ("digest belongs", 'add image = "…", or remove digest'),
-    ("needs the name of an image", 'add image = "…"'),
-    ("hexadecimal", "copy it from: docker buildx imagetools inspect IMAGE"),
-    ("an image name", "write the image as docker pull takes it, in lower case"),
-    ("requirement", "write it as pip install takes it"),
-    ("package manager", "write one package name for each entry, as apt install or dnf install takes it"),
-    ("module name", "write the name that stands after import, with underscores"),
-    ("shared object", "write the file's name without its folder; * stands for any characters"),
-    ("manylinux policy", "leave out the machine: bakery adds it for each platform"),
-    ("local version", "use letters, digits and dots"),
-    ("build tag", "put a digit first"),
-    (
-        "regular expression",
-        "correct the expression, or put literal characters behind a backslash; RE2, which bake uses, has no "
-        "look-around and no back references: list what is allowed with |",
-    ),
-    ("does not match pattern", "change the default or the pattern"),
-    ("platform is no axis", 'move the values there: platforms = ["linux/amd64"]'),
-    ("twice", "keep each value once"),
-    ("at least one", "add a value, or remove the key"),
-    ("Python version", "bakery builds for CPython 3.6 and later"),
-    ("a platform such as", "there are linux, macos and windows, each with amd64 and arm64"),
-    ("lower-case letters", "name it after the project"),
-    ("git URL", "write it as git clone takes it"),
-    (
-        "keys of bakery's own",
-        "write cacert, cert, key and servername as tls, replicas as the node's replicas; bakery chooses the pod",
-    ),
-    ("replicas with kubernetes", "remove replicas, or write a table for each node"),
-    ("no endpoint with kubernetes", "remove endpoint: kubectl's configuration says which cluster it is"),
-    ("tls with remote alone", "remove tls: Docker and Kubernetes have their own"),
-    ("an endpoint such as", 'add endpoint = "…"'),
-    ("expected tls for node", 'add tls = { ca = "…", cert = "…", key = "…" }, or reach it by ssh://'),
-    ("cert and key together", "add the other one"),
-    ("distinct names of nodes", "give each node a name of its own"),
-    ("which BuildKit builds", "leave out macOS and Windows: cibuildwheel builds there"),
-    ("a name in lower case", "use lower-case letters, digits and single dashes, 24 characters at most"),
-    ("control characters", "remove the control characters"),
-    ("single line", "remove the line breaks and tabs"),
-    ("pattern of files inside", "write it as in a .dockerignore, relative to the source's folder"),
-    ("belong to a path", "what is fetched comes without them"),
-    ("exactly one of env, file", 'write env = "NAME", file = "PATH" or command = ["PROGRAM", "ARGUMENT"]'),
-    ("depends on no variable", "write it out; a program that needs a value can read its environment"),
-    ("a program and its arguments", "write each argument as an entry of its own: no shell splits them"),
-    ("secret's name", "begin with a letter; then letters, digits, dashes and underscores"),
-)
 
 _WRONG_TYPE = frozenset(
     (
@@ -122,8 +58,8 @@ _WRONG_TYPE = frozenset(
 )
 
 
-def findings(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
-    """Return what ``model`` finds wrong with ``data``, the content of a file; nothing where it is valid."""
+def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
+    """Return the problems that ``model`` finds in ``data``, the content of a file; none if it is valid."""
     try:
         model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -138,8 +74,8 @@ def findings(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
 
 def _without_echoes(problems: list[Problem]) -> list[Problem]:
     """Return ``problems`` without the keys that are missing only because they were misspelt."""
-    meant = {(*problem.path[:-1], problem.fix.removeprefix(_RENAME)) for problem in problems}
-    return [problem for problem in problems if problem.path not in meant or not problem.what.startswith(_MISSING)]
+    renamed = {(*problem.path[:-1], problem.fix.removeprefix(_RENAME)) for problem in problems}
+    return [problem for problem in problems if problem.path not in renamed or not problem.what.startswith(_MISSING)]
 
 
 def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem:
@@ -183,15 +119,15 @@ def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails
     if kind == "missing":
         return _missing(model, location, path)
     annotation = type_names.at(model, location)
-    if kind == "value_error":
-        return _refused(str(error["ctx"]["error"]), value, path, annotation, is_key=is_key)
+    if kind == INVALID:
+        return _invalid(error["ctx"], value, path, annotation, is_key=is_key)
     if kind in _WRONG_TYPE:
         return _wrong_type(annotation, value, path)
-    wanted, fix = {
+    expected, fix = {
         "too_short": ("at least one entry", "add one, or remove the key"),
         "too_long": (f"at most {error.get('ctx', {}).get('max_length')} entries", "remove some"),
     }.get(kind, (_a(type_names.describe(annotation)), "change the value"))
-    return Problem(path, f"expected {wanted}, found {found(value, path)}", fix)
+    return Problem(path, f"expected {expected}, found {describe(value, path)}", fix)
 
 
 def _as_written(location: Sequence[Step], data: Mapping[str, object]) -> tuple[Step, ...]:
@@ -240,32 +176,22 @@ def _sample(kind: str) -> str:
     return '{ NAME = "…" }' if kind.startswith("table") else '"…"'
 
 
-def _refused(message: str, value: object, path: tuple[Step, ...], annotation: object, *, is_key: bool) -> Problem:
-    """Return the problem of a value that one of the models' own validators refused."""
-    if is_private(path, value) and "'" in message:
-        # The message may quote a value: keep what it says of the kind, not of the content.
-        message = message.partition(", got")[0]
-    what = shorten(message, _WIDEST)
+def _invalid(
+    context: Mapping[str, str], value: object, path: tuple[Step, ...], annotation: object, *, is_key: bool
+) -> Problem:
+    """Return the problem of a value that a validator of the models refused."""
+    what = context["message"]
+    if context["got"] and not is_private(path, value):
+        what += f", got {context['got']}"
+    what = shorten(what, _WIDEST)
     is_leaf = not isinstance(value, dict | list | tuple)
     if is_leaf and not is_key:
-        what += f", found {found(value, path)}"
+        what += f", found {describe(value, path)}"
     close = _respelled(str(value), annotation) if is_leaf else None
     if close:
         return Problem(path, f"{what}; did you mean {close!r}?", f'write "{close}"')
-    return Problem(path, what, _advice(message, value, path, is_key=is_key))
-
-
-def _advice(message: str, value: object, path: tuple[Step, ...], *, is_key: bool) -> str:
-    if path == ("name",) and isinstance(value, str) and names.RECIPE.match(plain := _plain_name(value)):
-        return f'write name = "{plain}"' if plain != value else "choose another name"
-    known = next((advice for fragment, advice in _ADVICE if fragment in message), None)
-    if known is None and is_key:
-        return _key_advice(str(value))
-    return known or "choose another value"
-
-
-def _plain_name(value: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:64].rstrip("-")
+    general = _key_advice(str(value)) if is_key else "choose another value"
+    return Problem(path, what, context["hint"] or general)
 
 
 def _key_advice(key: str) -> str:
@@ -298,7 +224,7 @@ def _platform(value: str) -> str | None:
 
 def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Problem:
     kind, allowed = type_names.describe(annotation), type_names.choices(annotation)
-    what = f"expected {_a(kind)}, found {found(value, path)}"
+    what = f"expected {_a(kind)}, found {describe(value, path)}"
     if allowed:
         return _not_a_choice(value, path, allowed, what)
     return Problem(path, what, _type_advice(kind, value, path))

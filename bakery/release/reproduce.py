@@ -32,6 +32,7 @@ from bakery.recipe.load import Loaded, is_inside, load, shipped
 from bakery.recipe.models import Builder
 from bakery.recipe.problems import shorten
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import SetOptions, parse_set_options
 from bakery.resolve.settings import build_variables
 
 _SHIPPED = "shipped recipe "
@@ -289,7 +290,7 @@ def _reference(recorded: Recorded, cwd: Path) -> str:
     return f"./{file}"
 
 
-def _settings(recorded: Recorded, loaded: Loaded, again: Again) -> tuple[str, ...]:
+def _settings(recorded: Recorded, loaded: Loaded, again: Again) -> SetOptions:
     """Return the settings to build with: those of the provenance, which may set the recipe's variables, and a person's.
 
     Raises:
@@ -305,7 +306,7 @@ def _settings(recorded: Recorded, loaded: Loaded, again: Again) -> tuple[str, ..
             details=[f"--set {shlex.quote(shorten(text, 200))}" for text in refused],
             hint="anybody may have written it: give these on the command line if you want them",
         )
-    return (*wanted, *again.sets)
+    return parse_set_options((*wanted, *again.sets))
 
 
 def _has_cell(recorded: Recorded, plan: Plan) -> bool:

@@ -40,7 +40,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     missing: list[str] = []
     for plan in plans:
         device = device_promises(plan)
-        for cell in (cell for cell in (*plan.cells, *plan.elsewhere) if cell.built_by == cell.id):
+        for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id):
             mine, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
             missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
             left = [path for path in left if path not in mine]

@@ -1,68 +1,53 @@
-"""Which cell builds whose wheel: of cells that differ in their Python alone, one builds the stable-ABI wheel of all."""
+"""Which cell builds whose wheel: one of several cells that differ only in their Python builds a stable-ABI wheel for all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from bakery.core.names import axis_variable
+from bakery.resolve.cell_draft import CellDraft
 
 
-@dataclass(frozen=True, slots=True)
-class Wheel:
-    """The wheel of a cell.
-
-    Attributes:
-        built_by: the id of the cell that builds it.
-        python: the Python that builds it.
-        abi3: it must be a stable-ABI wheel.
-    """
-
-    built_by: str
-    python: str
-    abi3: bool
-
-
-def release(python: str) -> tuple[int, ...]:
-    """Return a Python version for comparing: ``3.13t`` → (3, 13)."""
+def python_release(python: str) -> tuple[int, ...]:
+    """Return a Python version for comparisons: ``3.13t`` → (3, 13)."""
     return tuple(map(int, python.removesuffix("t").split(".")))
 
 
-def wheels(
-    ids: Sequence[str], axes: Sequence[Mapping[str, str]], args: Sequence[Mapping[str, str]], floor: str
-) -> list[Wheel]:
-    """Return the wheel of each cell.
+def share_wheels(drafts: Sequence[CellDraft], floor: str) -> tuple[CellDraft, ...]:
+    """Return the cells with the builders of their wheels.
+
+    Cells that differ in other build arguments, too, build wheels of their own, but with the same Python: the tested wheel is
+    the published one.
 
     Args:
-        args: each cell's build arguments. Cells that have others of their own build wheels of their own, with the
-            same Python: what is tested is what is published.
-        floor: the lowest Python of stable-ABI wheels; empty where the project builds none.
+        floor: the lowest Python of stable-ABI wheels; empty if the project builds none.
     """
-    if not floor:
-        return [Wheel(cell_id, cell["python"], False) for cell_id, cell in zip(ids, axes, strict=True)]
-    lowest: dict[object, str] = {}
+    pythons: dict[object, str] = {}
     builders: dict[object, str] = {}
-    order = sorted(range(len(ids)), key=lambda index: release(axes[index]["python"]))
-    shared = [index for index in order if _is_served(axes[index]["python"], floor)]
-    for index in shared:
-        lowest.setdefault(_without(axes[index], "python"), axes[index]["python"])
-        builders.setdefault(_key(axes[index], args[index]), ids[index])
-    served = frozenset(shared)
-    return [
-        Wheel(builders[_key(cell, own)], lowest[_without(cell, "python")], True)
-        if index in served
-        else Wheel(cell_id, cell["python"], False)
-        for index, (cell_id, cell, own) in enumerate(zip(ids, axes, args, strict=True))
-    ]
+    for draft in sorted(drafts, key=lambda draft: python_release(draft.python)):
+        if _is_served(draft.python, floor):
+            pythons.setdefault(_axes_key(draft), draft.python)
+            builders.setdefault(_build_key(draft), draft.id)
+    return tuple(
+        replace(draft, built_by=builders[_build_key(draft)], wheel_python=pythons[_axes_key(draft)], abi3=True)
+        if _is_served(draft.python, floor)
+        else draft
+        for draft in drafts
+    )
 
 
 def _is_served(python: str, floor: str) -> bool:
     # A free-threaded Python loads no abi3 module.
-    return not python.endswith("t") and release(python) >= release(floor)
+    return bool(floor) and not python.endswith("t") and python_release(python) >= python_release(floor)
 
 
-def _key(axes: Mapping[str, str], args: Mapping[str, str]) -> object:
-    return _without(axes, "python"), _without(args, axis_variable("python"))
+def _axes_key(draft: CellDraft) -> object:
+    return _without(draft.axes, "python")
+
+
+def _build_key(draft: CellDraft) -> object:
+    return _axes_key(draft), _without(draft.args, axis_variable("python"))
 
 
 def _without(values: Mapping[str, str], name: str) -> frozenset[tuple[str, str]]:

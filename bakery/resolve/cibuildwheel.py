@@ -1,11 +1,8 @@
-"""Settings → what cibuildwheel is told: the same values as the Dockerfile's, without its stages."""
+"""Settings → cibuildwheel's settings: the values of the Dockerfile, without its stages."""
 
 from __future__ import annotations
 
 from bakery.core import names
-from bakery.core.errors import PlanError
-from bakery.core.names import is_baked
-from bakery.plan.cells import Cell
 from bakery.plan.options import Cibuildwheel
 from bakery.plan.values import Value, literal
 from bakery.resolve.references import parse
@@ -14,17 +11,8 @@ from bakery.resolve.stage_inputs import Parts, folder
 from bakery.toolchains.registry import frameworks
 
 
-def check_some_baked(platforms: set[str]) -> None:
-    """Raise PlanError where no platform is of Linux: there is nothing to bake then."""
-    if not any(map(is_baked, platforms)):
-        raise PlanError(
-            f"no platform of Linux: {', '.join(sorted(platforms))}",
-            hint="bakery bakes on Linux, and its other wheels follow that recipe: add linux/amd64 or linux/arm64",
-        )
-
-
 def cibuildwheel(parts: Parts) -> Cibuildwheel:
-    """Return what cibuildwheel is told of a recipe."""
+    """Return the settings of a recipe for cibuildwheel."""
     settings = parts.settings
     framework = frameworks()[name] if (name := settings.text("builder.framework")) else None
     inside = settings.text("source.path")
@@ -51,23 +39,15 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
     )
 
 
-def split(cells: tuple[Cell, ...]) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
-    """Return the cells that are baked, and the others."""
-    return (
-        tuple(cell for cell in cells if is_baked(cell.platform)),
-        tuple(cell for cell in cells if not is_baked(cell.platform)),
-    )
-
-
 def _environment(settings: Settings, system: str) -> tuple[tuple[str, Value], ...]:
-    found = {"SOURCE_DATE_EPOCH": parse("${SOURCE_DATE_EPOCH}")}
+    variables = {"SOURCE_DATE_EPOCH": parse("${SOURCE_DATE_EPOCH}")}
     if jobs := settings.text("builder.jobs"):
-        found |= dict.fromkeys(("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"), literal(jobs))
+        variables |= dict.fromkeys(("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"), literal(jobs))
     if system == "macos" and (minimum := settings.text("macos.minimum")):
-        found["MACOSX_DEPLOYMENT_TARGET"] = literal(minimum)
-    found |= dict(_pairs(settings.mapping("builder.environment")))
-    found |= dict(_pairs(settings.mapping(f"{system}.environment")))
-    return tuple(found.items())
+        variables["MACOSX_DEPLOYMENT_TARGET"] = literal(minimum)
+    variables |= dict(_pairs(settings.mapping("builder.environment")))
+    variables |= dict(_pairs(settings.mapping(f"{system}.environment")))
+    return tuple(variables.items())
 
 
 def _test_command(settings: Settings, system: str) -> Value:

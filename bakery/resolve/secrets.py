@@ -1,4 +1,4 @@
-"""What a recipe's steps are told in confidence, and what the recipe asks of the machine that bakes it."""
+"""The secrets of a recipe, and the grants that it needs from the machine that builds it."""
 
 from __future__ import annotations
 
@@ -42,41 +42,41 @@ def secret_variables(secrets: Sequence[Secret]) -> tuple[Variable, ...]:
     )
 
 
-def networked(settings: Settings) -> tuple[Phase, ...]:
-    """Return the steps of a project's own commands that the recipe gives the network."""
+def networked_phases(settings: Settings) -> tuple[Phase, ...]:
+    """Return the phases whose commands may use the network."""
     flags = {
         Phase.NATIVE: settings.text("native.command") and settings.flag("native.network"),
         Phase.COMPILE: settings.flag("builder.network"),
         Phase.TEST: settings.text("test.command") and settings.flag("test.network"),
     }
-    return tuple(phase for phase, asked in flags.items() if asked)
+    return tuple(phase for phase, has_network in flags.items() if has_network)
 
 
-def wants(settings: Settings, secrets: Sequence[Secret]) -> tuple[str, ...]:
-    """Return what a recipe asks of the machine that bakes it, in the words of ``--allow``.
+def requested_grants(settings: Settings, secrets: Sequence[Secret]) -> tuple[str, ...]:
+    """Return the grants that a recipe needs from the machine that builds it, as ``--allow`` writes them.
 
-    What a person said with ``--set`` or in the environment is no wish of the recipe.
+    Values of ``--set`` and of the environment need no grant.
     """
-    found = [*(want for secret in secrets for want in secret.wants), *_cache_wants(settings)]
+    grants = [grant for secret in secrets for grant in secret.grants] + _cache_grants(settings)
     if leaves(settings.text("output.directory")):
-        found.append(f"fs.write={settings.text('output.directory')}")
-    return tuple(dict.fromkeys(found))
+        grants.append(f"fs.write={settings.text('output.directory')}")
+    return tuple(dict.fromkeys(grants))
 
 
-def _cache_wants(settings: Settings) -> tuple[str, ...]:
-    """Return what a recipe asks for its layer cache.
+def _cache_grants(settings: Settings) -> list[str]:
+    """Return the grants that the layer cache needs.
 
-    BuildKit takes over what a cache says, for all builds of the engine: whoever writes the cache decides what a step made.
-    So a person names its place. GitHub's has none: the environment leads to it.
+    BuildKit trusts the content of a layer cache, for all builds of the engine: whoever can write to the cache decides what
+    a step produces. So the user must name its location. GitHub's cache has no location; the environment leads to it.
     """
     text = settings.text
     match text("cache.backend"):
         case CacheBackend.LOCAL if not settings.is_given("cache.directory"):
             folder = text("cache.directory")
-            # Whoever allows a folder elsewhere has named it.
-            return (f"fs.write={folder}", *(() if leaves(folder) else (f"cache={folder}",)))
+            # Whoever allows a folder outside the project has named it.
+            return [f"fs.write={folder}", *([] if leaves(folder) else [f"cache={folder}"])]
         case CacheBackend.REGISTRY | CacheBackend.INLINE if text("cache.ref") and not settings.is_given("cache.ref"):
-            return (f"cache={text('cache.ref')}",)
+            return [f"cache={text('cache.ref')}"]
         case CacheBackend.S3:
-            return (f"cache={text('cache.s3.endpoint') or 's3:/'}/{text('cache.s3.bucket')}",)
-    return ()
+            return [f"cache={text('cache.s3.endpoint') or 's3:/'}/{text('cache.s3.bucket')}"]
+    return []

@@ -1,4 +1,4 @@
-"""``--set``: recipe variables, and bake's own override grammar.
+"""Parses ``--set``: recipe variables, and bake's override grammar.
 
 ``NAME=VALUE`` sets a recipe variable. ``PATTERN.KEY[.SUB][+]=VALUE`` is bake's grammar: the first ``=``
 ends the key, dots split the left side into at most three parts, and the pattern is a glob over target
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 
 from bakery.core.dockerignore import is_unicode
 from bakery.core.errors import UsageError
@@ -26,7 +26,7 @@ _REFUSED = {
     "network": "buildx reads it as an empty string; set builder.network in the recipe",
     "no-cache-filter": "buildx clears the list instead; use --no-cache",
     "ulimits": "buildx clears the list instead",
-    "output": "bakery collects what is built; use --output DIR",
+    "output": "Bakery collects the results; use --output DIR",
     "context": "the plan decides it; set source in the recipe",
     "dockerfile": "the plan decides it",
     "target": "the plan decides it",
@@ -34,7 +34,7 @@ _REFUSED = {
     "entitlements": "the plan decides them",
     "attest": "not supported yet",
     "annotations": "not supported yet",
-    "secrets": "not supported yet; a CA bundle is handed in with --ca-bundle",
+    "secrets": "not supported yet; pass a CA bundle with --ca-bundle",
     "ssh": "not supported yet",
 }
 _FIELD = r'(?:"(?:[^"]|"")*"|[^",]*)'
@@ -44,23 +44,36 @@ _ALIASES = {"platforms": "platform"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
-    """Everything that ``--set`` said, in order.
+class SetOptions:
+    """The values of all ``--set`` options, in their order.
 
     Attributes:
         variables: name → value; the last one wins.
-        overrides: the rest, in bake's grammar.
+        overrides: the options in bake's grammar.
     """
 
-    variables: dict[str, str]
-    overrides: tuple[Override, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
+
+    def for_variables(self, names: Set[str]) -> SetOptions:
+        """Return the options for one of several recipes, which has the variables ``names``."""
+        return SetOptions(
+            {name: value for name, value in self.variables.items() if name in names},
+            tuple(item for item in self.overrides if _variable(item) in ("", *names)),
+        )
 
 
-def parse(texts: Iterable[str]) -> Sets:
-    """Return what ``--set`` said.
+def _variable(override: Override) -> str:
+    """Return the variable that an override sets in all cells; empty for other overrides."""
+    name = override.key.removeprefix("args.")
+    return name if override.pattern == "*" and name != override.key and VARIABLE.match(name) else ""
+
+
+def parse_set_options(texts: Iterable[str]) -> SetOptions:
+    """Parse the values of ``--set``.
 
     Raises:
-        UsageError: one or more texts cannot be understood; all are named at once.
+        UsageError: one or more values are not valid; the details list all of them.
     """
     variables: dict[str, str] = {}
     overrides: list[Override] = []
@@ -77,7 +90,7 @@ def parse(texts: Iterable[str]) -> Sets:
             elif VARIABLE.match(name):
                 variables[name] = value
             else:
-                raise ValueError(f"{name!r} is no variable name; expected capitals, such as CUDA_VERSION")
+                raise ValueError(f"{name!r} is not a variable name; expected capitals, such as CUDA_VERSION")
         except ValueError as error:
             problems.append(f"--set {text[:80]!r}: {error}")
     if problems:
@@ -86,7 +99,7 @@ def parse(texts: Iterable[str]) -> Sets:
             details=problems,
             hint="write --set CUDA_VERSION=12.8.0, or quote bake's grammar: --set '*.args.CUDA_VERSION=12.8.0'",
         )
-    return Sets(variables, tuple(overrides))
+    return SetOptions(variables, tuple(overrides))
 
 
 def _override(left: str, value: str) -> Override:
@@ -103,7 +116,7 @@ def _override(left: str, value: str) -> Override:
         if append:
             raise ValueError(f"{key} takes = and not +=")
         if key == "args" and not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", sub[0]):
-            raise ValueError(f"{sub[0]!r} is no name of a build argument")
+            raise ValueError(f"{sub[0]!r} is not the name of a build argument")
         return Override(pattern, f"{key}.{sub[0]}", False, value)
     if sub:
         raise ValueError(f"{key} takes no part after a second dot")
@@ -128,18 +141,18 @@ def _check_scalar(key: str, value: str) -> None:
 
 
 def _check_cache(value: str) -> None:
-    """Check what is said of a cache as buildx does: CSV of plain references, or of NAME=VALUE with a type among them.
+    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or of NAME=VALUE.
 
     Raises:
-        ValueError: it is neither (buildx v0.29, util/buildflags/cache.go).
+        ValueError: it is neither, or NAME=VALUE without a type.
     """
     if not _FIELDS.match(value):
-        raise ValueError("a quote is not where it may be; quote a whole field: '\"dest=a,b\"'")
+        raise ValueError("misplaced quote; quote a whole field: '\"dest=a,b\"'")
     if "=" not in value:
         return
     fields = [field.partition("=") for field in next(csv.reader([value]))]
     bare = [name for name, equals, _ in fields if not equals]
     if bare:
-        raise ValueError(f"expected NAME=VALUE, and not {bare[0]!r}")
+        raise ValueError(f"expected NAME=VALUE, got {bare[0]!r}")
     if not any(name.lower() == "type" and kind for name, _, kind in fields):
         raise ValueError("expected a type, such as type=registry,ref=…")

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from bakery.core.dockerignore import fits, is_unicode
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
-from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal
+from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
 from bakery.plan import options as plan_options
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
@@ -146,10 +146,9 @@ def settable(loaded: Loaded) -> set[str]:
 
 
 def build_variables(loaded: Loaded) -> set[str]:
-    """Return the names of a recipe's variables that steps see; where caches are is none of them."""
+    """Return the names of a recipe's variables that are build arguments."""
     matrix = loaded.recipe.matrix
-    axes = ["python", *((matrix.axes or {}) if matrix else {})]
-    return {*_declared(loaded), *map(axis_variable, axes), "SOURCE_DATE_EPOCH"}
+    return {*recipe_variables(_declared(loaded), (matrix and matrix.axes) or ()), "SOURCE_DATE_EPOCH"}
 
 
 def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:

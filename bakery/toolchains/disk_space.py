@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bakery.plan.model import Plan
-from bakery.plan.shards import Parcel
+from bakery.plan.shards import CellGroup
 from bakery.plan.stage_digests import Lineage
 from bakery.toolchains.facts import disk_sizes
 
 
-def disk(parcel: Parcel) -> int:
-    """Return an estimate of the GB that the layers of a parcel take."""
-    lineage = Lineage(parcel.plan)
-    made = [(lineage.of(cell), parcel.plan.args_of(cell)) for cell in parcel.cells]
+def disk(group: CellGroup) -> int:
+    """Return an estimate of the GB that the layers of a group take."""
+    lineage = Lineage(group.plan)
+    made = [(lineage.of(cell), group.plan.args_of(cell)) for cell in group.cells]
     distinct = {
         "python": {stages.get("common", "") for stages, _ in made},
         "cuda": {stages.get("toolkit", "") for stages, args in made if "CUDA_VERSION" in args},
@@ -27,4 +27,4 @@ def cached(plan: Plan, packed: float) -> float:
     Args:
         packed: what share of their size layers have there.
     """
-    return disk(Parcel(plan, plan.cells)) * packed if plan.cells else 0.0
+    return disk(CellGroup(plan, plan.cells)) * packed if plan.cells else 0.0

@@ -106,7 +106,7 @@ def test_remote_builder_is_made_once(environment: Mapping[str, str], tmp_path: P
         env=dict(environment),
         check=True,
     )
-    assert client.made("far") == [node.builder]
+    assert client.created("far") == [node.builder]
     client.down(node.builder)
-    assert client.made("far") == []
-    assert client.made("farther") == ["bakery-farther--a"]
+    assert client.created("far") == []
+    assert client.created("farther") == ["bakery-farther--a"]

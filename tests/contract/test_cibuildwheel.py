@@ -21,6 +21,7 @@ from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.recipe.load import load, shipped
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 ROOT = Path(__file__).parents[2]
 RECIPES = [
@@ -33,7 +34,7 @@ RECIPES = [
 
 def plan_of(recipe: str, *sets: str) -> Plan:
     (item,) = load(recipe, ROOT)
-    return resolve(item, sets)
+    return resolve(item, parse_set_options(sets))
 
 
 def write(plan: Plan, folder: Path) -> dict[str, Path]:
@@ -73,7 +74,7 @@ def test_identifiers_are_the_plans_cells(recipe: str, platform: str, tmp_path: P
             if ids := wanted(cells, system):
                 assert printed(configs[name], system) == ids
     assert {cell.id for cells in variants(plan).values() for cell in cells} == {
-        cell.id for cell in (*plan.cells, *plan.elsewhere)
+        cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)
     }
 
 
@@ -92,7 +93,7 @@ def test_a_platform_is_added_by_the_recipe_alone(tmp_path: Path) -> None:
     (after,) = load(None, tmp_path)
     old, new = resolve(before), resolve(after)
     assert [cell.id for cell in new.cells] == [cell.id for cell in old.cells] == ["cp311"]
-    assert [cell.id for cell in new.elsewhere] == ["cp311-win_arm64"]
+    assert [cell.id for cell in new.cibuildwheel_cells] == ["cp311-win_arm64"]
     (config,) = write(new, tmp_path).values()
     assert printed(config, "windows") == ["cp311-win_arm64"]
 

@@ -20,6 +20,7 @@ from bakery.plan.values import Ref, literal
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 QUICK = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -29,7 +30,7 @@ PROOF = settings(QUICK, max_examples=500)
 
 def planned(recipe: Recipe, sets: list[str]) -> Plan:
     try:
-        return resolve(from_python(recipe, Path.cwd()), sets)
+        return resolve(from_python(recipe, Path.cwd()), parse_set_options(sets))
     except PlanError as error:
         # Values may read the same in ids, and those of a cell may not fit, or make no name of them; all others have a plan.
         if any(words in error.message for words in ("same id", "cannot have", "is not valid once its variables")):
@@ -67,11 +68,11 @@ def assert_understood(buildx: Buildx, plan: Plan) -> None:
     text = dockerfile(offline(plan))
     assert [item["name"] for item in buildx.frontend(text, "targets")["targets"]] == [s.name for s in plan.stages]
     values = plan.args_of(plan.cells[0])
-    for family in plan.families:
-        outline = buildx.frontend(text, "outline", family.stage)
+    for stage_name in map(plan.stage_of, plan.kinds):
+        outline = buildx.frontend(text, "outline", stage_name)
         found = {item["name"]: item.get("value", "") for item in outline["args"]}
         assert found.items() >= {name: values[name] for name in found if name in values}.items()
-        own = next(stage for stage in plan.stages if stage.name == family.stage)
+        own = next(stage for stage in plan.stages if stage.name == stage_name)
         assert {step.name for step in own.steps if isinstance(step, Arg)} <= set(found)
 
 

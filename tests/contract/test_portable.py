@@ -70,7 +70,7 @@ def test_audit_runs_without_unix(tmp_path: Path) -> None:
 
 
 def test_the_driver_of_cibuildwheel_is_imported_without_unix() -> None:
-    code = BLOCK + "import bakery.cli.wheelhouse, bakery.build.cibuildwheel.run"
+    code = BLOCK + "import bakery.cli.runs, bakery.build.cibuildwheel.run"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True, timeout=60)
 
 
@@ -82,8 +82,8 @@ def test_macos_drives_cibuildwheel_by_itself(tmp_path: Path) -> None:
 import sys
 for name in ("python_on_whales", "hcl2", "auditwheel"):
     sys.modules[name] = None
-import bakery.cli.wheelhouse
-bakery.cli.wheelhouse._SYSTEMS["linux"] = "macos"
+import bakery.cli.runs
+bakery.cli.runs._SYSTEMS["linux"] = "macos"
 sys.argv = ["bakery", "wheel", "--backend", "cibuildwheel"]
 from bakery.cli.app import main; main()
 """

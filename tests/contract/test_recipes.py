@@ -18,6 +18,7 @@ from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.plan.model import Plan
 from bakery.recipe.load import load, shipped
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 from bakery.resolve.settings import EPOCH
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +55,7 @@ VARIABLES = {
 
 def plan_of(name: str, *sets: str) -> Plan:
     (item,) = load(name, ROOT)
-    return resolve(item, sets)
+    return resolve(item, parse_set_options(sets))
 
 
 @pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
@@ -132,7 +133,7 @@ def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
     text = dockerfile(plan)
     targets = buildx.frontend(text, "targets")["targets"]
     assert [target["name"] for target in targets] == [stage.name for stage in plan.stages]
-    found = buildx.frontend(text, "check", plan.family(plan.families[0].kind).stage)
+    found = buildx.frontend(text, "check", plan.stage_of(plan.kinds[0]))
     assert not found["warnings"]
 
 

@@ -1,4 +1,4 @@
-"""A workflow for GitHub Actions, run on this machine: ``run:`` steps by bash, actions and artefacts as folders."""
+"""A workflow for GitHub Actions, run on this machine: ``run:`` steps by bash, actions and artifacts as folders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Runner:
 
     Attributes:
         project: what a checkout copies.
-        folder: where jobs work and artefacts lie.
+        folder: where jobs work and artifacts lie.
         github: values of the ``github`` context.
         site: what configure-pages says.
         secrets: the repository's secrets.
@@ -58,7 +58,7 @@ class Runner:
 
     @property
     def artifacts(self) -> Path:
-        """Artefact → its folder."""
+        """Artifact → its folder."""
         return self.folder / "artifacts"
 
     def run(self, workflow: str) -> None:

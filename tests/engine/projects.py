@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Sequence
@@ -45,6 +46,20 @@ def example(folder: Path, recipe: str) -> Path:
     """Copy examples/cpp with another recipe; return its folder."""
     shutil.copytree(ROOT / "examples" / "cpp", folder, ignore=shutil.ignore_patterns(".bakery", "build", "*.egg-info"))
     (folder / "bakery.toml").write_text(recipe)
+    return folder
+
+
+def cuda_example(folder: Path, toolkit: str, **more: str) -> Path:
+    """Copy examples/cuda for another toolkit; ``more`` replaces settings that its recipe has."""
+    shutil.copytree(
+        ROOT / "examples" / "cuda", folder, ignore=shutil.ignore_patterns(".bakery", "dist", "build", "*.egg-info")
+    )
+    recipe = folder / "bakery.toml"
+    text = re.sub(r"(?m)^#:schema.*\n", "", recipe.read_text())
+    for key, value in {"toolkit": f'"{toolkit}"', **more}.items():
+        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+        assert count == 1, key
+    recipe.write_text(text)
     return folder
 
 

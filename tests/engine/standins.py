@@ -10,7 +10,7 @@ from command import bakery, shell
 from projects import pure
 from registry import Pushed, push
 
-from bakery.cli.trust import find_ca_bundle
+from bakery.cli.engine import find_ca_bundle
 
 CUDA = "13.0.3"
 EPOCH = 315532800

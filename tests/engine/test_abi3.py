@@ -3,64 +3,13 @@
 from __future__ import annotations
 
 import re
-import uuid
 from pathlib import Path
 
 import pytest
+from abi3_project import project
 from command import bakery
-from projects import extension
 
 pytestmark = pytest.mark.engine
-
-RECIPE = """\
-name = "tiny"
-[matrix]
-python = ["3.13", "3.11"]
-[wheel]
-abi3 = "3.11"
-[test]
-imports = ["tiny"]
-command = "python -c 'import sys, tiny; print(sys.version_info[1], tiny.stamp())'"
-"""
-
-SOURCE = """\
-#include <Python.h>
-
-#include <cstdlib>
-
-// What needs nothing of the C library tells auditwheel of none.
-static PyObject *stamp(PyObject *, PyObject *) { return PyUnicode_FromString(std::getenv("NONE") ? "" : STAMP); }
-static PyMethodDef methods[] = {{"stamp", stamp, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, 0, methods, nullptr, nullptr, nullptr, nullptr};
-PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&module); }
-"""
-
-LIMITED = """\
-options = {"bdist_wheel": {"py_limited_api": "cp311"}}
-macros = [("Py_LIMITED_API", "0x030B0000")]
-"""
-SETUP = """\
-import uuid
-
-from setuptools import Extension, setup
-
-options, macros = {}, []
-LIMITED
-# Another number in each build: it tells whether two Pythons had the same one.
-macros.append(("STAMP", f'"stamp {uuid.uuid4()}"'))
-setup(packages=["tiny"], package_dir={"": "src"}, options=options,
-      ext_modules=[Extension("tiny._core", ["src/core.cpp"], language="c++", define_macros=macros,
-                             py_limited_api=bool(options))])
-"""
-
-
-def project(folder: Path, limited: str = LIMITED) -> Path:
-    """Write the project; no step of it is in any cache."""
-    extension(folder, RECIPE, SOURCE)
-    (folder / "src" / "tiny" / "__init__.py").write_text("from tiny._core import stamp\n")
-    (folder / "setup.py").write_text(SETUP.replace("LIMITED\n", limited))
-    (folder / "fresh.txt").write_text(str(uuid.uuid4()))
-    return folder
 
 
 def test_built_once_and_tested_on_all(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ them, and where there is one they are run.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
-from command import ROOT, Done, bakery
+from command import Done, bakery
+from projects import cuda_example
 
 pytestmark = pytest.mark.engine
 
@@ -27,20 +27,6 @@ MATRIX = (
 )
 """What each release is compiled by: its nvcc, or clang."""
 
-LEFT_OUT = shutil.ignore_patterns(".bakery", "dist", "build", "*.egg-info")
-
-
-def example(folder: Path, toolkit: str, **more: str) -> Path:
-    """Copy examples/cuda for another toolkit; ``more`` replaces settings that its recipe has."""
-    shutil.copytree(ROOT / "examples" / "cuda", folder, ignore=LEFT_OUT)
-    recipe = folder / "bakery.toml"
-    text = re.sub(r"(?m)^#:schema.*\n", "", recipe.read_text())
-    for key, value in {"toolkit": f'"{toolkit}"', **more}.items():
-        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
-        assert count == 1, key
-    recipe.write_text(text)
-    return folder
-
 
 def check(done: Done, cuda: str, wheels: int) -> None:
     """Every wheel passed the audit, and is for the release's major."""
@@ -53,14 +39,14 @@ def check(done: Done, cuda: str, wheels: int) -> None:
 
 def test_cuda_11_8_on_a_base_whose_own_compilers_are_all_too_new(tmp_path: Path) -> None:
     # trixie: nvcc of bookworm's non-free component, g++-11 of bookworm, and a glibc that CUDA 11.8's headers clash with.
-    folder = example(tmp_path / "cuda", "cuda", python='["3.13"]')
+    folder = cuda_example(tmp_path / "cuda", "cuda", python='["3.13"]')
     check(bakery(folder, "wheel", "--set", "CUDA_VERSION=11.8.0"), "11.8.0", 1)
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("toolkit", "cuda"), MATRIX)
 def test_the_matrix(toolkit: str, cuda: str, tmp_path: Path) -> None:
-    done = bakery(example(tmp_path / "cuda", toolkit), "wheel", "--set", f"CUDA_VERSION={cuda}", timeout_s=3600)
+    done = bakery(cuda_example(tmp_path / "cuda", toolkit), "wheel", "--set", f"CUDA_VERSION={cuda}", timeout_s=3600)
     check(done, cuda, 2)
     if kept := os.environ.get("BAKERY_MATRIX_WHEELS"):
         target = Path(kept) / f"{cuda}-{toolkit}"

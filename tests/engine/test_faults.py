@@ -14,7 +14,7 @@ import pytest
 from command import bakery, digests, finish, start, states
 from onebake import bake
 from projects import flavours, pure
-from test_interrupt import wait_for
+from waiting import wait_for
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeFailure, Result

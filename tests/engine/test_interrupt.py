@@ -7,12 +7,13 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import Done, bakery, finish, journals, start, states
 from projects import SOURCE, extension
+from waiting import command_lines, wait_for
 
 pytestmark = pytest.mark.engine
 
@@ -41,30 +42,9 @@ def nap() -> str:
     return f"86400.{os.getpid()}"
 
 
-def command_lines() -> list[str]:
-    """Return the command lines of all processes; those in containers are among them."""
-    lines = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:  # it is gone
-            continue
-    return lines
-
-
 def left(folder: Path) -> list[str]:
     """Return what still runs of a bake in a folder."""
     return [line for line in command_lines() if str(folder) in line or f"sleep {nap()}" in line]
-
-
-def wait_for(what: Callable[[], bool], seconds: float) -> bool:
-    """Wait until something is so; say whether it came to it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if what():
-            return True
-        time.sleep(0.1)
-    return what()
 
 
 def asleep() -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command import Done, bakery, digests, finish, start
 from projects import flavours
-from test_interrupt import command_lines, wait_for
+from waiting import command_lines, wait_for
 
 pytestmark = pytest.mark.engine
 

@@ -16,7 +16,7 @@ import pytest
 from command import Done, bakery, journals, start
 from farm import engine_nodes
 from projects import flavours
-from test_interrupt import command_lines, wait_for
+from waiting import command_lines, wait_for
 
 from bakery.build.buildx.outcome import Result
 from bakery.build.journal import last_run

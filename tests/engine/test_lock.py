@@ -9,12 +9,12 @@ import uuid
 from pathlib import Path
 
 import pytest
+from abi3_project import project as stable
 from command import Done, bakery, digests, shell
+from native_project import project as native
+from projects import cuda_example as cuda
 from projects import pure
 from registry import Pushed
-from test_abi3 import project as stable
-from test_cuda_matrix import example as cuda
-from test_native import project as native
 
 pytestmark = pytest.mark.engine
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from command import bakery, shell
-from test_modules import DATA, recorded, targets
+from iree_modules import DATA, recorded, targets
 
 from bakery.iree.bundle import bundle
 from bakery.iree.modules import find_modules

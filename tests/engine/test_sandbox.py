@@ -13,21 +13,22 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, shell
-from test_interrupt import wait_for
+from waiting import wait_for
 
 from bakery.core.errors import EngineError, OutputError
-from bakery.iree.sandbox import LABEL, USER, WATCHER, Limits, Ran, Sandbox, _owner, sandbox
+from bakery.iree.limits import Limits
+from bakery.iree.sandbox import LABEL, USER, WATCHER, ProgramResult, Sandbox, _owner, open_sandbox
 
 pytestmark = pytest.mark.engine
 
 MB = 1024**2
 
-Try = Callable[..., Ran]
+Try = Callable[..., ProgramResult]
 
 
 @pytest.fixture
 def box(engine_environment: Mapping[str, str], tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox(engine_environment, tmp_path) as made:
+    with open_sandbox(engine_environment, tmp_path) as made:
         yield made
     assert list(tmp_path.iterdir()) == []
 
@@ -36,8 +37,8 @@ def box(engine_environment: Mapping[str, str], tmp_path: Path) -> Iterator[Sandb
 def tried(box: Sandbox, debian: str) -> Try:
     """Run a line of shell in the sandbox."""
 
-    def run(line: str, limits: Limits | None = None) -> Ran:
-        return box.run(debian, ["sh", "-c", line], {"in/a": b"hello"}, wanted=("a",), limits=limits)
+    def run(line: str, limits: Limits | None = None) -> ProgramResult:
+        return box.run(debian, ["sh", "-c", line], {"in/a": b"hello"}, outputs=("a",), limits=limits)
 
     return run
 
@@ -48,7 +49,7 @@ def containers(environment: Mapping[str, str], run_id: str) -> list[str]:
 
 def test_files_go_in_and_come_out(tried: Try) -> None:
     ran = tried("cat in/a > out/a; echo said; exit 3")
-    assert (ran.code, ran.out["a"].read_bytes(), ran.log) == (3, b"hello", "said\n")
+    assert (ran.code, ran.files["a"].read_bytes(), ran.log) == (3, b"hello", "said\n")
 
 
 TRIES = """
@@ -92,7 +93,7 @@ def test_memory_is_bounded(tried: Try) -> None:
 def test_files_are_bounded(tried: Try) -> None:
     ran = tried("head -c 100000000 /dev/zero > out/a", Limits(memory=64 * MB, files=16 * MB))
     assert "No space left on device" in ran.log
-    assert ran.out["a"].stat().st_size <= 16 * MB
+    assert ran.files["a"].stat().st_size <= 16 * MB
 
 
 def test_fork_bomb_ends(tried: Try, box: Sandbox, engine_environment: Mapping[str, str]) -> None:
@@ -192,11 +193,11 @@ import os, sys
 from pathlib import Path
 from bakery.cli.app import _interrupt
 from bakery.engine.discover import find
-from bakery.iree.sandbox import sandbox
+from bakery.iree.sandbox import open_sandbox
 import signal
 signal.signal(signal.SIGTERM, _interrupt)
 signal.signal(signal.SIGINT, _interrupt)
-with sandbox({**os.environ, **find().environment}, Path(sys.argv[1])) as box:
+with open_sandbox({**os.environ, **find().environment}, Path(sys.argv[1])) as box:
     print(box.run_id, flush=True)
     box.run(sys.argv[2], ["sh", "-c", sys.argv[3]], {})
 """
@@ -233,7 +234,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
 def test_the_next_run_removes_what_a_dead_one_left(
     engine_environment: Mapping[str, str], debian: str, tmp_path: Path
 ) -> None:
-    with sandbox(engine_environment, tmp_path) as mine:
+    with open_sandbox(engine_environment, tmp_path) as mine:
         own = ("docker", "run", "--detach", "--network=none", f"--label={LABEL}.run={mine.run_id}")
         dead = _owner().rpartition(":")[0] + ":0"
         shell(engine_environment, *own, f"--label={LABEL}={dead}", debian, "sleep", "250")
@@ -241,6 +242,6 @@ def test_the_next_run_removes_what_a_dead_one_left(
         assert len(containers(engine_environment, mine.run_id)) == 2
         other = tmp_path / "other"
         other.mkdir()
-        with sandbox(engine_environment, other):
+        with open_sandbox(engine_environment, other):
             assert wait_for(lambda: len(containers(engine_environment, mine.run_id)) == 1, 60)
     assert containers(engine_environment, mine.run_id) == []

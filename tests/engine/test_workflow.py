@@ -20,7 +20,7 @@ from projects import SOURCE, extension
 pytestmark = pytest.mark.engine
 
 MODULES = ROOT / "tests" / "data" / "mlir"
-MEASURE = "Measure, and compare with the baselines that the job names"
+MEASURE = "Benchmark, and compare with the job's baselines"
 
 RECIPE = """\
 name = "tiny"
@@ -70,7 +70,7 @@ def test_every_step_of_every_job_ran_and_passed(release: Runner) -> None:
     assert steps == [
         *[("bake", "Install bakery"), ("bake", "Bake, audit and test")] * 2,
         ("wheels", "Install bakery"),
-        ("wheels", "Check that every planned wheel is there and what it promises"),
+        ("wheels", "Verify the wheels"),
         ("wheels", "Name the result"),
         ("publish", "Choose the wheels without a local version"),
         ("pages", "Install bakery"),

@@ -6,6 +6,6 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-# The writers of valid files stand with the unit tests, the texts that have a meaning with the contract tests.
-FOLDERS = ("helpers", "contract", "unit/build", "unit/core", "unit/iree")
+# Writers of valid files are in helpers, texts with a special meaning in contract.
+FOLDERS = ("helpers", "contract")
 sys.path += [path for path in (str(TESTS / folder) for folder in FOLDERS) if path not in sys.path]

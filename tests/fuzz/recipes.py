@@ -18,6 +18,7 @@ from bakery.recipe.load import farms, load, shipped
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.caching import Host
+from bakery.resolve.set_option import parse_set_options
 from fuzz.mutate import LARGEST, NUMBERS, any_text, any_tree, anything, text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +184,7 @@ def plans_of(folder: Path, data: bytes) -> list[Plan]:
     given, recipe = parts(data)
     (folder / "bakery.toml").write_bytes(recipe)
     farms(folder)
-    plans = [resolve(item, given, {}) for item in load(None, folder)]
+    plans = [resolve(item, parse_set_options(given)) for item in load(None, folder)]
     for plan in plans:
         list(judge(plan, Host(memory=8 * 1024**3)))
         texts = generate(plan)

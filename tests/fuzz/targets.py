@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from test_journal import WHEEL
-from test_lock import locked_as_asked, planned
-from test_modules import RECORD
-from test_record import MATERIALS, MOMENT
+from iree_modules import RECORD
+from locks import locked_as_asked, planned
+from provenance import MATERIALS, MOMENT
 
 from bakery.build import journal
 from bakery.build.buildx.outcome import Result
@@ -45,7 +44,7 @@ from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.iree.mlir.read import read_module
 from bakery.iree.modules import inspect, open_module
 from bakery.iree.npy import DataError, described, npy, read_data
-from bakery.iree.sandbox import Ran
+from bakery.iree.sandbox import ProgramResult
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.release import reproduce
@@ -123,7 +122,7 @@ def _planned(folder: Path) -> Plan:
     (folder / "pkg").mkdir(parents=True, exist_ok=True)
     _written(folder, "pkg/a.py", "1\n")
     _written(folder, "bakery.toml", _RECIPE)
-    return resolve(load(None, folder)[0], (), {})
+    return resolve(load(None, folder)[0])
 
 
 def _lock_seeds() -> list[bytes]:
@@ -177,7 +176,10 @@ def _provenance(folder: Path, data: bytes) -> str:
 
 
 def _journal_seeds() -> list[bytes]:
-    records = [journal.Record(f"cp31{n}", "ab" * 32, result, n, (WHEEL,)) for n, result in enumerate(Result)]
+    records = [
+        journal.Record(f"cp31{n}", "ab" * 32, result, n, (journal.KeptWheel(wheelfiles.NAME, "ab" * 32, 1234),))
+        for n, result in enumerate(Result)
+    ]
     lines = [json.dumps({"version": journal.VERSION, **asdict(record)}).encode() + b"\n" for record in records]
     return [b"".join(lines)]
 
@@ -351,12 +353,12 @@ def _left_seeds() -> list[bytes]:
 def _left(folder: Path, data: bytes) -> str:
     """Read what a container left where a module was run, measured, or held against a reference."""
     path = _written(folder, "left.json", data)
-    ran = Ran(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
-    ended, _ = run_module._told(ran, 2)
+    result = ProgramResult(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
+    ended, _ = run_module._read_ended(result, 2)
     problems = [run_module._problem(code, log, timed_out=False) for code, log in ended]
-    times, told = benchmark._times(ran), references._told(ran, 2)
-    benchmark._machine(ran)
-    return "right" if not all(problems) or times or told != ["log", "log"] else "nothing"
+    times, failures = benchmark._times(result), references._read_problems(result, 2)
+    benchmark._machine(result)
+    return "right" if not all(problems) or times or failures != ["log", "log"] else "nothing"
 
 
 def _printed_seeds() -> list[bytes]:

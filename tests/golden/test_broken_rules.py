@@ -16,6 +16,7 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.caching import Host
 from bakery.resolve.rules.rule import Severity
+from bakery.resolve.set_option import parse_set_options
 
 FOLDER = Path(__file__).parent / "rules"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -43,9 +44,9 @@ def rendered(plan: Plan, host: Host) -> str:
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     text = []
     if errors:
-        error = refusal(plan.recipe, errors, len(plan.cells) + len(plan.elsewhere))
+        error = refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))
         text = [f"{error.title} (exit {error.exit_code}): {error.message}", *error.details, f"→ {error.hint}"]
-    warnings = lines(findings[len(errors) :], len(plan.cells) + len(plan.elsewhere))
+    warnings = lines(findings[len(errors) :], len(plan.cells) + len(plan.cibuildwheel_cells))
     text += ["warnings:", *warnings] if warnings else []
     return "\n".join(text) + "\n"
 
@@ -55,7 +56,7 @@ def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) ->
     shutil.copy(FOLDER / f"{name}.toml", tmp_path / "bakery.toml")
     text = (FOLDER / f"{name}.toml").read_text()
     sets = [line.removeprefix("# --set ") for line in text.splitlines() if line.startswith("# --set ")]
-    plan, host = resolve(load(None, tmp_path)[0], sets), HOSTS.get(name, HOST)
+    plan, host = resolve(load(None, tmp_path)[0], parse_set_options(sets)), HOSTS.get(name, HOST)
     assert rule_of(name) in {finding.rule.id for finding in judge(plan, host)}
     golden(FOLDER / f"{name}.txt", rendered(plan, host))
 

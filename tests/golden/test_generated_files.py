@@ -54,5 +54,5 @@ def test_another_reader_of_hcl_finds_what_the_plan_has(path: Path) -> None:
     found = {json.loads(name): block for entry in document["variable"] for name, block in entry.items()}
     assert {name: json.loads(block["default"]) for name, block in found.items()} == plan.values()
     targets = [json.loads(name) for entry in document["target"] for name in entry]
-    assert targets == ["_common", *(family.kind.value for family in plan.families)]
+    assert targets == ["_common", *(kind.value for kind in plan.kinds)]
     assert [json.loads(cell["id"]) for cell in document["cells"]] == [cell.id for cell in plan.cells]

@@ -192,7 +192,7 @@ def made(place: Path, count: int) -> list[Path]:
             one = parsed(module_jobs(place, "job-placeholder"))
             two = parsed(path.read_text())
             rows = [item["jobs"]["modules"]["strategy"]["matrix"]["include"] for item in (one, two)]
-            # The name is made of the path, with the characters that artefacts may have.
+            # The name is made of the path, with the characters that artifacts may have.
             rows[0][0]["name"] = rows[1][0]["name"]
             assert two == filled(one, [("job-placeholder", name)])
             found.append(path)
@@ -311,7 +311,7 @@ def test_an_expression_in_a_job_is_refused(tmp_path: Path) -> None:
 
 def test_no_expression_comes_by_another_way(tmp_path: Path) -> None:
     """Whatever leads a text to the workflow, what writes it refuses an expression that is not bakery's."""
-    with pytest.raises(PlanError, match="cannot stand in a workflow"):
+    with pytest.raises(PlanError, match="is not allowed in a workflow"):
         module_jobs(tmp_path, EXPRESSION)
 
 

@@ -62,7 +62,7 @@ def run_checks(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
             raise
         except Exception as reason:
             text = f"{type(reason).__name__}: {reason}"[:_LONGEST]
-            hint = "this is a defect of bakery, and the wheel may be made to meet it"
+            hint = "this is a bug in bakery, and the wheel may be made to meet it"
             yield error("audit-failed", f"a check stumbled over it: {text}", hint=hint)
 
 

@@ -57,10 +57,10 @@ def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ..
     Raises:
         UsageError: there is none.
     """
-    cells = plan.of_system(system).cells
+    cells = plan.for_system(system).cells
     selected = [cell for cell in cells if not only or any(_matches(cell, glob) for glob in only)]
     if not selected:
-        platforms = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.elsewhere)))
+        platforms = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.cibuildwheel_cells)))
         what = f"no cell of {system} matches {', '.join(only)}" if cells else f"the recipe has no platform of {system}"
         ids = ", ".join(cell.id for cell in cells[:8])
         platforms_hint = f"it has {platforms}; add '{system}/arm64' or '{system}/amd64' to its platforms"
@@ -128,7 +128,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     kinds = {kind for group in options.groups for kind in plan.groups[group]}
     ids = {cell.id for cell in cells}
     targets = tuple(
-        item for item in plan.of_system(system).targets() if item.kind in kinds and item.cell.id in ids
+        item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids
     )
     context = RunContext(
         root=root,

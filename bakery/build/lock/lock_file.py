@@ -13,7 +13,7 @@ from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, L
 from bakery.core.errors import BakeError, LockError, RecipeError
 from bakery.recipe import toml_file
 from bakery.recipe.problems import Problem, recipe_error
-from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_positions import line_of
 
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ def read(path: Path, shown: str) -> Lock | None:
         return None
     try:
         found = toml_file.read(path, shown, entries=_ENTRIES)
-        problems = findings(Lock, found.data)
+        problems = find_problems(Lock, found.data)
         if problems:
             raise recipe_error(
                 shown, (Problem(item.path, item.what, "", line_of(found.lines, item.path)) for item in problems)

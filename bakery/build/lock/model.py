@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, field_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import Line, Matching
 
 VERSION = 1
@@ -97,5 +97,5 @@ class Lock(Model):
     @classmethod
     def _known(cls, value: int) -> int:
         if value != VERSION:
-            raise ValueError(f"expected {VERSION}: this lock was made by another bakery")
+            raise invalid(f"expected {VERSION}: this lock was made by another bakery")
         return value

@@ -20,7 +20,7 @@ from bakery.core.errors import OutputError
 from bakery.core.git import look, origin
 from bakery.core.plain_files import read_plain
 from bakery.emit.files import generate
-from bakery.engine.versions import about
+from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
@@ -109,8 +109,9 @@ class Recorder:
 
     @cached_property
     def _machine(self) -> Machine:
-        found = about(self.environment)
-        return Machine(found.engine, found.buildx, found.platform)
+        engine = Engine(self.environment)
+        info, buildx = engine.info(), engine.buildx_version()
+        return Machine(info.version, ".".join(map(str, buildx or ())) or "unknown", f"linux/{info.architecture}")
 
 
 def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:

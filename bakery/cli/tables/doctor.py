@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bakery.core.text import printable
-from bakery.engine.doctor import Diagnosis, State
+from bakery.engine.doctor import Diagnosis
+from bakery.engine.doctor_checks import State
 
 VERSION = 1
 """Of the JSON; raised when a key changes its meaning."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bakery.core.names import SYSTEMS
 from bakery.plan.model import Plan
-from bakery.plan.shards import Parcel, parcels
+from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.facts import runners
 
 
@@ -16,22 +16,22 @@ def to_json(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
 
     Its ``cells`` are separated by spaces, as BAKERY_ONLY takes them.
     """
-    made = parcels([part for plan in plans for part in _systems(plan, only)])
-    return json.dumps({"include": [entry(parcel, runners()) for parcel in made]})
+    made = job_groups([part for plan in plans for part in _systems(plan, only)])
+    return json.dumps({"include": [entry(group, runners()) for group in made]})
 
 
 def _systems(plan: Plan, only: tuple[str, ...]) -> list[Plan]:
     """Return the plan of each system that has chosen cells; an error tells of Linux where none has."""
-    parts = [plan.of_system(system) for system in SYSTEMS]
-    meant = [part for part in parts if part.cells and part.meets(only)]
-    return [part.chosen(only) for part in meant or parts[:1]]
+    parts = [plan.for_system(system) for system in SYSTEMS]
+    meant = [part for part in parts if part.cells and part.matches(only)]
+    return [part.filter_by_pattern(only) for part in meant or parts[:1]]
 
 
-def entry(parcel: Parcel, labels: Mapping[str, str]) -> dict[str, str]:
+def entry(group: CellGroup, labels: Mapping[str, str]) -> dict[str, str]:
     """Return one job of a matrix."""
     return {
-        "recipe": parcel.plan.recipe,
-        "job": parcel.name,
-        "runner": labels[parcel.platform],
-        "cells": " ".join(cell.id for cell in parcel.cells),
+        "recipe": group.plan.recipe,
+        "job": group.name,
+        "runner": labels[group.platform],
+        "cells": " ".join(cell.id for cell in group.cells),
     }

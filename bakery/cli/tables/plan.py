@@ -65,7 +65,7 @@ def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dic
             {"name": item.name, "from": item.origin, "steps": list(item.phases), "variable": item.variable}
             for item in plan.secrets
         ],
-        "entitlements": list(plan.asks),
+        "entitlements": list(plan.required_grants),
         "overrides": [str(override) for override in plan.overrides],
         "cells": [
             {
@@ -75,9 +75,9 @@ def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dic
                 "platform_by": ways.get(cell.id, ""),
                 "args": dict(cell.args),
                 "targets": [
-                    f"{family.kind.value}-{cell.id}"
-                    for family in plan.families
-                    if cell.has(family.kind) and (id(cell) in baked or family.kind is not Kind.DEV)
+                    f"{kind}-{cell.id}"
+                    for kind in plan.kinds
+                    if cell.has(kind) and (id(cell) in baked or kind is not Kind.DEV)
                 ],
                 "built_by": cell.built_by,
                 "images": sorted({image.ref for image in cell.images}),
@@ -90,8 +90,10 @@ def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dic
 
 def _chosen(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
     if not only:
-        return (*plan.cells, *plan.elsewhere)
-    elsewhere = tuple(cell for cell in plan.elsewhere if any(fnmatch.fnmatchcase(cell.id, glob) for glob in only))
+        return (*plan.cells, *plan.cibuildwheel_cells)
+    elsewhere = tuple(
+        cell for cell in plan.cibuildwheel_cells if any(fnmatch.fnmatchcase(cell.id, glob) for glob in only)
+    )
     if elsewhere and not any(fnmatch.fnmatchcase(cell.id, glob) for cell in plan.cells for glob in only):
         return elsewhere
     baked = {target.cell.id: target.cell for target in plan.select(tuple(plan.groups), only)}
@@ -137,7 +139,7 @@ def _asked(plan: Plan) -> list[str]:
     for item in plan.secrets:
         place = f"as {item.variable}" if item.variable else f"in /run/secrets/{item.name}"
         lines.append(f"secret {item.name}: {item.origin} → {', '.join(item.phases)}, {place}")
-    return [*lines, *(f"needs --allow {shlex.quote(want)}" for want in plan.asks)]
+    return [*lines, *(f"needs --allow {shlex.quote(want)}" for want in plan.required_grants)]
 
 
 def _needs(cell: Cell) -> list[str]:
@@ -154,6 +156,6 @@ def origins(plan: Plan) -> Table:
     table.add_column("from", style="dim", no_wrap=True)
     for path, (value, origin) in plan.origins.items():
         table.add_row(path, Text(value), origin)
-    for want in plan.asks:
+    for want in plan.required_grants:
         table.add_row("entitlement", Text(want), "--allow")
     return table

@@ -13,7 +13,7 @@ from bakery.core.plain_files import read_plain
 from bakery.iree.job.json_positions import places
 from bakery.iree.models.job import Input, Job
 from bakery.recipe.problems import Problem, listed
-from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_positions import TooMuch, line_of
 from bakery.recipe.type_names import Step
 
@@ -22,17 +22,17 @@ LARGEST = 2 * 1024**2
 
 
 OUTPUT = "out"
-"""The output folder where nothing says another."""
+"""The default output folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job, and where it was written.
+    """A job and its position.
 
     Attributes:
-        file: its file as messages write it; empty for one that the command line makes.
-        folder: where its paths are relative to.
-        lines: path → 1-based line.
+        file: its file in messages; empty for a job of the command line.
+        folder: the folder that its paths are relative to.
+        lines: path of a key → 1-based line.
     """
 
     job: Job
@@ -40,18 +40,18 @@ class LoadedJob:
     folder: Path
     lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
 
-    def wants(self, *, output: bool) -> tuple[str, ...]:
-        """Return the paths that the job names, in the words of ``--allow``; a job of the command line has none.
+    def required_grants(self, *, output: bool) -> tuple[str, ...]:
+        """Return a grant of ``--allow`` for each path that the job names; none for a job of the command line.
 
         Args:
             output: results go to the job's own folder.
         """
         if not self.file:
             return ()
-        found = [f"fs.read={self.folder / path}" for item in self.job.modules for path in _read_by(item)]
+        grants = [f"fs.read={self.folder / path}" for item in self.job.modules for path in _read_by(item)]
         if output:
-            found.append(f"fs.write={self.folder / (self.job.output or OUTPUT)}")
-        return tuple(dict.fromkeys(found))
+            grants.append(f"fs.write={self.folder / (self.job.output or OUTPUT)}")
+        return tuple(dict.fromkeys(grants))
 
     def error(self, problems: list[Problem]) -> ModuleError:
         """Return the one error that lists all ``problems``."""
@@ -64,7 +64,7 @@ class LoadedJob:
 
 
 def _read_by(item: Input) -> Iterator[str]:
-    """Yield the files that a module's entry names."""
+    """Yield the files that the entry of a module names."""
     yield item.input
     values: list[str] = []
     for check in item.checks or ():
@@ -80,10 +80,13 @@ def _read_by(item: Input) -> Iterator[str]:
 
 
 def load(file: Path, shown: str) -> LoadedJob:
-    """Load the job file that messages call ``shown``.
+    """Load a job file.
+
+    Args:
+        shown: its name in messages.
 
     Raises:
-        ModuleError: it cannot be read, is no JSON, or no job; ``details`` holds every problem.
+        ModuleError: it cannot be read, is not JSON, or not a job; ``details`` has every problem.
     """
     text = _text(file, shown)
     data = _data(text, shown)
@@ -93,21 +96,21 @@ def load(file: Path, shown: str) -> LoadedJob:
         raise _error(shown, Problem((), str(error), "split the job", error.line)) from None
     if not isinstance(data, dict):
         raise _error(shown, Problem((), "expected an object { … }", 'begin with { "version": 1, "modules": [ … ] }', 1))
-    problems = [_in_json(problem) for problem in _leaves(findings(Job, data))]
+    problems = [_in_json(problem) for problem in _leaves(find_problems(Job, data))]
     if problems:
         what, details = listed(shown, [_placed(problem, line_of(lines, problem.path)) for problem in problems])
-        raise ModuleError(what, details=details, hint="wheel-bakery schema job prints what a job file may hold")
+        raise ModuleError(what, details=details, hint="`wheel-bakery schema job` prints the format of job files")
     return LoadedJob(Job.model_validate(data, by_alias=True, by_name=False), shown, file.absolute().parent, lines)
 
 
 def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
-    """Return the job that compiles some files.
+    """Return a job that compiles some files.
 
     Raises:
-        ModuleError: a path is none.
+        ModuleError: a path is malformed.
     """
     data = {"version": 1, "modules": [{"input": item} for item in dict.fromkeys(inputs)]}
-    problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in findings(Job, data)]
+    problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in find_problems(Job, data)]
     if problems:
         what, details = listed("", problems)
         raise ModuleError(what, details=details)
@@ -120,7 +123,7 @@ def _error(shown: str, problem: Problem) -> ModuleError:
 
 
 def _leaves(problems: list[Problem]) -> list[Problem]:
-    """Return problems without those of lists that only count what is wrong inside of them."""
+    """Return problems without those of lists that only repeat the problems of their items."""
     above = {problem.path[:end] for problem in problems for end in range(1, len(problem.path))}
     return [problem for problem in problems if problem.path not in above]
 
@@ -130,9 +133,9 @@ def _placed(problem: Problem, line: int) -> Problem:
 
 
 def _in_json(problem: Problem) -> Problem:
-    """Return a problem whose advice is not TOML."""
-    name, found, rest = problem.fix.partition(" = ")
-    if problem.fix.startswith("add ") and found:
+    """Return a problem with its fix as JSON instead of TOML."""
+    name, equals, rest = problem.fix.partition(" = ")
+    if problem.fix.startswith("add ") and equals:
         fix = f'add "{name.removeprefix("add ")}": {rest}'
     else:
         fix = problem.fix.replace("[[…]]", "[ … ]") if "[[" in problem.fix else problem.fix
@@ -150,16 +153,16 @@ def _text(file: Path, shown: str) -> str:
 
 
 def _data(text: str, shown: str) -> object:
-    twice: list[str] = []
+    duplicates: list[str] = []
 
     def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
-        made = dict(items)
-        if len(made) < len(items):
-            twice.extend(key for key, number in Counter(key for key, _ in items).items() if number > 1)
-        return made
+        result = dict(items)
+        if len(result) < len(items):
+            duplicates.extend(key for key, number in Counter(key for key, _ in items).items() if number > 1)
+        return result
 
     def constant(word: str) -> object:
-        raise ValueError(f"{word} is no JSON")
+        raise ValueError(f"{word} is not JSON")
 
     try:
         data = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
@@ -169,7 +172,7 @@ def _data(text: str, shown: str) -> object:
     except RecursionError:
         raise _error(shown, Problem((), "lists or objects are nested too deeply", "a job needs six levels")) from None
     except ValueError as error:
-        raise _error(shown, Problem((), str(error)[:200], "write a number as JSON has it")) from None
-    if twice:
-        raise _error(shown, Problem((twice[0],), "this key stands twice in one object", "keep one of the two"))
+        raise _error(shown, Problem((), str(error)[:200], "write a JSON number")) from None
+    if duplicates:
+        raise _error(shown, Problem((duplicates[0],), "this key is twice in one object", "keep one of the two"))
     return data

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import Line, Matching, distinct, no_device, unevaluated
 
 VERSION = 1
@@ -28,19 +28,19 @@ _CORES = re.compile(r"[0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*
 
 def _path(text: str) -> str:
     if not text or len(text) > 4096:
-        raise ValueError("expected a path")
+        raise invalid("expected a path")
     return text
 
 
 def _short(text: str, what: str) -> str:
     if not text.strip() or len(text) > 4096:
-        raise ValueError(f"expected {what}")
+        raise invalid(f"expected {what}")
     return text
 
 
 def _flag(text: str) -> str:
     if not re.match(r"--[a-z][a-z0-9-]*(?:=.*)?\Z", text) or len(text) > 1024:
-        raise ValueError("expected a flag of iree-compile, such as '--iree-opt-level=O3'")
+        raise invalid("expected a flag of iree-compile, such as '--iree-opt-level=O3'")
     return text
 
 
@@ -105,7 +105,7 @@ class Check(Model):
     @model_validator(mode="after")
     def _one_expectation(self) -> Check:
         if (self.expected is None) is (self.reference is None):
-            raise ValueError("expected exactly one of expected, reference")
+            raise invalid("expected exactly one of expected, reference")
         return self
 
 

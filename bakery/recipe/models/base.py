@@ -6,7 +6,22 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
+
+INVALID = "invalid_value"
+"""The type of errors of `invalid`."""
+
+
+def invalid(message: str, hint: str = "", *, got: str = "") -> PydanticCustomError:
+    """Return the error of a validator.
+
+    Args:
+        message: what was expected; it must not quote the value, which may be a secret.
+        hint: what to do; empty for general advice.
+        got: what was found, if the whole value says too little.
+    """
+    template = "{message}, got {got}" if got else "{message}"
+    return PydanticCustomError(INVALID, template, {"message": message, "hint": hint, "got": got})
 
 
 def _kebab(name: str) -> str:

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StrictBool, field_validator, model_validator
+from pydantic import Field, StrictBool, model_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import (
     REFERENCE,
     ComponentText,
     EnvironmentName,
     Fingerprint,
     Line,
+    Matching,
     ProjectName,
     RequirementText,
     SizeText,
     SystemPackage,
 )
 
-_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]*\Z")
-_ADDRESS = re.compile(r"(?:https|file)://[^\s'\"\\]+\Z")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+ImageText = Annotated[
+    str,
+    Matching(
+        "[a-z0-9][A-Za-z0-9._/:-]*",
+        "an image name, such as 'quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1'",
+        "write the image as docker pull takes it, in lower case",
+        references=True,
+    ),
+]
+Digest = Annotated[
+    str,
+    Matching(
+        "sha256:[0-9a-f]{64}",
+        "sha256: and 64 hexadecimal digits",
+        "copy it from: docker buildx imagetools inspect IMAGE",
+    ),
+]
+RepositoryUrl = Annotated[
+    Line,
+    Matching(
+        r"(?:https|file)://[^\s'\"\\]+",
+        "an address, such as 'https://mirror.example/cuda/repos/rhel8/x86_64'",
+        references=True,
+    ),
+]
 
 
 class Base(Model):
@@ -36,11 +58,11 @@ class Base(Model):
 
     provider: str | None = Field(default=None, examples=["debian", "image"])
     """The provider of the base image. ``image`` if ``image`` is set."""
-    image: str | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
+    image: ImageText | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
     """The name of any image. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
     auditwheel and ``AUDITWHEEL_PLAT`` are used. In other images, missing tools are installed with the image's own
     package manager."""
-    digest: str | None = None
+    digest: Digest | None = None
     """The digest of the image, ``sha256:…``. It pins the image, so every machine uses the same bytes."""
 
     @model_validator(mode="before")
@@ -48,33 +70,21 @@ class Base(Model):
     def _short_form(cls, value: Any) -> Any:
         return {"provider": value} if isinstance(value, str) else value
 
-    @field_validator("image")
-    @classmethod
-    def _image_name(cls, value: str | None) -> str | None:
-        # The value of a reference is not known yet.
-        if value is not None and not _IMAGE.match(REFERENCE.sub("0", value)):
-            raise ValueError("expected an image name, such as 'quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1'")
-        return value
-
-    @field_validator("digest")
-    @classmethod
-    def _sha256(cls, value: str | None) -> str | None:
-        if value is not None and not _DIGEST.match(value):
-            raise ValueError("expected sha256: and 64 hexadecimal digits")
-        return value
-
     @model_validator(mode="after")
     def _consistent(self) -> Base:
         if self.digest and not self.image:
-            raise ValueError("digest belongs to an image; name the image, too")
+            raise invalid("digest belongs to an image; name the image, too", 'add image = "…", or remove digest')
         if self.digest and self.image and (reference := REFERENCE.search(self.image)):
-            raise ValueError(
+            raise invalid(
                 f"digest names one image, and with {reference[0]} the name may be several; remove one of the two"
             )
         if self.image and self.provider not in (None, "image"):
-            raise ValueError(f"provider {self.provider!r} takes no image; remove one of the two")
+            raise invalid(
+                f"provider {self.provider!r} takes no image; remove one of the two",
+                'write base = { image = "…" }, or remove image',
+            )
         if self.provider == "image" and not self.image:
-            raise ValueError("provider 'image' needs the name of an image")
+            raise invalid("provider 'image' needs the name of an image", 'add image = "…"')
         return self
 
 
@@ -86,7 +96,9 @@ class Builder(Model):
     toolkit: str | None = Field(default=None, examples=["none", "cuda", "wheels", "clang", "image", "repository"])
     """Where the CUDA compiler and libraries come from. ``cuda`` selects the toolkit that has the requested CUDA
     release: ``debian``, ``clang`` or ``wheels``."""
-    cuda_repository: Line | None = Field(default=None, examples=["https://mirror.example/cuda/repos/rhel8/x86_64"])
+    cuda_repository: RepositoryUrl | None = Field(
+        default=None, examples=["https://mirror.example/cuda/repos/rhel8/x86_64"]
+    )
     """The URL (``https:`` or ``file:``) of NVIDIA's package repository, or of a mirror, for the distribution and
     architecture of the base image. Toolkit ``repository`` installs from it."""
     cuda_repository_key: Fingerprint | None = Field(default=None, examples=["610C7B14E068A878070DA4E99CD0A493D42D0685"])
@@ -127,21 +139,14 @@ class Builder(Model):
     network: StrictBool | None = None
     """Allow the compile step to use the network. Off by default; list what it needs in ``requirements`` instead."""
 
-    @field_validator("cuda_repository")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        if value is not None and not _ADDRESS.match(REFERENCE.sub("0", value)):
-            raise ValueError("expected an address, such as 'https://mirror.example/cuda/repos/rhel8/x86_64'")
-        return value
-
     @model_validator(mode="after")
     def _toolkit_has_its_source(self) -> Builder:
         if self.toolkit == "repository" and not self.cuda_repository:
-            raise ValueError("toolkit 'repository' needs the address of the package repository: cuda-repository")
+            raise invalid("toolkit 'repository' needs the address of the package repository: cuda-repository")
         if self.cuda_repository and self.toolkit != "repository":
-            raise ValueError("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
+            raise invalid("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
         if self.cuda_repository_key and not self.cuda_repository:
-            raise ValueError("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
+            raise invalid("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
         if self.toolkit == "image" and not (self.base and self.base.image):
-            raise ValueError("toolkit 'image' is the CUDA of the base image; name one: base = { image = \"…\" }")
+            raise invalid("toolkit 'image' is the CUDA of the base image; name one: base = { image = \"…\" }")
         return self

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictBool, field_validator, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from bakery.core import names
-from bakery.recipe.models.base import Model
-from bakery.recipe.models.text import DurationText, Line, SizeText, WorkflowLine
+from bakery.recipe.models.base import Model, invalid
+from bakery.recipe.models.text import DurationText, Line, Matching, SizeText, WorkflowLine
 
-_ADDRESS = re.compile(r"https?://[^\s'\"\\]+\Z")
+_Endpoint = Annotated[Line, Matching(r"https?://[^\s'\"\\]+", "an address, such as 'https://s3.example'")]
 
 
 class GhaCache(Model):
@@ -34,17 +33,10 @@ class S3Cache(Model):
     """The region of the bucket."""
     prefix: Line | None = Field(default=None, examples=["cache/"])
     """A prefix for the names of all objects."""
-    endpoint: Line | None = Field(default=None, examples=["https://s3.example"])
+    endpoint: _Endpoint | None = Field(default=None, examples=["https://s3.example"])
     """The URL of the server, if it is not Amazon's."""
     path_style: StrictBool | None = None
     """Put the name of the bucket into the path of URLs instead of the host name."""
-
-    @field_validator("endpoint")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        if value is not None and not _ADDRESS.match(value):
-            raise ValueError("expected an address, such as 'https://s3.example'")
-        return value
 
 
 class Cache(Model):
@@ -86,10 +78,10 @@ class Cache(Model):
     @model_validator(mode="after")
     def _consistent(self) -> Cache:
         if self.backend == names.CacheBackend.S3 and self.s3 is None:
-            raise ValueError("backend 's3' needs a bucket: [cache.s3] with bucket and region")
+            raise invalid("backend 's3' needs a bucket: [cache.s3] with bucket and region")
         if self.compression_level is not None:
             if self.compression is None or self.compression == "uncompressed":
-                raise ValueError("compression-level needs a compression: 'gzip', 'zstd' or 'estargz'")
+                raise invalid("compression-level needs a compression: 'gzip', 'zstd' or 'estargz'")
             if self.compression != "zstd" and self.compression_level > 9:
-                raise ValueError(f"{self.compression} has the levels 0 to 9; 'zstd' has more")
+                raise invalid(f"{self.compression} has the levels 0 to 9; 'zstd' has more")
         return self

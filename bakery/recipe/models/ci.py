@@ -8,22 +8,22 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictBool, field_validator
 
 from bakery.core import names
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import RequirementText, WorkflowLine, distinct, unevaluated
 
 _REF = re.compile(r"!?(?:\*|(?:[^\x00-\x20\x7f~^:\\?*+\[\]]|\[[A-Za-z0-9_-]+\])[?+]?)+\Z")
 _RANGE = re.compile(r"([A-Za-z0-9])-([A-Za-z0-9])(?=[^\[]*\])")
 
 
-def _ref(value: str) -> str:
+def _check_ref(value: str) -> str:
     name = value.removeprefix("!")
     odd = not name or ".." in name or "//" in name or name.startswith("/") or name.endswith(("/", "."))
     if odd or not _REF.match(value) or any(low > high for low, high in _RANGE.findall(value)):
-        raise ValueError("expected a filter of branches or tags as GitHub has them, such as 'main' or 'release/*'")
+        raise invalid("expected a filter of branches or tags as GitHub has them, such as 'main' or 'release/*'")
     return value
 
 
-_Refs = Annotated[tuple[Annotated[WorkflowLine, AfterValidator(_ref)], ...], Field(min_length=1)]
+_Refs = Annotated[tuple[Annotated[WorkflowLine, AfterValidator(_check_ref)], ...], Field(min_length=1)]
 
 
 class Ci(Model):
@@ -71,9 +71,9 @@ class Ci(Model):
     @field_validator("runners")
     @classmethod
     def _known_platforms(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        wrong = [platform for platform in value or () if platform not in names.MACHINES]
-        if wrong:
-            raise ValueError(f"expected {' or '.join(names.MACHINES)}, got {', '.join(map(repr, wrong))}")
+        unknown = [platform for platform in value or () if platform not in names.MACHINES]
+        if unknown:
+            raise invalid(f"expected {' or '.join(names.MACHINES)}", got=", ".join(map(repr, unknown)))
         return value
 
     @field_validator("branches", "tags")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from bakery.recipe.models.base import Model
+from bakery.core.names import is_baked
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import BuilderName, Line, PlatformName, distinct
 
 Driver = Literal["remote", "docker-container", "kubernetes"]
@@ -17,20 +17,22 @@ Driver = Literal["remote", "docker-container", "kubernetes"]
 _SCHEMES = ("tcp", "unix", "ssh", "docker-container", "kube-pod")
 """Schemes of endpoints that buildx's remote driver accepts (buildx driver/remote/factory.go, util/endpoint.go)."""
 
-_OWN = {
+_KEYS = {
     "remote": ("cacert", "cert", "key", "servername"),
     "docker-container": (),
     "kubernetes": ("replicas", "loadbalance"),
 }
-"""Driver options that have a key of their own in Bakery."""
-
-_PLATFORM = re.compile(r"linux/")
+"""Driver options that Bakery sets from keys of the recipe."""
 
 
-def _bakeable(values: tuple[str, ...]) -> tuple[str, ...]:
-    wrong = [value for value in values if not _PLATFORM.match(value)]
-    if wrong:
-        raise ValueError(f"expected platforms of Linux, which BuildKit builds, got {', '.join(map(repr, wrong))}")
+def _linux_only(values: tuple[str, ...]) -> tuple[str, ...]:
+    others = [value for value in values if not is_baked(value)]
+    if others:
+        raise invalid(
+            "expected Linux platforms, which BuildKit builds",
+            "leave out macOS and Windows: cibuildwheel builds there",
+            got=", ".join(map(repr, others)),
+        )
     return distinct(values)
 
 
@@ -52,7 +54,7 @@ class Tls(Model):
     @model_validator(mode="after")
     def _both_or_none(self) -> Tls:
         if (self.cert is None) != (self.key is None):
-            raise ValueError("expected cert and key together")
+            raise invalid("expected cert and key together", "add the other one")
         return self
 
 
@@ -64,7 +66,7 @@ class Node(Model):
     endpoint: Line | None = Field(default=None, examples=["tcp://build1.example:1234"])
     """The address of the node. For ``remote``: ``tcp://``, ``ssh://`` or ``unix://``. For ``docker-container``: a
     Docker context or the address of a Docker engine. Not for ``kubernetes``."""
-    platforms: Annotated[tuple[PlatformName, ...], AfterValidator(_bakeable)] | None = Field(
+    platforms: Annotated[tuple[PlatformName, ...], AfterValidator(_linux_only)] | None = Field(
         default=None, examples=[["linux/arm64"]]
     )
     """The platforms to build on this node. By default, those that its BuildKit offers, including emulated ones."""
@@ -94,38 +96,49 @@ class Farm(Model):
     @model_validator(mode="after")
     def _fits_its_driver(self) -> Farm:
         if not self.nodes:
-            raise ValueError("expected at least one node")
+            raise invalid("expected at least one node", "add a value, or remove the key")
         names = [node.name for node in self.nodes]
         if len(set(names)) < len(names):
-            raise ValueError("expected distinct names of nodes")
+            raise invalid("expected distinct names of nodes", "give each node a name of its own")
         for node in self.nodes:
             _check_node(self, node)
         return self
 
 
 def _check_node(farm: Farm, node: Node) -> None:
-    """Raise ValueError if a node does not match the driver of its builder."""
-    own = [key for key in {**(farm.options or {}), **(node.options or {})} if key in _OWN[farm.driver]]
-    if own:
-        raise ValueError(f"expected keys of bakery's own, got the driver option {', '.join(map(repr, sorted(own)))}")
+    """Raise an error if a node does not match the driver of its builder."""
+    options = sorted(key for key in {**(farm.options or {}), **(node.options or {})} if key in _KEYS[farm.driver])
+    if options:
+        raise invalid(
+            "expected Bakery's own keys",
+            "write cacert, cert, key and servername as tls, replicas as the node's replicas; Bakery chooses the pod",
+            got=f"the driver option {', '.join(map(repr, options))}",
+        )
     if node.replicas and farm.driver != "kubernetes":
-        raise ValueError(f"expected replicas with kubernetes alone, got them for node '{node.name}'")
+        hint = "remove replicas, or write a table for each node"
+        raise invalid("expected replicas only with kubernetes", hint, got=f"them for node '{node.name}'")
     if farm.driver == "kubernetes" and node.endpoint:
-        raise ValueError(f"expected no endpoint with kubernetes, got one for node '{node.name}'")
+        hint = "remove endpoint: kubectl's configuration says which cluster it is"
+        raise invalid("expected no endpoint with kubernetes", hint, got=f"one for node '{node.name}'")
     if farm.driver != "remote":
         if farm.tls or node.tls:
-            raise ValueError(f"expected tls with remote alone, got it with {farm.driver}")
+            hint = "remove tls: Docker and Kubernetes have their own"
+            raise invalid("expected tls only with remote", hint, got=f"it with {farm.driver}")
         return
     address = urlsplit(node.endpoint or "")
     if address.scheme not in _SCHEMES:
-        raise ValueError(
-            f"expected an endpoint such as 'tcp://build1.example:1234' or 'ssh://build1.example' for node '{node.name}'"
+        raise invalid(
+            f"expected an endpoint such as 'tcp://build1.example:1234' or 'ssh://build1.example' for node '{node.name}'",
+            'add endpoint = "…"',
         )
-    if address.scheme == "tcp" and not (farm.tls or node.tls) and not _is_here(address.hostname or ""):
-        raise ValueError(f"expected tls for node '{node.name}', which is reached over a network")
+    if address.scheme == "tcp" and not (farm.tls or node.tls) and not _is_loopback(address.hostname or ""):
+        raise invalid(
+            f"expected tls for node '{node.name}', which is reached over a network",
+            'add tls = { ca = "…", cert = "…", key = "…" }, or reach it by ssh://',
+        )
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import AxisName, Line, PythonVersion, VariableName, distinct
 
 OWN_KEYS = ("python", "axes", "exclude", "include", "overrides")
@@ -16,7 +16,10 @@ OWN_KEYS = ("python", "axes", "exclude", "include", "overrides")
 
 def _no_platform(axis: str) -> str:
     if axis in ("platform", "platforms"):
-        raise ValueError("platform is no axis of the matrix; write platforms = [...] at the top")
+        raise invalid(
+            "platform is no axis of the matrix; write platforms = [...] at the top",
+            'move the values there: platforms = ["linux/amd64"]',
+        )
     return axis
 
 

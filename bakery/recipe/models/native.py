@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, StrictBool, field_validator, model_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.test import SourcePath
 from bakery.recipe.models.text import REFERENCE, EnvironmentName, Line, RequirementText, SystemPackage, Text
 
@@ -41,12 +41,17 @@ class Native(Model):
     @classmethod
     def _no_empty_command(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("expected a shell command")
+            raise invalid(
+                "expected a shell command", "write a command that builds the result and installs it into /native"
+            )
         return value
 
     @model_validator(mode="after")
     def _one_for_all_pythons(self) -> Native:
         texts = (self.command, *(self.requirements or ()), *(self.environment or {}).values())
         if any(name == _PYTHON for text in texts for name in REFERENCE.findall(text)):
-            raise ValueError(f"expected no ${{{_PYTHON}}}: the native step serves every Python")
+            raise invalid(
+                f"expected no ${{{_PYTHON}}}: the native step serves every Python",
+                "leave it out here; a step for one Python is the wheel's own build",
+            )
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import field_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import WorkflowLine, no_device
 
 
@@ -18,7 +18,7 @@ class Output(Model):
     @classmethod
     def _inside(cls, value: str | None) -> str | None:
         if value is not None and (not value or value.startswith(("~", "-")) or ".." in value.split("/")):
-            raise ValueError("expected a folder, such as 'dist'")
+            raise invalid("expected a folder, such as 'dist'", "name a folder below the project, or an absolute path")
         for part in (value or "").split("/"):
             no_device(part)
         return value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
 from bakery.core import names
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.builder import Builder
 from bakery.recipe.models.cache import Cache
 from bakery.recipe.models.ci import Ci
@@ -70,5 +71,9 @@ class Recipe(Model):
     @classmethod
     def _recipe_name(cls, value: str) -> str:
         if not names.RECIPE.match(value) or len(value) > 64:
-            raise ValueError("expected a letter, then lower-case letters, digits and dashes, such as 'my-kernels'")
+            plain = re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:64].rstrip("-")
+            raise invalid(
+                "expected a letter, then lower-case letters, digits and dashes, such as 'my-kernels'",
+                f'write name = "{plain}"' if names.RECIPE.match(plain) else "name it after the project",
+            )
         return no_device(value)

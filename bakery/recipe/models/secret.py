@@ -7,15 +7,18 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bakery.core import names
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import REFERENCE, EnvironmentName, Line, distinct, unevaluated
 
 
 def _plain(value: str) -> str:
     if not value:
-        raise ValueError("expected text, got none")
+        raise invalid("expected text", got="none")
     if REFERENCE.search(value):
-        raise ValueError("expected no ${NAME}: where a secret comes from depends on no variable")
+        raise invalid(
+            "expected no ${NAME}: the source of a secret depends on no variable",
+            "write it out; a program that needs a value can read its environment",
+        )
     return value
 
 
@@ -49,12 +52,19 @@ class Secret(Model):
     @classmethod
     def _has_a_program(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if value is not None and not value:
-            raise ValueError("expected a program and its arguments, such as ['pass', 'show', 'token']")
+            raise invalid(
+                "expected a program and its arguments, such as ['pass', 'show', 'token']",
+                "write each argument as an entry of its own: no shell splits them",
+            )
         return value
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Secret:
         given = [name for name in ("env", "file", "command") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"expected exactly one of env, file and command, got {' and '.join(given) or 'none'}")
+            raise invalid(
+                "expected exactly one of env, file and command",
+                'write env = "NAME", file = "PATH" or command = ["PROGRAM", "ARGUMENT"]',
+                got=" and ".join(given) or "none",
+            )
         return self

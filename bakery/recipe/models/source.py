@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, ClassVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bakery.core import dockerignore
-from bakery.recipe.models.base import Model
-from bakery.recipe.models.text import Line, SizeText
+from bakery.recipe.models.base import Model, invalid
+from bakery.recipe.models.text import Line, Matching, SizeText
 
-_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+\Z|[\w.-]+@[\w.-]+:\S+\Z")
-_GIT_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
-
+GitUrl = Annotated[
+    str,
+    Matching(
+        r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+",
+        "a git URL, such as 'https://host/owner/project.git'",
+        "write it as git clone takes it",
+    ),
+]
+GitRef = Annotated[
+    str, Matching("[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag or a commit", "write it as git log shows it")
+]
 
 _LONGEST_PATH = 4096
+_AS_IGNORED = "write it as in a .dockerignore, relative to the source's folder"
 
 _OF_A_FOLDER = frozenset(("ignore", "accept", "expected-size", "expected_size"))
 
@@ -24,11 +32,11 @@ _OF_A_FOLDER = frozenset(("ignore", "accept", "expected-size", "expected_size"))
 def _pattern(value: str) -> str:
     text = dockerignore.normalised(value).removeprefix("!")
     if not text or text == "." or ".." in text.split("/"):
-        raise ValueError("expected a pattern of files inside the source, such as 'data' or '**/*.bin'")
+        raise invalid("expected a pattern of files inside the source, such as 'data' or '**/*.bin'", _AS_IGNORED)
     try:
         dockerignore.check_ignored(text)
     except ValueError as error:
-        raise ValueError(f"expected a pattern of files inside the source: {error}") from None
+        raise invalid(f"expected a pattern of files inside the source: {error}", _AS_IGNORED) from None
     return value
 
 
@@ -45,9 +53,9 @@ class Source(Model):
 
     path: str | None = Field(default=None, examples=[".", "python/pkg"])
     """A folder inside the project, relative to the folder of the recipe."""
-    git: str | None = Field(default=None, examples=["https://github.com/thu-ml/SageAttention.git"])
+    git: GitUrl | None = Field(default=None, examples=["https://github.com/thu-ml/SageAttention.git"])
     """The URL of a git repository, which BuildKit clones."""
-    ref: str | None = Field(default=None, examples=["v2.2.0"])
+    ref: GitRef | None = Field(default=None, examples=["v2.2.0"])
     """The branch, tag or commit of ``git``. Required with ``git``, so that the recipe is unambiguous."""
     sdist: str | None = Field(default=None, examples=["ujson==5.12.0"])
     """``NAME==VERSION``: build from the source distribution of this release, from the configured package index."""
@@ -78,25 +86,14 @@ class Source(Model):
         if value is None:
             return value
         if not value or value.startswith(("/", "~")) or "\\" in value or ".." in value.split("/"):
-            raise ValueError("expected a folder inside the project, such as '.' or 'python/pkg'")
+            raise invalid(
+                "expected a folder inside the project, such as '.' or 'python/pkg'",
+                "move the source below the recipe's folder, or name a git URL",
+            )
         if len(value) > _LONGEST_PATH:
-            raise ValueError(f"expected a path of at most {_LONGEST_PATH} characters")
+            raise invalid(f"expected a path of at most {_LONGEST_PATH} characters")
         if any(ord(c) < 32 for c in value):
-            raise ValueError("expected a path without control characters")
-        return value
-
-    @field_validator("git")
-    @classmethod
-    def _git_url(cls, value: str | None) -> str | None:
-        if value is not None and not _GIT_URL.match(value):
-            raise ValueError("expected a git URL, such as 'https://host/owner/project.git'")
-        return value
-
-    @field_validator("ref")
-    @classmethod
-    def _git_ref(cls, value: str | None) -> str | None:
-        if value is not None and not _GIT_REF.match(value):
-            raise ValueError("expected a branch, a tag or a commit")
+            raise invalid("expected a path without control characters", "remove the control characters")
         return value
 
     @field_validator("sdist")
@@ -111,19 +108,29 @@ class Source(Model):
         specifiers = list(requirement.specifier) if requirement else []
         exact = len(specifiers) == 1 and specifiers[0].operator == "==" and "*" not in specifiers[0].version
         if requirement is None or not exact or requirement.url or requirement.extras or requirement.marker:
-            raise ValueError("expected NAME==VERSION, such as 'ujson==5.12.0'")
+            raise invalid(
+                "expected NAME==VERSION, such as 'ujson==5.12.0'", "pin one release, so that the recipe means one thing"
+            )
         return f"{requirement.name}=={specifiers[0].version}"
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Source:
         given = [name for name in ("path", "git", "sdist") if getattr(self, name) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise ValueError(f"expected exactly one of path, git and sdist, got {found}")
+            raise invalid(
+                "expected exactly one of path, git and sdist",
+                'write source = ".", source = "git+URL@REF" or source = "sdist:NAME==VERSION"',
+                got=" and ".join(given) or "none",
+            )
         if self.git and not self.ref:
-            raise ValueError("expected a ref with git: a branch, a tag or a commit")
+            raise invalid(
+                "expected a ref with git: a branch, a tag or a commit",
+                'write source = "git+URL@REF", or add ref = "…"',
+            )
         if not self.path and any((self.ignore, self.accept, self.expected_size)):
-            raise ValueError("ignore, accept and expected-size belong to a path; remove them")
+            raise invalid(
+                "ignore, accept and expected-size belong to a path; remove them", "a fetched source comes without them"
+            )
         if self.ref and not self.git:
-            raise ValueError("ref belongs to git; remove it or name a git URL")
+            raise invalid("ref belongs to git; remove it or name a git URL", "remove ref, or replace it by a git URL")
         return self

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from bakery.recipe.models.base import Model
-from bakery.recipe.models.text import EnvironmentName, Line
+from bakery.recipe.models.text import EnvironmentName, Line, Matching
 
-_RELEASE = re.compile(r"1[0-9]\.[0-9]{1,2}\Z|[2-9][0-9]\.[0-9]{1,2}\Z")
+_Release = Annotated[Line, Matching(r"[1-9][0-9]\.[0-9]{1,2}", "a release of macOS in two parts, such as '11.0'")]
 
 
 class Macos(Model):
     """Settings for macOS, where cibuildwheel builds directly on the machine."""
 
-    minimum: Line | None = Field(default=None, examples=["11.0"])
+    minimum: _Release | None = Field(default=None, examples=["11.0"])
     """The oldest macOS that the wheels support (``MACOSX_DEPLOYMENT_TARGET``). By default, cibuildwheel decides."""
     before_all: Line | None = Field(default=None, examples=["brew install libomp"])
     """A shell command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
@@ -23,13 +23,6 @@ class Macos(Model):
     """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
     test_command: Line | None = None
     """The test command on macOS. It replaces ``test.command``."""
-
-    @field_validator("minimum")
-    @classmethod
-    def _release(cls, value: str | None) -> str | None:
-        if value is not None and not _RELEASE.match(value):
-            raise ValueError("expected a release of macOS in two parts, such as '11.0'")
-        return value
 
 
 class Windows(Model):

@@ -6,13 +6,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import Line, ModuleName, RequirementText
 
 
 def _inside(path: str) -> str:
     if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/") or "$" in path:
-        raise ValueError("expected a path inside the source, such as 'tests'")
+        raise invalid(
+            "expected a path inside the source, such as 'tests'",
+            "name files as they are called in the source, without '..' and variables",
+        )
     return path
 
 

@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from bakery.core import names
+from bakery.recipe.models.base import invalid
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """``${NAME}`` in a string of a recipe: replaced by the value of variable NAME."""
@@ -21,11 +22,7 @@ REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONGEST = 4096
 """The maximum length of a requirement, in characters."""
 
-_SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*\Z")
-_PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")
-_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
-_COMPONENT = re.compile(r"[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?\Z")
-_SONAME_GLOB = re.compile(r"[A-Za-z0-9._+*?\[\]-]+\Z")
+_AS_PIP = "write it as pip install takes it"
 
 
 def _is_control(char: str) -> bool:
@@ -35,45 +32,58 @@ def _is_control(char: str) -> bool:
 
 def _printable(value: str) -> str:
     if any(_is_control(char) and char not in "\n\t" for char in value):
-        raise ValueError("expected text without control characters")
+        raise invalid("expected text without control characters", "remove the control characters")
     return names.normal(value)
 
 
 def _one_line(value: str) -> str:
     if "\n" in value or "\t" in value:
-        raise ValueError("expected a single line")
+        raise invalid("expected a single line", "remove the line breaks and tabs")
     return _printable(value)
 
 
 def unevaluated(value: str) -> str:
-    """Return ``value`` unchanged; raise ValueError if GitHub would evaluate a part of it in a workflow."""
+    """Return ``value`` unchanged; raise an error if GitHub would evaluate a part of it in a workflow."""
     if "${{" in value:
-        raise ValueError("expected no '${{': GitHub would evaluate what follows in the workflow")
+        raise invalid("expected no '${{': GitHub would evaluate what follows in the workflow")
     return value
 
 
 def _requirement(value: str) -> str:
     value = _one_line(value)
     if len(value) > _LONGEST:
-        raise ValueError(f"expected a requirement of at most {_LONGEST} characters")
+        raise invalid(f"expected a requirement of at most {_LONGEST} characters", _AS_PIP)
     try:
         # The value of a reference is not known yet; any version is good enough for this check.
         _Requirement(REFERENCE.sub("0", value))
     except (InvalidRequirement, RecursionError):
-        raise ValueError("expected a requirement, such as 'cmake>=3.26'") from None
+        raise invalid("expected a requirement, such as 'cmake>=3.26'", _AS_PIP) from None
     return value
 
 
 @dataclass(frozen=True)
 class Matching:
-    """A string that must match a pattern, both in the validator and in the JSON schema."""
+    """A string that must match a pattern, both in the validator and in the JSON schema.
 
-    pattern: re.Pattern[str]
+    Attributes:
+        pattern: an expression that ends in ``\\Z``, or its text without ``\\Z``.
+        references: the value may refer to variables; the schema then has no pattern.
+    """
+
+    pattern: re.Pattern[str] | str
     expected: str
+    hint: str = ""
+    references: bool = False
+
+    @property
+    def _text(self) -> str:
+        return self.pattern if isinstance(self.pattern, str) else self.pattern.pattern.replace(r"\Z", "")
 
     def _check(self, value: str) -> str:
-        if not self.pattern.match(value):
-            raise ValueError(f"expected {self.expected}")
+        text = REFERENCE.sub("0", value) if self.references else value
+        matched = re.fullmatch(self.pattern, text) if isinstance(self.pattern, str) else self.pattern.match(text)
+        if not matched:
+            raise invalid(f"expected {self.expected}", self.hint)
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -81,23 +91,23 @@ class Matching:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         # A pattern of JSON schema may match anywhere, so it needs anchors. ECMAScript has no \Z.
-        return {**handler(schema), "pattern": "^(?:" + self.pattern.pattern.replace(r"\Z", "") + ")$"}
+        return {**handler(schema), **({} if self.references else {"pattern": f"^(?:{self._text})$"})}
 
 
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``values`` unchanged; raise ValueError if there are none, or if one occurs twice."""
+    """Return ``values`` unchanged; raise an error if there are none, or if one occurs twice."""
     if not values:
-        raise ValueError("expected at least one value")
+        raise invalid("expected at least one value", "add a value, or remove the key")
     twice = sorted(item for item, times in Counter(values).items() if times > 1)
     if twice:
-        raise ValueError(f"expected distinct values, got {', '.join(map(repr, twice))} twice")
+        raise invalid("expected distinct values", "keep each value once", got=f"{', '.join(map(repr, twice))} twice")
     return values
 
 
 def no_device(value: str) -> str:
-    """Return ``value`` unchanged; raise ValueError if it cannot be the name of a file on Windows."""
+    """Return ``value`` unchanged; raise an error if it cannot be the name of a file on Windows."""
     if names.is_device(value):
-        raise ValueError("expected a name that is no device on Windows, as CON, NUL and COM1 are")
+        raise invalid("expected a name that is no device on Windows, as CON, NUL and COM1 are", "choose another name")
     return value
 
 
@@ -108,13 +118,38 @@ WorkflowLine = Annotated[Line, AfterValidator(unevaluated)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Fingerprint = Annotated[
     str,
-    Matching(re.compile(r"[0-9A-F]{40}\Z"), "a key's fingerprint: 40 hexadecimal digits in capitals, without spaces"),
+    Matching(
+        "[0-9A-F]{40}",
+        "a key's fingerprint: 40 hexadecimal digits in capitals, without spaces",
+        "copy it from: gpg --show-keys --with-fingerprint FILE",
+    ),
 ]
-ProjectName = Annotated[str, Matching(_PROJECT, "the name of a Python package")]
-SystemPackage = Annotated[str, Matching(_SYSTEM_PACKAGE, "a package name of the base's package manager")]
-ModuleName = Annotated[str, Matching(_MODULE, "a dotted module name, such as 'pkg.module'")]
+ProjectName = Annotated[
+    str, Matching("[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", "the name of a Python package")
+]
+SystemPackage = Annotated[
+    str,
+    Matching(
+        "[A-Za-z0-9][A-Za-z0-9.+_-]*",
+        "a package name of the base's package manager",
+        "write one package name for each entry, as apt install or dnf install takes it",
+    ),
+]
+ModuleName = Annotated[
+    str,
+    Matching(
+        r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*",
+        "a dotted module name, such as 'pkg.module'",
+        "write the name that follows import, with underscores",
+    ),
+]
 ComponentText = Annotated[
-    str, AfterValidator(_requirement), Matching(_COMPONENT, "a component such as 'cublas', or 'cudnn==9.*'")
+    str,
+    AfterValidator(_requirement),
+    Matching(
+        "[a-z][a-z0-9]*(?:[=<>!~]=?[0-9][0-9A-Za-z.*]*(?:,[=<>!~]=?[0-9][0-9A-Za-z.*]*)*)?",
+        "a component such as 'cublas', or 'cudnn==9.*'",
+    ),
 ]
 SizeText = Annotated[str, Matching(names.SIZE, "a size such as '3.5 GB' or '800 MB'")]
 DurationText = Annotated[
@@ -124,18 +159,44 @@ DurationText = Annotated[
         "a span of time, such as '90m' or '1h30m'",
     ),
 ]
-SonameGlob = Annotated[str, Matching(_SONAME_GLOB, "a shared object's name or glob, such as 'libcudart.so.*'")]
+SonameGlob = Annotated[
+    str,
+    Matching(
+        r"[A-Za-z0-9._+*?\[\]-]+",
+        "a shared object's name or glob, such as 'libcudart.so.*'",
+        "write the file's name without its folder; * stands for any characters",
+    ),
+]
 VariableName = Annotated[str, Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
-PythonVersion = Annotated[str, Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'")]
+PythonVersion = Annotated[
+    str,
+    Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'", "Bakery builds for CPython 3.6 and later"),
+]
 PlatformName = Annotated[
-    str, Matching(names.PLATFORM_OR_REFERENCE, "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'")
+    str,
+    Matching(
+        names.PLATFORM_OR_REFERENCE,
+        "a platform such as 'linux/amd64', 'macos/arm64' or 'windows/amd64'",
+        "there are linux, macos and windows, each with amd64 and arm64",
+    ),
 ]
 AxisName = Annotated[str, Matching(names.AXIS, "an axis name in lower case, such as 'cuda'")]
 BuilderName = Annotated[
-    str, Matching(names.BUILDER, "a name in lower case, such as 'release' or 'amd-1'"), AfterValidator(no_device)
+    str,
+    Matching(
+        names.BUILDER,
+        "a name in lower case, such as 'release' or 'amd-1'",
+        "use lower-case letters, digits and single dashes, 24 characters at most",
+    ),
+    AfterValidator(no_device),
 ]
-SecretName = Annotated[str, Matching(names.SECRET, "a secret's name, such as 'hf-token'")]
-ProgramName = Annotated[
-    str, Matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z"), "a program's name, such as 'ptxas'")
+SecretName = Annotated[
+    str,
+    Matching(
+        names.SECRET,
+        "a secret's name, such as 'hf-token'",
+        "start with a letter; then letters, digits, dashes and underscores",
+    ),
 ]
-EnvironmentName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z"), "an environment variable's name")]
+ProgramName = Annotated[str, Matching("[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", "a program's name, such as 'ptxas'")]
+EnvironmentName = Annotated[str, Matching("[A-Za-z_][A-Za-z0-9_]*", "an environment variable's name")]

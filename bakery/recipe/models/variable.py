@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import field_validator, model_validator
 
 from bakery.core import dockerignore
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import Line
 
 
@@ -35,11 +35,15 @@ class Variable(Model):
             try:
                 dockerignore.fits(value, "")
             except ValueError as error:
-                raise ValueError(f"expected a regular expression (RE2): {error}") from None
+                raise invalid(
+                    f"expected a regular expression (RE2): {error}",
+                    "correct the expression, or put a backslash before literal characters; RE2, which bake uses, has no "
+                    "look-around and no back references: list what is allowed with |",
+                ) from None
         return value
 
     @model_validator(mode="after")
     def _default_fits(self) -> Variable:
         if self.pattern is not None and not dockerignore.fits(self.pattern, self.default):
-            raise ValueError(f"the default does not match pattern {self.pattern!r}")
+            raise invalid(f"the default does not match pattern {self.pattern!r}", "change the default or the pattern")
         return self

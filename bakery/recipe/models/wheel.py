@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.core import names
-from bakery.recipe.models.base import Model
-from bakery.recipe.models.text import Line, PythonVersion, RequirementText, SonameGlob
+from bakery.recipe.models.base import Model, invalid
+from bakery.recipe.models.text import Line, Matching, PythonVersion, RequirementText, SonameGlob
 
-_PLAT = re.compile(r"(?:auto|manylinux(?:_2_[0-9]{1,3}|1|2010|2014))\Z")
+_Plat = Annotated[
+    Line,
+    Matching(
+        "auto|manylinux(?:_2_[0-9]{1,3}|1|2010|2014)",
+        "auto or a manylinux policy without the machine, such as 'manylinux_2_28'",
+        "leave out the machine: Bakery adds it for each platform",
+    ),
+]
 
 LOCAL_LABEL = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z")
 """A local version label, as the version specifiers specification defines it."""
 
 BUILD_TAG = re.compile(r"[0-9][A-Za-z0-9_.]*\Z")
 """A build tag, as the binary distribution format specification defines it."""
+
+_Local = Annotated[
+    Line,
+    Matching(
+        LOCAL_LABEL,
+        "a local version label, such as 'cu128' or 'cu128torch2.8'",
+        "use letters, digits and dots",
+        references=True,
+    ),
+]
+_BuildTag = Annotated[
+    Line,
+    Matching(BUILD_TAG, "a build tag that starts with a digit, such as '1cu128'", "put a digit first", references=True),
+]
 
 
 class Repair(Model):
@@ -32,7 +53,7 @@ class Repair(Model):
     of CUDA's libraries change with its major version."""
     strip: StrictBool | None = None
     """Strip symbols. The wheel is smaller, and its bytes are the same in every build."""
-    plat: Line | None = Field(default=None, examples=["auto", "manylinux_2_28"])
+    plat: _Plat | None = Field(default=None, examples=["auto", "manylinux_2_28"])
     """The platform tag of the wheel. ``auto`` uses ``AUDITWHEEL_PLAT`` of the base image, or the lowest tag that fits
     if the image does not set it."""
 
@@ -41,45 +62,24 @@ class Repair(Model):
     def _short_form(cls, value: Any) -> Any:
         return {"enabled": value} if isinstance(value, bool) else value
 
-    @field_validator("plat")
-    @classmethod
-    def _known_plat(cls, value: str | None) -> str | None:
-        if value is not None and not _PLAT.match(value):
-            raise ValueError("expected auto or a manylinux policy without the machine, such as 'manylinux_2_28'")
-        return value
-
 
 class Naming(Model):
     """The name of the finished wheel. Parts that are not set stay as the project built them."""
 
     clean: StrictBool | None = None
     """Remove the local version label that the project sets."""
-    local: Line | None = Field(default=None, examples=["cu128"])
+    local: _Local | None = Field(default=None, examples=["cu128"])
     """The local version label (``+cu128``). For private indexes only: public indexes refuse local versions."""
-    build_tag: Line | None = Field(default=None, examples=["1cu128"])
+    build_tag: _BuildTag | None = Field(default=None, examples=["1cu128"])
     """The build tag (PEP 427). It starts with a digit."""
     index: Literal["public", "private"] | None = None
     """The kind of index that the wheel is for. A public index accepts no local version and no file above its size
     limit."""
 
-    @field_validator("local")
-    @classmethod
-    def _local_label(cls, value: str | None) -> str | None:
-        if value is not None and "${" not in value and not LOCAL_LABEL.match(value):
-            raise ValueError("expected a local version label, such as 'cu128' or 'cu128torch2.8'")
-        return value
-
-    @field_validator("build_tag")
-    @classmethod
-    def _build_tag(cls, value: str | None) -> str | None:
-        if value is not None and "${" not in value and not BUILD_TAG.match(value):
-            raise ValueError("expected a build tag that starts with a digit, such as '1cu128'")
-        return value
-
     @model_validator(mode="after")
     def _consistent(self) -> Naming:
         if self.clean and self.local:
-            raise ValueError("clean removes the local version, and local sets one; write one of the two")
+            raise invalid("clean removes the local version, and local sets one; write one of the two")
         return self
 
 
@@ -109,7 +109,8 @@ class Wheel(Model):
     @classmethod
     def _with_gil(cls, value: str | None) -> str | None:
         if value is not None and value.endswith("t"):
-            raise ValueError(
-                f"no free-threaded Python loads an abi3 module; expected another, such as '{value.removesuffix('t')}'"
+            raise invalid(
+                f"no free-threaded Python loads an abi3 module; expected another, such as '{value.removesuffix('t')}'",
+                "write it without the t; each free-threaded Python has its own wheel",
             )
         return value

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from bakery.recipe.models.base import Model
+from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.ci import Ci
 from bakery.recipe.models.text import Line, WorkflowLine, distinct
 
@@ -29,5 +29,5 @@ class Workspace(Model):
     @model_validator(mode="after")
     def _not_empty(self) -> Workspace:
         if self.recipes is None and self.jobs is None:
-            raise ValueError("expected recipes, or jobs")
+            raise invalid("expected recipes, or jobs")
         return self

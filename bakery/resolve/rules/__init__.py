@@ -45,7 +45,7 @@ def judge(plan: Plan, host: Host | None = None) -> tuple[Finding, ...]:
             for text in rule.check(case):
                 cells.setdefault((rule.id, text), set()).update(case.cells)
     by_id = {rule.id: rule for rule in rules()}
-    order = [cell.id for cell in (*plan.cells, *plan.elsewhere)] if cells else []
+    order = [cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)] if cells else []
     found = [
         Finding(by_id[rule], text, tuple(cell for cell in order if cell in broken))
         for (rule, text), broken in cells.items()

@@ -6,7 +6,7 @@ import csv
 import fnmatch
 from dataclasses import dataclass
 
-from bakery.core.names import CacheBackend
+from bakery.core.names import TARGET_KINDS, CacheBackend
 from bakery.plan.model import Plan
 from bakery.plan.options import Cache, Override
 from bakery.toolchains.disk_space import cached
@@ -63,7 +63,9 @@ def cache_use(plan: Plan) -> CacheUse:
     return CacheUse(
         cache=plan.cache,
         longest=max(
-            (plan.scope(target) for target in plan.targets() if plan.is_cached(target.kind)), key=len, default=""
+            (plan.scope(target) for target in plan.targets() if TARGET_KINDS[target.kind].writes_cache),
+            key=len,
+            default="",
         )
         + tail
         if tagged

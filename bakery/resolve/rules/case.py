@@ -169,7 +169,7 @@ def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
     """
     reader = _Reader(plan, host or Host())
     found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in (*plan.cells, *plan.elsewhere):
+    for cell in (*plan.cells, *plan.cibuildwheel_cells):
         found.setdefault(reader.key(cell), []).append(cell)
     for cells in found.values():
         yield reader.case(cells)

@@ -323,7 +323,7 @@ def test_verify_judges_the_others(tmp_path: Path) -> None:
     odd = tmp_path / "_-1.0-py3-none-any.whl"
     odd.write_bytes(b"")
     with pytest.raises(AuditError) as caught:
-        verify([resolve(item, ())], [bad, pipe, odd], tmp_path / "memory")
+        verify([resolve(item)], [bad, pipe, odd], tmp_path / "memory")
     told = "\n".join(caught.value.details)
     assert f"cannot read {pipe}: not a regular file" in told
     assert f"{bad.name}: the fields of METADATA have 20,003 lines, more than 10,000" in told

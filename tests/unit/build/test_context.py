@@ -15,9 +15,10 @@ from bakery.build.context_warnings import warnings
 from bakery.core.dockerignore import Ignore, _compiled, _Group, _re2, check_ignored, normalised
 from bakery.core.errors import RecipeError
 from bakery.plan.model import Plan
-from bakery.plan.options import Sent
+from bakery.plan.options import SourceContext
 from bakery.recipe.load import load
-from bakery.resolve.plan import IGNORED, resolve
+from bakery.resolve.plan import resolve
+from bakery.resolve.source_context import IGNORED
 from bakery.toolchains import facts
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -118,9 +119,9 @@ def test_patterns_of_the_recipe_are_relative_to_its_source(tmp_path: Path) -> No
         tmp_path, '[source]\npath = "sub"\nignore = ["data", "!data/small", "**/*.bin"]\naccept = ["a.pem"]\n'
     )
     assert plan.ignore[-3:] == ("sub/data", "!sub/data/small", "sub/**/*.bin")
-    assert plan.sent == Sent("sub", ("sub/a.pem",), 500, True)
+    assert plan.source_context == SourceContext("sub", ("sub/a.pem",), 500, True)
     assert planned(tmp_path, '[source]\nignore = ["data"]\n').ignore[-1] == "data"
-    assert planned(tmp_path, 'source = "sdist:ujson==5.12.0"\n').sent == Sent()
+    assert planned(tmp_path, 'source = "sdist:ujson==5.12.0"\n').source_context == SourceContext()
     with pytest.raises(RecipeError, match="1 problem"):
         planned(tmp_path, '[source]\nsdist = "ujson==5.12.0"\nignore = ["a"]\n')
 
@@ -144,7 +145,9 @@ def test_what_looks_like_a_secret_is_named_before_it_is_sent(tmp_path: Path) -> 
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = scan(tmp_path, planned(tmp_path, '[source]\naccept = ["tests/*.pem"]\n').sent, planned(tmp_path).ignore)
+    found = scan(
+        tmp_path, planned(tmp_path, '[source]\naccept = ["tests/*.pem"]\n').source_context, planned(tmp_path).ignore
+    )
     assert found.secrets == {
         ".env": "environment with values",
         "deploy/id_rsa": "private key",
@@ -182,7 +185,7 @@ def test_links_are_not_followed_and_what_cannot_be_read_is_passed_over(tmp_path:
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "key.pem").symlink_to("/etc/passwd")
     (tmp_path / "id_rsa").symlink_to("missing")
-    found = scan(tmp_path, Sent(".", (), 1), IGNORED)
+    found = scan(tmp_path, SourceContext(".", (), 1), IGNORED)
     assert found.files == 3 - 1 + 1
     assert list(found.secrets) == ["id_rsa"]
 
@@ -194,7 +197,7 @@ def test_a_hundred_thousand_files_take_less_than_a_second(tmp_path: Path) -> Non
         for number in range(1000):
             (tmp_path / f"f{folder}" / "src" / f"file{number}.py").touch()
     began = time.process_time()
-    found = scan(tmp_path, Sent(".", (), 1), [*IGNORED, "data/**/*.bin"])
+    found = scan(tmp_path, SourceContext(".", (), 1), [*IGNORED, "data/**/*.bin"])
     assert found.files == 100_000
     assert time.process_time() - began < 1.0
 

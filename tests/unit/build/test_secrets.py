@@ -37,7 +37,7 @@ VALUE = b's3cr"et/+ \xc3\xa9-value'
 
 def planned(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> Plan:
     (tmp_path / "bakery.toml").write_text('name = "one"\n' + text)
-    return resolve(load(None, tmp_path)[0], (), environ or {})
+    return resolve(load(None, tmp_path)[0], None, environ or {})
 
 
 def mounts(plan: Plan, stage: str) -> list[Mount]:
@@ -113,7 +113,9 @@ def test_a_git_source_is_fetched_with_buildkits_own_secret(tmp_path: Path) -> No
 def test_targets_ask_for_what_their_steps_are_told(tmp_path: Path) -> None:
     texts = [TELL.format(step).replace("key", step) for step in ("requirements", "compile", "test")]
     plan = planned(tmp_path, '[test]\ncommand = "pytest"\n' + "".join(texts))
-    names = {kind: [item.name for item in plan.told([kind])] for kind in Kind if kind not in (Kind.IMAGE, Kind.MODULE)}
+    names = {
+        kind: [item.name for item in plan.secrets_for([kind])] for kind in Kind if kind not in (Kind.IMAGE, Kind.MODULE)
+    }
     assert names == {
         Kind.DEV: ["requirements"],
         Kind.WHEEL: ["requirements", "compile"],
@@ -174,8 +176,8 @@ def test_grants_that_say_nothing_are_refused() -> None:
 
 def test_a_recipe_s_wishes_are_told_apart_from_a_person_s(tmp_path: Path) -> None:
     text = '[cache]\nbackend = "local"\ndirectory = "/var/cache/x"\n[output]\ndirectory = "/srv/wheels"\n'
-    assert planned(tmp_path, text).asks == ("fs.write=/var/cache/x", "fs.write=/srv/wheels")
-    assert planned(tmp_path, text, {"BAKERY_CACHE_DIR": "/mine"}).asks == ("fs.write=/srv/wheels",)
+    assert planned(tmp_path, text).required_grants == ("fs.write=/var/cache/x", "fs.write=/srv/wheels")
+    assert planned(tmp_path, text, {"BAKERY_CACHE_DIR": "/mine"}).required_grants == ("fs.write=/srv/wheels",)
 
 
 @pytest.mark.parametrize(
@@ -201,11 +203,11 @@ def test_a_person_allows_the_layer_cache_that_a_recipe_names(
 ) -> None:
     """Whoever writes a layer cache decides what steps made, for all builds of the engine."""
     plan = planned(tmp_path, f"[cache]\n{table}\n", environ)
-    assert plan.asks == asked
-    Grants.parse(asked).require(plan.wants, tmp_path)
+    assert plan.required_grants == asked
+    Grants.parse(asked).require(plan.requested_grants, tmp_path)
     if asked:
         with pytest.raises(UsageError) as caught:
-            Grants.parse(["cache=other"]).require(plan.wants, tmp_path)
+            Grants.parse(["cache=other"]).require(plan.requested_grants, tmp_path)
         assert caught.value.details == tuple(f"--allow {want}" for want in asked)
 
 

@@ -24,4 +24,4 @@ def test_what_the_machine_lacks_is_no_defect(number: int, capsys: pytest.Capture
 def test_another_failure_is_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit), failures():
         raise OSError(errno.ECHILD, "no child")
-    assert "this is a defect of bakery" in capsys.readouterr().err
+    assert "this is a bug in bakery" in capsys.readouterr().err

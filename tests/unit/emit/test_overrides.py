@@ -10,7 +10,7 @@ from bakery.core.errors import UsageError
 from bakery.emit.bake_overrides import merged, overridden
 from bakery.plan.options import Override
 from bakery.plan.values import Json
-from bakery.resolve.set_option import parse
+from bakery.resolve.set_option import parse_set_options as parse
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_variables_and_overrides_in_order() -> None:
     ("text", "reason"),
     [
         ("CUDA_VERSION", "expected NAME=VALUE"),
-        ("cuda=1", "no variable name"),
+        ("cuda=1", "not a variable name"),
         ("A=\x01", "control characters"),
         (".tags=x", "expected a pattern"),
         ("t.args=x", "expected args.NAME=VALUE"),
         ("t.args.=x", "expected args.NAME=VALUE"),
-        ("t.args.A B=x", "no name of a build argument"),
+        ("t.args.A B=x", "not the name of a build argument"),
         ("t.labels.a+=x", "takes = and not +="),
         ("t.tags.x=y", "no part after a second dot"),
         ("t.pull=yes", "pull is true or false"),
@@ -58,7 +58,7 @@ def test_variables_and_overrides_in_order() -> None:
         ("t.network=host", "network cannot be overridden: buildx reads it as an empty string"),
         ("t.output=x", "use --output DIR"),
         ("t.secrets=x", "--ca-bundle"),
-        ("t.cache-to=a,source=b", "expected NAME=VALUE, and not 'a'"),
+        ("t.cache-to=a,source=b", "expected NAME=VALUE, got 'a'"),
         ("t.cache-from=ref=a/b", "expected a type"),
         ("t.cache-from=type=,ref=a", "expected a type"),
         ('t.cache-to=type=local,dest="a,b"', "quote a whole field"),

@@ -13,6 +13,7 @@ import pytest
 
 from bakery.core.errors import EngineError, UnavailableError
 from bakery.engine import debian_packages, debian_rootfs, discover, host, oci_archive, private_engine
+from bakery.engine.client import parse_buildx_version
 from bakery.engine.debian_packages import Bundle, Mirror
 from bakery.engine.paths import places
 from bakery.engine.private_engine import RunningEngine
@@ -231,7 +232,7 @@ def test_cgroup_versions(tmp_path: Path) -> None:
     ],
 )
 def test_buildx_version(text: str, version: tuple[int, ...] | None) -> None:
-    assert discover.parse_buildx(text) == version
+    assert parse_buildx_version(text) == version
 
 
 def _client(folder: Path, buildx: str) -> None:

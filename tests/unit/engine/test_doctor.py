@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -19,9 +18,10 @@ from bakery.cli.tables import doctor
 from bakery.core.errors import BakeryError, EngineError, UnavailableError
 from bakery.engine import debian_packages, discover, package_index, qemu
 from bakery.engine import doctor as diagnose
-from bakery.engine.client import Engine, EngineInfo
+from bakery.engine.client import ClientError, Engine, EngineInfo
 from bakery.engine.discover import EngineAddress
-from bakery.engine.doctor import Diagnosis, State
+from bakery.engine.doctor import Diagnosis
+from bakery.engine.doctor_checks import State
 from bakery.engine.package_index import Index
 
 T = TypeVar("T")
@@ -54,11 +54,9 @@ class Machine:
     def find(self, environ: object, *, timeout_s: float) -> EngineAddress:
         return self._give(self.engine)
 
-    def run(self, command: Sequence[str], environ: object, timeout_s: float) -> str:
-        if command[0] == "apt-get":
-            return self.targets
-        if "imagetools" in command and not self.registry:
-            raise subprocess.TimeoutExpired(command, timeout_s)
+    def run(self, words: tuple[str, ...], timeout_s: float) -> str:
+        if "imagetools" in words and not self.registry:
+            raise ClientError(words, f"no answer within {timeout_s} s")
         other = {"Name": "other", "Current": False}
         current = {"Name": "default", "Driver": self.driver, "Current": True, "Nodes": self.nodes}
         return f"{json.dumps(other)}\n{json.dumps(current)}\n"
@@ -79,10 +77,15 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     found = Machine(tmp_path)
+
+    def run(_self: Engine, *words: str, timeout_s: float) -> str:
+        return found.run(words, timeout_s)
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(discover, "find", found.find)
     monkeypatch.setattr(Engine, "info", lambda _self: found.info)
-    monkeypatch.setattr(diagnose, "_run", found.run)
+    monkeypatch.setattr(Engine, "run", run)
+    monkeypatch.setattr(debian_packages, "_run", lambda _command, timeout_s: found.targets)
     monkeypatch.setattr(package_index, "configured", lambda: Index("https://me:secret@index.test/simple", {}))
     monkeypatch.setattr(package_index, "releases", found.list_releases)
     monkeypatch.setattr(debian_packages, "machine_suite", found.machine_suite)
@@ -159,7 +162,7 @@ def test_emulation(machine: Machine, tmp_path: Path, architecture: str, other: s
     machine.info = EngineInfo("28", "containerd", 4, int(64e9), "/", architecture)
     found = look()["emulation"]
     assert found.state is State.WARN
-    assert found.found == f"linux/{other}: this machine runs no programs of it"
+    assert found.found == f"linux/{other}: this machine cannot run its programs"
     assert f"--install {other}" in found.advice
     (tmp_path / "binfmt").mkdir()
     for name in ("qemu-aarch64", "qemu-x86_64"):
@@ -257,14 +260,14 @@ def test_a_check_that_breaks(machine: Machine, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(shutil, "disk_usage", broken)
     found = look()["project's disk"]
-    assert (found.state, found.found) == (State.WARN, "cannot be looked at: stale file handle")
+    assert (found.state, found.found) == (State.WARN, "cannot be checked: stale file handle")
 
 
 # --- what is printed
 
 FOUND = (
     Diagnosis("engine", State.OK, "this user's engine, version 28.5.2"),
-    Diagnosis("emulation", State.WARN, "linux/arm64: this machine runs no programs of it", "install `[qemu]`"),
+    Diagnosis("emulation", State.WARN, "linux/arm64: this machine cannot run its programs", "install `[qemu]`"),
     Diagnosis("image registry", State.SKIP, "needs an engine"),
     Diagnosis("project's disk", State.FAIL, "1.0 GB free at /home/\x1b[31mme", "make room on this disk"),
 )
@@ -294,6 +297,6 @@ def test_json() -> None:
     assert document["checks"][1] == {
         "name": "emulation",
         "state": "warn",
-        "found": "linux/arm64: this machine runs no programs of it",
+        "found": "linux/arm64: this machine cannot run its programs",
         "advice": "install `[qemu]`",
     }

@@ -169,9 +169,11 @@ Status:         inactive
 def test_builder_that_is_as_it_should_be_stays() -> None:
     options = {"cacert": "/a b/ca.pem", "servername": 'x"y'}
     node = Node("amd", "bakery-release--amd", "remote", "tcp://127.0.0.1:9999", options=options)
-    assert nodes._is_same(SAID, node)
-    assert not nodes._is_same(SAID, Node("amd", node.builder, "remote", "tcp://127.0.0.1:9998", options=options))
-    assert not nodes._is_same(SAID, Node("amd", node.builder, "remote", node.endpoint))
+    assert nodes._is_same(nodes._fields(SAID), node)
+    assert not nodes._is_same(
+        nodes._fields(SAID), Node("amd", node.builder, "remote", "tcp://127.0.0.1:9998", options=options)
+    )
+    assert not nodes._is_same(nodes._fields(SAID), Node("amd", node.builder, "remote", node.endpoint))
 
 
 def test_emulated_platforms_are_left_to_nodes_that_have_them() -> None:

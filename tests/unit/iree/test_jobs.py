@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
-from bakery.cli.compile import job_plan
+from bakery.cli.compile import CompileArguments
 from bakery.cli.json_schema import job_schema
 from bakery.core.errors import ModuleError, UsageError
 from bakery.iree.job.json_positions import places
@@ -62,9 +62,9 @@ def test_cells_are_modules_times_targets(tmp_path: Path) -> None:
     assert (found.compiler, found.output) == ("3.13.0", tmp_path / "out")
     (function,) = found.cells[0].source.functions
     assert function.arguments[0] == ("tensor<64x64xf32>", (64, 64), "float32")
-    assert [cell.id for cell in found.chosen(["*metal", "own.*"]).cells] == ["m.metal", "own.cpu-host"]
+    assert [cell.id for cell in found.select(["*metal", "own.*"]).cells] == ["m.metal", "own.cpu-host"]
     with pytest.raises(UsageError):
-        found.chosen(["x"])
+        found.select(["x"])
 
 
 def test_the_command_line_makes_the_same_job(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_command_line_makes_the_same_job(tmp_path: Path) -> None:
     assert [cell.id for cell in by_hand.cells] == ["m.metal"]
     assert (by_hand.compiler, by_hand.output) == ("3.12.0", Path("o"))
     with pytest.raises(UsageError):
-        job_plan(["a.json", "b.mlir"], (), None, None)
+        CompileArguments(["a.json", "b.mlir"]).job_plan()
 
 
 def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:

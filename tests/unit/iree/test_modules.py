@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import runpy
-import shutil
 import tarfile
 import zipfile
 from dataclasses import replace
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from iree_modules import CUDA, DATA, recorded, targets
 from packaging.requirements import Requirement
 
 from bakery.core.errors import AuditError, BakeError, ModuleError, RegressionError, UsageError
@@ -24,15 +23,12 @@ from bakery.iree.benchmark import read_subjects as read_benchmarks
 from bakery.iree.bundle import bundle
 from bakery.iree.job.load import load
 from bakery.iree.models.job import Benchmark, Check
-from bakery.iree.models.module import BenchmarkRecord, ModuleRecord
-from bakery.iree.modules import find_modules, inspect, open_module, record_text, write_record
-from bakery.iree.requests import asked_by_job, read_baseline
+from bakery.iree.models.module import BenchmarkRecord
+from bakery.iree.modules import find_modules, inspect, open_module, write_record
+from bakery.iree.requests import read_baseline, requests_of_job
 from bakery.iree.validate import read_subjects
 from bakery.iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.toolchains import facts
-
-DATA = Path(__file__).parents[2] / "data" / "modules"
-"""A matrix product and a sum of 64×64 float32 for each target, and two functions that give what they take."""
 
 MATMUL = ("tensor<64x64xf32>",) * 3
 ARGUMENTS = ("64x64xf32=1",) * 3
@@ -109,40 +105,6 @@ def test_what_is_no_module(content: bytes, tmp_path: Path) -> None:
         read_vmfb(tmp_path / "a.vmfb")
     with pytest.raises(ModuleError, match="1 of 1 modules cannot be read"):
         find_modules([tmp_path])
-
-
-RECORD: dict[str, Any] = {
-    "version": 1,
-    "name": "matmul",
-    "compiler": "3.13.0",
-    "runtime": "3.13.0",
-    "target": {
-        "name": "cpu:x86-64-v3",
-        "backend": "cpu",
-        "architecture": "x86-64-v3",
-        "machine": "x86_64",
-        "device": "local-task",
-    },
-    "flags": ["--iree-llvmcpu-target-cpu=x86-64-v3"],
-    "input": {"name": "matmul.mlir", "sha256": "0" * 64, "size": 1},
-    "functions": [],
-}
-
-
-def recorded(folder: Path, source: str = "matmul.cpu-v3", **changes: Any) -> Path:
-    """Put a module with a record into a folder; return its path."""
-    document = {**RECORD, **changes}
-    path = folder / f"{document['name']}.{document['target']['name'].replace(':', '-')}.vmfb"
-    folder.mkdir(exist_ok=True)
-    shutil.copy(DATA / f"{source}.vmfb", path)
-    content = path.read_bytes()
-    output = {"name": path.name, "sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    record = ModuleRecord.model_validate({"output": output, **document})
-    path.with_suffix(".json").write_text(record_text(record))
-    return path
-
-
-CUDA = {"name": "cuda:sm_89", "backend": "cuda", "architecture": "sm_89", "device": "cuda"}
 
 
 @pytest.mark.parametrize(
@@ -225,15 +187,15 @@ def job(folder: Path, **changes: Any) -> Path:
 def test_job_finds_its_modules(tmp_path: Path) -> None:
     recorded(tmp_path / "out")
     recorded(tmp_path / "out", name="other")
-    (asked,) = asked_by_job(load(job(tmp_path), "job.json"), None, ())
-    assert (asked.module.title, asked.folder) == ("matmul.cpu-x86-64-v3", tmp_path)
-    assert asked.benchmark is not None
+    (request,) = requests_of_job(load(job(tmp_path), "job.json"), None, ())
+    assert (request.module.title, request.folder) == ("matmul.cpu-x86-64-v3", tmp_path)
+    assert request.benchmark is not None
     with pytest.raises(UsageError, match="no module is selected"):
-        asked_by_job(load(job(tmp_path), "job.json"), None, ("cuda*",))
+        requests_of_job(load(job(tmp_path), "job.json"), None, ("cuda*",))
     with pytest.raises(ModuleError, match="not compiled: third"):
-        asked_by_job(load(job(tmp_path, modules=[{"input": "third.mlir"}]), "job.json"), None, ())
+        requests_of_job(load(job(tmp_path, modules=[{"input": "third.mlir"}]), "job.json"), None, ())
     with pytest.raises(ModuleError, match="does not exist"):
-        asked_by_job(load(job(tmp_path), "job.json"), tmp_path / "elsewhere", ())
+        requests_of_job(load(job(tmp_path), "job.json"), tmp_path / "elsewhere", ())
     with pytest.raises(ModuleError) as caught:
         load(job(tmp_path, modules=[{"inptu": "x"}], extra=1), "job.json")
     told = " ".join(caught.value.details)
@@ -271,25 +233,8 @@ def test_regression_is_beyond_the_threshold(tmp_path: Path) -> None:
     (figure,) = read_baseline(tmp_path / "base.json").values()
     assert (figure.record.baseline, figure.record.regression) == (None, False)
     (tmp_path / "base.json").write_text("{}")
-    with pytest.raises(UsageError, match="is no baseline"):
+    with pytest.raises(UsageError, match="is not a baseline"):
         read_baseline(tmp_path / "base.json")
-
-
-def targets(folder: Path) -> None:
-    base = RECORD["target"]
-    for name, architecture in (
-        ("cpu:generic", "generic"),
-        ("cpu:x86-64-v3", "x86-64-v3"),
-        ("cpu:x86-64-v4", "x86-64-v4"),
-    ):
-        recorded(folder, target={**base, "name": name, "architecture": architecture})
-    recorded(
-        folder, "matmul.cpu-aarch64", target={**base, "name": "cpu:aarch64", "machine": "aarch64", "architecture": ""}
-    )
-    recorded(folder, "matmul.cuda", target={**CUDA, "name": "cuda:a100", "architecture": "a100"})
-    recorded(
-        folder, "matmul.vulkan", target={**CUDA, "name": "vulkan:ampere", "backend": "vulkan", "architecture": "ampere"}
-    )
 
 
 @pytest.mark.parametrize("release", facts.iree_releases(), ids=lambda release: release.version)

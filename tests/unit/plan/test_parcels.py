@@ -9,7 +9,7 @@ import pytest
 from bakery import Builder, Matrix, Recipe, Wheel, plan_recipe
 from bakery.core.errors import UsageError
 from bakery.plan.model import Plan
-from bakery.plan.shards import MOST_JOBS, parcels, shard
+from bakery.plan.shards import MOST_JOBS, job_groups, select_shard
 from bakery.plan.stage_digests import Lineage
 from bakery.recipe.models import Native
 
@@ -36,7 +36,7 @@ def ids(cells: object) -> list[str]:
 def test_300_cells_are_at_most_256_jobs_of_one_platform_each() -> None:
     made = plan(values=50)
     assert len(made.cells) == 300
-    jobs = parcels([made])
+    jobs = job_groups([made])
     assert len(jobs) <= MOST_JOBS
     assert sorted(cell for job in jobs for cell in ids(job.cells)) == sorted(ids(made.cells))
     assert {len({cell.platform for cell in job.cells}) for job in jobs} == {1}
@@ -47,21 +47,21 @@ def test_300_cells_are_at_most_256_jobs_of_one_platform_each() -> None:
 def test_neighbours_in_a_full_job_share_the_most() -> None:
     made = plan(values=48)
     lineage = Lineage(made)
-    for job in parcels([made], 48):
+    for job in job_groups([made], 48):
         first, *others = (set(lineage.of(cell).values()) for cell in job.cells)
         # The same Python at least: base and builder tools are made once in the job.
         assert all(len(first & other) >= 3 for other in others)
 
 
 def test_cells_that_share_a_compile_are_one_job() -> None:
-    jobs = parcels([plan(native=True)])
+    jobs = job_groups([plan(native=True)])
     assert len(jobs) == 4
     assert {tuple(sorted({cell.axes["python"] for cell in job.cells})) for job in jobs} == {tuple(sorted(PYTHONS))}
     assert all(len({cell.axes["flavour"] for cell in job.cells}) == 1 for job in jobs)
 
 
 def test_a_shared_wheel_and_its_tests_are_one_job() -> None:
-    jobs = parcels([plan(abi3="3.11")])
+    jobs = job_groups([plan(abi3="3.11")])
     for job in jobs:
         assert {cell.built_by for cell in job.cells} <= set(ids(job.cells))
     assert sorted(len(job.cells) for job in jobs) == [1] * 4 + [2] * 4
@@ -70,23 +70,23 @@ def test_a_shared_wheel_and_its_tests_are_one_job() -> None:
 @pytest.mark.parametrize("of", [1, 2, 3, 5, 7, 11, 12, 30])
 def test_shards_are_even_and_lose_nothing(of: int) -> None:
     plans = [plan(), plan("other", values=1)]
-    shards = [[f"{part.plan.recipe}/{cell}" for part in shard(plans, number, of) for cell in ids(part.cells)]
+    shards = [[f"{part.plan.recipe}/{cell}" for part in select_shard(plans, number, of) for cell in ids(part.cells)]
               for number in range(1, of + 1)]  # fmt: skip
     assert sorted(cell for part in shards for cell in part) == sorted(
         f"{item.recipe}/{cell.id}" for item in plans for cell in item.cells
     )
     sizes = sorted(map(len, shards))
     assert sizes[-1] - sizes[0] <= 1
-    assert shards == [[f"{part.plan.recipe}/{cell}" for part in shard(plans, number, of) for cell in ids(part.cells)]
+    assert shards == [[f"{part.plan.recipe}/{cell}" for part in select_shard(plans, number, of) for cell in ids(part.cells)]
                       for number in range(1, of + 1)]  # fmt: skip
 
 
 def test_shards_never_split_a_compile() -> None:
     made = plan(native=True)
-    parts = [part for number in range(1, 9) for part in shard([made], number, 8)]
+    parts = [part for number in range(1, 9) for part in select_shard([made], number, 8)]
     assert [len(part.cells) for part in parts] == [3, 3, 3, 3]
 
 
 def test_more_kinds_than_jobs_is_said() -> None:
     with pytest.raises(UsageError, match="2 jobs are needed"):
-        parcels([plan()], 1)
+        job_groups([plan()], 1)

@@ -17,8 +17,8 @@ from bakery.core.errors import RecipeError
 from bakery.recipe import load, toml_file
 from bakery.recipe.load import Loaded, from_python
 from bakery.recipe.models import Builder, Matrix, Override, Recipe, Variable
-from bakery.recipe.problems import Problem, dotted, found, is_private, nearest, recipe_error, shorten
-from bakery.recipe.pydantic_errors import findings
+from bakery.recipe.problems import Problem, describe, dotted, is_private, nearest, recipe_error, shorten
+from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_positions import Path as KeyPath
 from bakery.recipe.toml_positions import TooMuch, line_of, positions
 
@@ -415,7 +415,7 @@ class TestAnyInput:
             lines = error.details
         else:
             problems = load._problems(data)
-            assert bool(problems) or findings(Recipe, data) == []
+            assert bool(problems) or find_problems(Recipe, data) == []
             lines = recipe_error("x", problems).details
         assert all(len(line) < 2000 and line.isprintable() for line in lines)
 
@@ -435,7 +435,7 @@ class TestWording:
     )
     def test_secrets(self, path: tuple[str, ...], value: str, secret: bool) -> None:
         assert is_private(path, value) is secret
-        assert (value in found(value, path)) is not secret
+        assert (value in describe(value, path)) is not secret
 
     def test_values_are_short_and_printable(self) -> None:
         assert shorten("a\x1b[31m\n\u202e" + "b" * 100) == "a\\x1b[31m\\n\\u202e" + "b" * 52 + "…"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_checkout import commit, git
-from test_record import MOMENT
+from provenance import MOMENT
+from repositories import commit, git
 from wheels import write_wheel
 
 from bakery.build.context_digest import tree_hash
@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Path:
 def recorded(project: Path) -> Recorded:
     """Return what bakery would record of a wheel that is built from the project as it is."""
     (loaded,) = load("./bakery.toml", project)
-    plan = resolve(loaded, (), {}, committed(project / "pkg"))
+    plan = resolve(loaded, None, {}, committed(project / "pkg"))
     wheel = write_wheel(project.parents[1])
     defined = definition(plan, plan.cells[0], generate(plan), source_materials(plan, project))
     digest = sha256(wheel.read_bytes()).hexdigest()

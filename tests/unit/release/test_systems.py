@@ -10,7 +10,7 @@ from wheels import write_wheel
 
 from bakery.build.cibuildwheel.run import cells_here, check_buildable
 from bakery.build.expectations import promises
-from bakery.cli.bake import _is_elsewhere
+from bakery.cli.bake import uses_cibuildwheel
 from bakery.cli.narrow import narrow
 from bakery.cli.tables.matrix import to_json as matrix
 from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
@@ -20,6 +20,7 @@ from bakery.recipe.load import load
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
+from bakery.resolve.set_option import parse_set_options
 
 THREE = 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n'
 
@@ -27,13 +28,13 @@ THREE = 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n'
 def plan(folder: Path, text: str, *sets: str) -> Plan:
     (folder / "bakery.toml").write_text(f'name = "demo"\n{text}')
     (item,) = load(None, folder)
-    return resolve(item, sets)
+    return resolve(item, parse_set_options(sets))
 
 
 def test_bake_sees_only_its_own_cells(tmp_path: Path) -> None:
     made = plan(tmp_path, THREE)
     assert [cell.id for cell in made.cells] == ["cp311"]
-    assert [cell.id for cell in made.elsewhere] == ["cp311-macosx_arm64", "cp311-win_amd64"]
+    assert [cell.id for cell in made.cibuildwheel_cells] == ["cp311-macosx_arm64", "cp311-win_amd64"]
     alone = plan(tmp_path, "")
     texts, before = generate(made), generate(alone)
     assert texts["bake/demo.hcl"] == before["bake/demo.hcl"]
@@ -45,11 +46,11 @@ def test_bake_sees_only_its_own_cells(tmp_path: Path) -> None:
 def test_two_platforms_of_linux_still_name_theirs(tmp_path: Path) -> None:
     made = plan(tmp_path, 'platforms = ["linux/amd64", "linux/arm64", "macos/amd64"]\n')
     assert [cell.id for cell in made.cells] == ["cp311-linux_x86_64", "cp311-linux_aarch64"]
-    assert [cell.id for cell in made.elsewhere] == ["cp311-macosx_x86_64"]
+    assert [cell.id for cell in made.cibuildwheel_cells] == ["cp311-macosx_x86_64"]
 
 
 def test_a_recipe_needs_a_platform_of_linux(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="no platform of Linux: macos/arm64"):
+    with pytest.raises(PlanError, match="no platform is a Linux platform: macos/arm64"):
         plan(tmp_path, 'platforms = ["macos/arm64"]\n')
 
 
@@ -71,7 +72,7 @@ def test_other_spellings_are_understood(written: str, meant: str, tmp_path: Path
 
 def test_the_oldest_macos_is_promised(tmp_path: Path) -> None:
     made = plan(tmp_path, THREE + '[macos]\nminimum = "12.3"\n')
-    mac, windows = made.elsewhere
+    mac, windows = made.cibuildwheel_cells
     wheel = tmp_path / "demo-1.0-cp311-cp311-macosx_12_3_arm64.whl"
     (promise,) = promises(made, mac, None, [wheel])
     assert (promise.platform, promise.plat) == ("macos/arm64", "macosx_12_3_arm64")
@@ -132,11 +133,11 @@ def test_a_bake_says_where_the_others_are_built(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("platform", "elsewhere"), [("linux", False), ("darwin", True), ("win32", True)])
 def test_the_system_chooses_the_back_end(platform: str, elsewhere: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", platform)
-    assert _is_elsewhere("auto") is elsewhere
-    assert _is_elsewhere("cibuildwheel")
-    assert not _is_elsewhere("bake")
-    with pytest.raises(UsageError, match="no such back end"):
-        _is_elsewhere("nix")
+    assert uses_cibuildwheel("auto") is elsewhere
+    assert uses_cibuildwheel("cibuildwheel")
+    assert not uses_cibuildwheel("bake")
+    with pytest.raises(UsageError, match="unknown backend"):
+        uses_cibuildwheel("nix")
 
 
 def test_a_release_has_the_wheels_of_all_systems(tmp_path: Path) -> None:

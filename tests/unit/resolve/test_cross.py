@@ -72,12 +72,12 @@ def test_libraries_are_for_both_platforms(tmp_path: Path) -> None:
     ],
 )
 def test_base_images(tmp_path: Path, builders: list[str], amd: list[str], arm: list[str]) -> None:
-    made = plan(tmp_path, CROSS).built_on(builders)
+    made = plan(tmp_path, CROSS).for_builders(builders)
     told = {cell.id: [i.platform + " for tests" * i.tests for i in cell.images] for cell in made.cells}
     assert told == {AMD: amd, ARM: arm}
     assert {image.ref for cell in made.cells for image in cell.images} == {BASE}
     plain = plan(tmp_path, BOTH)
-    assert plain.built_on(builders) == plain
+    assert plain.for_builders(builders) == plain
 
 
 def bench(made: Plan) -> BuildSession:
@@ -87,7 +87,7 @@ def bench(made: Plan) -> BuildSession:
 
 
 def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:
-    made = plan(tmp_path, CROSS).built_on(["linux/amd64"])
+    made = plan(tmp_path, CROSS).for_builders(["linux/amd64"])
     held = pins_of(bench(made), tuple(made.targets()), {}, strict=False).overrides
     assert held[f"test-{ARM}"] == (f"test-{ARM}.contexts.{BASE}::linux/arm64=docker-image://own/base:arm64",)
     assert held[f"wheel-{ARM}"] == held[f"dev-{ARM}"] == held[f"test-{AMD}"] == ()
@@ -97,7 +97,7 @@ def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:
 
 
 def test_a_wheel_alone_needs_no_base_of_its_platform(tmp_path: Path) -> None:
-    made = plan(tmp_path, CROSS).built_on(["linux/amd64"])
+    made = plan(tmp_path, CROSS).for_builders(["linux/amd64"])
     needed = {
         target.kind: {image.platform for image in target.images} for target in made.targets() if ARM in target.name
     }

@@ -16,10 +16,11 @@ from bakery.plan.values import Ref, substitute
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 
 def plan_of(*sets: str, **recipe: object) -> Plan:
-    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), sets)
+    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), parse_set_options(sets))
 
 
 def stage(plan: Plan, name: str) -> Stage:
@@ -252,7 +253,7 @@ def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
             assert all(name in known for name in mounts), (item.name, mounts)
             assert item.name not in known
             known.append(item.name)
-        assert {family.stage for family in plan.families} <= set(known)
+        assert {plan.stage_of(kind) for kind in plan.kinds} <= set(known)
 
 
 def test_overrides_of_cells_fit_the_pattern_too() -> None:

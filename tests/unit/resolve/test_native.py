@@ -24,7 +24,7 @@ IMAGE = {"base": {"image": "a/manylinux_2_28_x86_64:1"}}
 def plan_of(native: dict[str, object] | None = None, **recipe: object) -> Plan:
     matrix = {"python": ["3.13", "3.9", "3.11"]}
     written = {"name": "x", "matrix": matrix, "native": {**NATIVE, **(native or {})}, **recipe}
-    return resolve(from_python(Recipe.model_validate(written), Path.cwd()), ())
+    return resolve(from_python(Recipe.model_validate(written), Path.cwd()))
 
 
 def stage(plan: Plan, name: str) -> Stage:

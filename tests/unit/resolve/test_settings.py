@@ -14,6 +14,7 @@ from bakery.recipe.load import Loaded, from_python, load
 from bakery.recipe.models import Recipe, Variable
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 from bakery.resolve.settings import Settings, decide
 
 TEXT = """\
@@ -134,7 +135,7 @@ def test_a_pattern_of_its_own_narrows_what_a_release_looks_like(tmp_path: Path) 
         with pytest.raises(PlanError) as caught:
             decide(item, {}, {"CUDA_VERSION": value}, None)
         assert caught.value.details == (f"CUDA_VERSION: expected {expected}, got '{value}'",)
-    text = bakefile(resolve(item, ["CUDA_VERSION=13.0.3"]))
+    text = bakefile(resolve(item, parse_set_options(["CUDA_VERSION=13.0.3"])))
     condition = re.search(r"condition += (.*CUDA_VERSION.*)", text)
     assert condition
     assert condition[1].count(" && ") == 1
@@ -155,7 +156,7 @@ def test_a_toolkit_needs_a_release(tmp_path: Path) -> None:
 
 
 def test_the_plan_keeps_the_origins(loaded: Loaded) -> None:
-    plan = resolve(loaded, ["LEVEL=5"], {"BAKERY_CUDA_VERSION": "12.8.1"})
+    plan = resolve(loaded, parse_set_options(["LEVEL=5"]), {"BAKERY_CUDA_VERSION": "12.8.1"})
     assert plan.origins["variables.LEVEL"] == ("5", "--set")
     assert plan.origins["variables.CUDA_VERSION"] == ("12.8.1", "BAKERY_CUDA_VERSION")
 

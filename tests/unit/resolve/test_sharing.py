@@ -20,12 +20,13 @@ from bakery.plan.values import Ref
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 PYTHONS = ["3.9", "3.11", "3.13", "3.14"]
 
 
 def plan_of(*sets: str, **recipe: object) -> Plan:
-    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), sets)
+    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), parse_set_options(sets))
 
 
 def shared(*sets: str, floor: str = "3.11", **recipe: object) -> Plan:

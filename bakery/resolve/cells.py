@@ -1,0 +1,122 @@
+"""The cells of a recipe: their ids, build arguments, base images and releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from bakery.core.errors import PlanError
+from bakery.core.names import WHEEL_PYTHON, axis_variable, is_baked, with_derived
+from bakery.plan.cells import Cell, Image, Need
+from bakery.plan.options import Override
+from bakery.plan.values import Ref
+from bakery.recipe.load import Loaded
+from bakery.resolve.abi3 import share_wheels
+from bakery.resolve.apply_overrides import check_patterns, override_platforms, selects
+from bakery.resolve.cell_draft import CellDraft
+from bakery.resolve.matrix import combinations, identifiers, matches
+from bakery.resolve.select_toolkits import needed_releases
+from bakery.resolve.settings import Settings, check_releases, check_values
+from bakery.resolve.stage_inputs import Parts
+
+
+def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override]) -> tuple[CellDraft, ...]:
+    """Return the cells of the matrix with the build arguments that overrides give them.
+
+    Args:
+        overrides: the overrides of single cells on the command line.
+
+    Raises:
+        UsageError: an override matches no target, or gives a cell another platform than its id has.
+        PlanError: the matrix has no cells or too many, none of them is for Linux, or a value is not valid.
+    """
+    matrix = loaded.recipe.matrix
+    exclude, include, conditional = (
+        (matrix.exclude or (), matrix.include or (), matrix.overrides or ()) if matrix else ((), (), ())
+    )
+    points = combinations(settings.axes, exclude, include, len(conditional))
+    check_releases(points)
+    drafts = [CellDraft(cell_id, axes) for cell_id, axes in zip(identifiers(points), points, strict=True)]
+    check_patterns(overrides, [draft.id for draft in drafts])
+    drafts = override_platforms(drafts, overrides)
+    if not any(is_baked(draft.platform) for draft in drafts):
+        raise PlanError(
+            f"no platform is a Linux platform: {', '.join(sorted({draft.platform for draft in drafts}))}",
+            hint="Bakery builds on Linux, and its other wheels follow that recipe: add linux/amd64 or linux/arm64",
+        )
+    # The environment and --set take precedence over the recipe's overrides.
+    for_axes = [
+        (item.where, {name: value for name, value in item.variables.items() if name not in settings.given})
+        for item in conditional
+    ]
+    for_ids = [
+        (item.pattern, {item.key.removeprefix("args."): item.value})
+        for item in overrides
+        if item.key.startswith("args.")
+    ]
+    _check_args(settings, [args for _, args in (*for_axes, *for_ids)])
+    axis_variables = {axis: axis_variable(axis) for axis in settings.axes if axis != "platform"}
+
+    def with_args(draft: CellDraft) -> CellDraft:
+        args = {variable: draft.axes[axis] for axis, variable in axis_variables.items()}
+        for where, values in for_axes:
+            args |= values if matches(where, draft.axes) else {}
+        for pattern, values in for_ids:
+            args |= values if selects(pattern, draft.id) else {}
+        return replace(draft, args=args)
+
+    return share_wheels([with_args(draft) for draft in drafts], settings.text("wheel.abi3"))
+
+
+def _check_args(settings: Settings, args: Sequence[Mapping[str, str]]) -> None:
+    """Check the build arguments that overrides give to single cells.
+
+    Raises:
+        PlanError: a value does not fit its variable, or contradicts the cell's id.
+    """
+    axis_variables = {axis_variable(axis) for axis in settings.axes}
+    for name in (name for values in args for name in values if name in axis_variables):
+        raise PlanError(
+            f"{name} is an axis: a cell's id has its value, so no single cell can have another one",
+            hint=f"select cells with --only, or set the axis for all cells: --set {name}=…",
+        )
+    variables = {item.name: item for item in settings.variables}
+    check_values(
+        replace(variables[name], value=value) for values in args for name, value in values.items() if name in variables
+    )
+
+
+def finish_cells(parts: Parts, drafts: Sequence[CellDraft]) -> tuple[Cell, ...]:
+    """Return the cells with their base images and the releases that they need from the package index.
+
+    Raises:
+        PlanError: a base image or a toolkit does not have what a cell needs.
+    """
+    values = {item.name: item.value for item in parts.settings.variables}
+    image_variables = [part.name for part in parts.request.image if isinstance(part, Ref)]
+    images: dict[tuple[str, ...], tuple[Image, ...]] = {}
+    needs: dict[str, tuple[Need, ...]] = {}
+    cells = []
+    for draft in drafts:
+        # In the order of their use: the Pythons that compile, build the wheel, and test it.
+        pythons = (parts.native_python or draft.wheel_python, draft.wheel_python, draft.python)
+        args = with_derived({**values, **draft.args}) if image_variables else {}
+        key = (*pythons, draft.platform, *(args[name] for name in image_variables))
+        if key not in images:
+            is_linux = is_baked(draft.platform)
+            images[key] = tuple(dict.fromkeys(_images(parts, pythons, draft.platform, args))) if is_linux else ()
+        cuda = draft.args.get("CUDA_VERSION", values.get("CUDA_VERSION", ""))
+        if cuda not in needs:
+            needs[cuda] = needed_releases(parts.settings, parts.toolkits, cuda)
+        cell_args = {**draft.args, WHEEL_PYTHON: draft.wheel_python} if parts.shared else draft.args
+        cells.append(Cell(draft.id, draft.axes, cell_args, images[key], needs[cuda], draft.built_by, draft.abi3))
+    return tuple(cells)
+
+
+def _images(parts: Parts, pythons: Sequence[str], platform: str, args: Mapping[str, str]) -> Iterator[Image]:
+    """Yield the base images of a cell: those that build its wheel, then that of its test."""
+    *builders, tester = pythons
+    for python in builders:
+        yield parts.base.image(parts.request, python, "" if parts.crosses else platform, args)
+    image = parts.base.image(parts.request, tester, platform, args)
+    yield replace(image, tests=True) if parts.crosses else image

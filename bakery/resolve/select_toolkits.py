@@ -1,0 +1,70 @@
+"""Which CUDA toolkits serve a recipe, and which releases its cells need from the package index."""
+
+from __future__ import annotations
+
+from bakery.core.errors import PlanError
+from bakery.plan.cells import Need
+from bakery.plan.dockerfile import Env
+from bakery.resolve.references import declarations
+from bakery.resolve.references import parse as parse_value
+from bakery.resolve.settings import Settings
+from bakery.resolve.toolkit import check_components, check_release
+from bakery.toolchains.registry import ANY_CUDA, frameworks, toolkits
+from bakery.toolchains.toolkits.base import Toolkit
+from bakery.toolchains.toolkits.repository import Repository
+
+
+def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
+    """Return the toolkit that the recipe names; for ``cuda`` the preferred toolkit of each CUDA major."""
+    name = settings.text("builder.toolkit")
+    if name == "none":
+        return ()
+    if name == ANY_CUDA:
+        framework = settings.text("builder.framework")
+        nvcc = bool(framework) and frameworks()[framework].nvcc
+        narrowed = (toolkit.of_choice(nvcc=nvcc) for toolkit in toolkits().values())
+        return tuple(sorted((toolkit for toolkit in narrowed if toolkit.majors), key=lambda toolkit: toolkit.majors))
+    toolkit = toolkits()[name]
+    if isinstance(toolkit, Repository):
+        url = parse_value(settings.text("builder.cuda-repository"))
+        args = declarations((Env((("CUDA_REPOSITORY", url),)),))
+        return (toolkit.at(url, args, settings.text("builder.cuda-repository-key")),)
+    return (toolkit,)
+
+
+def needed_releases(settings: Settings, selected: tuple[Toolkit, ...], cuda: str) -> tuple[Need, ...]:
+    """Return the releases that cells with one CUDA release need from the package index.
+
+    Raises:
+        PlanError: no toolkit has the CUDA release, or a component does not exist for it.
+    """
+    needs = []
+    if sdist := settings.text("source.sdist"):
+        name, version = sdist.split("==")
+        needs.append(Need(name, version, True, "the project's source"))
+    # A toolkit without majors takes any release that its image or repository has.
+    major = _cuda_major(settings, selected, cuda) if any(toolkit.majors for toolkit in selected) else 0
+    if not any(isinstance(toolkit, Repository) for toolkit in selected):
+        check_components(settings.texts("builder.components"), settings.text("builder.toolkit"), major, cuda)
+    for toolkit in selected:
+        if major in toolkit.majors:
+            check_release(toolkit, cuda)
+            others = tuple(
+                f"{item.name} (CUDA {', '.join(item.releases) or '/'.join(map(str, item.majors))})"
+                for item in toolkits().values()
+                if item.majors and item.name != toolkit.name
+            )
+            needs.append(Need(toolkit.index_name, cuda, False, f"CUDA {cuda} (toolkit {toolkit.name!r})", others))
+    return tuple(needs)
+
+
+def _cuda_major(settings: Settings, selected: tuple[Toolkit, ...], cuda: str) -> int:
+    majors = sorted(major for toolkit in selected for major in toolkit.majors)
+    for major in majors:
+        if cuda.split(".", maxsplit=1)[0] == str(major):
+            return major
+    raise PlanError(
+        f"toolkit {settings.text('builder.toolkit')!r} has no CUDA {cuda}",
+        hint=f"it has the releases {', '.join(f'{major}.x' for major in majors)}; "
+        'an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
+    )

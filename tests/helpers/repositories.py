@@ -1,0 +1,28 @@
+"""Git repositories, made without the settings of the person who runs the tests."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def git(folder: Path, *words: str, at: int = 0) -> str:
+    """Run git without the person's own settings; ``at`` is the time of a commit."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **({f"GIT_{who}_DATE": f"@{at} +0100" for who in ("AUTHOR", "COMMITTER")} if at else {}),
+    }
+    done = subprocess.run(["git", "-C", folder, *words], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit(repository: Path, at: int, **files: str) -> None:
+    for name, text in files.items():
+        path = repository / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "x", at=at)
