@@ -33,6 +33,9 @@ _MOST_FIELDS = 500
 _MOST_WORDS = 1000
 """Encoded words (``=?utf-8?…``), for which Python's parser may look through the rest of the line, each time."""
 
+_LONGEST_TYPE = 1000
+"""Characters of Description-Content-Type. Python's parser takes time that grows with the square of a header's quotes."""
+
 _NUMBERS = re.compile(r"[0-9]+")
 _MOST_DIGITS = 1000
 """Digits of a number in a version. Python refuses to read more than 4,300."""
@@ -150,7 +153,7 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
         requires_python=_one(about, "Requires-Python"),
         requires_dist=_all(about, "Requires-Dist"),
         restructured=_restructured(about),
-        defects=(*_defects(texts.get(wanted[0], b"")), *_long_numbers(about)),
+        defects=(*_defects(about, texts.get(wanted[0], b"")), *_long_numbers(about)),
         wheel_version=_one(wheel, "Wheel-Version"),
         tags=_all(wheel, "Tag"),
         build=_one(wheel, "Build"),
@@ -168,8 +171,10 @@ def _restructured(about: Message) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()
 
 
-def _defects(content: bytes) -> tuple[str, ...]:
-    """Return what ``packaging``, which PyPI asks too, has against METADATA."""
+def _defects(about: Message, content: bytes) -> tuple[str, ...]:
+    """Return what ``packaging``, which PyPI uses too, reports about METADATA."""
+    if any(len(kind) > _LONGEST_TYPE for kind in _all(about, "Description-Content-Type")):
+        return (f"Description-Content-Type has more than {_LONGEST_TYPE:,} characters",)
     try:
         Checked.from_email(content)
     except ExceptionGroup as found:

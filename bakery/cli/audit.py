@@ -1,15 +1,14 @@
-"""``wheel-bakery audit``: any wheel, on any machine, no engine."""
+"""``wheel-bakery audit``: any wheel, on any machine, without an engine."""
 
 from __future__ import annotations
 
-import json as _json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import leave, out
+from bakery.cli.console import echo, echo_json, leave, out
 from bakery.core.errors import AuditError, OutputError
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 def audit(
     wheels: Annotated[list[Path], typer.Argument(help="Wheel files.", metavar="WHEEL…")],
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", help="An older wheel: show what changed since.", metavar="OLD")
+        Path | None, typer.Option("--baseline", help="Show the changes since this older wheel.", metavar="OLD")
     ] = None,
     json: options.AsJson = False,
 ) -> None:
-    """Look inside wheels: tags, machine, glibc floor, device code, bundled libraries, RECORD, size.
+    """Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.
 
     [dim]wheel-bakery audit dist/*.whl --json[/dim]
     """
@@ -48,12 +47,12 @@ def audit(
             report.to_json() | ({"changes": [asdict(change) for change in since]} if old else {})
             for report, since in zip(reports, changes, strict=True)
         ]
-        out.print(_json.dumps(documents, indent=2), markup=False, soft_wrap=True)
+        echo_json(documents)
     else:
         for report, since in zip(reports, changes, strict=True):
             out.print(render(report))
             if old:
-                out.print(f"  since {printable(old.path.name)}:", markup=False)
+                echo(f"  since {printable(old.path.name)}:")
                 out.print(render_changes(since))
     if unread:
         raise OutputError("; ".join(error.message for error in unread)) if unread[1:] else unread[0]

@@ -162,9 +162,9 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         loaded, arguments.recipe, arguments.set_, chosen.only, arguments.shard, arguments.since, system
     )
     if arguments.shard or arguments.since:
-        from bakery.cli.tables.plan import print_left
+        from bakery.cli.tables.plan import print_skipped
 
-        print_left(err, skipped)
+        print_skipped(err, skipped)
         if not selected:
             say("nothing to bake")
             return

@@ -1,4 +1,4 @@
-"""``wheel-bakery builders``: builders of many nodes, from ``[builders.NAME]``."""
+"""``wheel-bakery builders``: builders with several nodes, from ``[builders.NAME]``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import out, say
+from bakery.cli.console import echo, echo_json, out, say
 
 if TYPE_CHECKING:
     from bakery.engine.nodes import Client
 
 app = typer.Typer(
-    help="Builders of many nodes: \\[builders.NAME] in bakery.toml or \\[tool.bakery.builders.NAME] in pyproject.toml. "
-    "Bake on one with --builder NAME.",
+    help="Manage builders with several nodes: \\[builders.NAME] in bakery.toml, or \\[tool.bakery.builders.NAME] in "
+    "pyproject.toml. To bake on one, use --builder NAME.",
     no_args_is_help=True,
 )
 
@@ -24,10 +24,10 @@ Name = Annotated[str, typer.Argument(help="The builder's name in the configurati
 
 
 def _client() -> Client:
-    """Return the docker client, which needs no engine of its own for this.
+    """Return a client for the nodes. It needs docker and buildx, but no engine here.
 
     Raises:
-        EngineError: there is none with buildx.
+        EngineError: there is no docker client with buildx.
     """
     from bakery.engine.discover import find_client
     from bakery.engine.nodes import Client
@@ -37,9 +37,9 @@ def _client() -> Client:
 
 @app.command()
 def up(name: Name) -> None:
-    """Make the builders of buildx, one for each node, and say how each node is. What is there as it should be, stays.
+    """Create a builder of buildx for each node, and show which nodes answer. Builders that are up to date are kept.
 
-    `--builder NAME` does it, too.
+    Commands with `--builder NAME` do this, too.
     """
     from bakery.engine.builder_config import require_nodes
     from bakery.engine.discover import find_client
@@ -50,14 +50,12 @@ def up(name: Name) -> None:
     gather(name, nodes, {**os.environ, **find_client(os.environ)}, say)
     for builder in sorted({*client.created(name)} - {node.builder for node in nodes}):
         client.down(builder)
-        say(f"removed {builder}, which the configuration no longer has")
+        say(f"removed {builder}: it is no longer in the configuration")
 
 
 @app.command()
 def ls(as_json: options.AsJson = False) -> None:
-    """Say of each node of each builder how it is."""
-    import json
-
+    """Show the state of every node."""
     from bakery.cli.tables.nodes import render, to_json
     from bakery.engine.builder_config import require_nodes
     from bakery.recipe.load import farms
@@ -65,21 +63,21 @@ def ls(as_json: options.AsJson = False) -> None:
     client = _client()
     looks = {name: client.look_at_all(require_nodes(name, Path.cwd()), running=True) for name in farms(Path.cwd())[0]}
     if as_json:
-        out.print(json.dumps(to_json(looks), indent=2), markup=False, soft_wrap=True)
+        echo_json(to_json(looks))
     elif looks:
         out.print(render(looks))
     else:
-        say("no builder is configured here; docs/scale.md shows how")
+        say("no builder is configured here; see docs/scale.md")
 
 
 @app.command()
 def rm(name: Name) -> None:
-    """Remove the builders of buildx that were made for a builder, and their containers or pods.
+    """Remove the builders of buildx that were created for a builder, and their containers or pods.
 
-    BuildKit that was there before (driver remote) stays as it is.
+    BuildKit servers of driver `remote` keep running.
     """
     client = _client()
     builders = client.created(name)
     for builder in builders:
         client.down(builder)
-    out.print(f"removed {len(builders)} of buildx's builders" if builders else "there was nothing to remove")
+    echo(f"removed {len(builders)} builders of buildx" if builders else "nothing to remove")

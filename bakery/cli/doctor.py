@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from bakery.cli import options
-from bakery.cli.console import leave, out
+from bakery.cli.console import echo_json, leave, out
 from bakery.core.errors import EngineError
 
 
 def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
-    """Look at what baking needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
+    """Check what a bake needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
 
-    Exits with 6 if anything keeps wheels from being baked here, and with 0 otherwise.
+    Exits with 6 if this machine cannot bake wheels, otherwise with 0.
 
     [dim]wheel-bakery doctor[/dim]
     """
@@ -20,10 +20,10 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
     from bakery.cli.tables import doctor as report
     from bakery.engine.doctor import diagnose
 
-    found = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
+    findings = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
     if json:
-        out.print(report.to_json(found), markup=False, soft_wrap=True)
+        echo_json(report.to_json(findings))
     else:
-        out.print(report.render(found))
-    if any(item.state == "fail" for item in found):
+        out.print(report.render(findings))
+    if any(item.state == "fail" for item in findings):
         leave(EngineError.exit_code)

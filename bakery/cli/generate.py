@@ -1,4 +1,4 @@
-"""``wheel-bakery generate``: writes the files, or checks them for drift. Pure Python, no engine."""
+"""``wheel-bakery generate``: write the files, or check them for drift. Pure Python, no engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import out
+from bakery.cli.console import echo
 from bakery.cli.recipes import plans
 
 if TYPE_CHECKING:
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 def generate(
     recipe: options.Recipes = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; print a unified diff and fail when a file differs.")
+        bool, typer.Option("--check", help="Write nothing; print a diff and fail if a file differs.")
     ] = False,
-    to: Annotated[Path | None, typer.Option("--to", help="Write below this folder.", metavar="DIR")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="Write to this folder. Default: the folder of the recipe.", metavar="DIR"),
+    ] = None,
 ) -> None:
-    r"""Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery; with \[ci] a workflow, too.
+    r"""Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery, and a workflow for \[ci].
 
     [dim]wheel-bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
     """
@@ -33,26 +36,24 @@ def generate(
     from bakery.recipe.problems import count
 
     jobs = job_files(Path.cwd()) if not recipe else JobFiles()
-    found = [] if jobs.alone else [(root, item.recipe, emit(item)) for root, item in plans(recipe, None, dated=False)]
+    outputs = [] if jobs.alone else [(root, item.recipe, emit(item)) for root, item in plans(recipe, None, dated=False)]
     if jobs.files and jobs.ci:
-        found.append((Path.cwd(), "IREE modules", _workflow(jobs.files, jobs.ci)))
-    for root, name, texts in found:
+        outputs.append((Path.cwd(), "IREE modules", _workflow(jobs.files, jobs.ci)))
+    for root, name, texts in outputs:
         folder = to or root
         if check:
             compare(folder, texts)
-            out.print(
-                f"{name}: {count(len(texts), 'file')} {'is' if len(texts) == 1 else 'are'} up to date", markup=False
-            )
+            echo(f"{name}: {count(len(texts), 'file')} {'is' if len(texts) == 1 else 'are'} up to date")
         else:
             for path in write(folder, texts):
-                out.print(f"wrote {path}", markup=False)
+                echo(f"wrote {path}")
 
 
 def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
-    """Return the workflow of jobs.
+    """Return the workflow for job files.
 
     Raises:
-        BakeryError: a job is none, or they have too many targets.
+        BakeryError: a file is no job, or the jobs have too many targets.
     """
     from bakery.build.buildx.entitlements import Grants
     from bakery.iree.emit_workflow import PATH, module_workflow
@@ -69,7 +70,7 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
             loaded.required_grants(output=False),
             Path.cwd(),
             who=file,
-            hint="a workflow has the repository alone: move it there",
+            hint="a workflow can read files of the repository only: move the file there",
         )
         plan = resolve(loaded, root=Path.cwd())
         jobs.append(JobFile(file, plan))

@@ -1,4 +1,4 @@
-"""``--shard`` and ``--since``: fewer cells, before anything is done with them."""
+"""``--shard`` and ``--since``: select cells before anything else is done with them."""
 
 from __future__ import annotations
 
@@ -16,66 +16,66 @@ if TYPE_CHECKING:
     from bakery.plan.model import Plan
     from bakery.resolve.changed_cells import Change
 
-Found = list[tuple[Path, "Plan"]]
-Left = dict[str, dict[str, str]]
-"""Recipe → cell → why it is left out."""
+Plans = list[tuple[Path, "Plan"]]
+Skipped = dict[str, dict[str, str]]
+"""Recipe → cell → why it is skipped."""
 
 
 def narrow(
-    found: Found, references: list[str] | None, sets: list[str] | None, only: Sequence[str], shard: str | None,
+    plans: Plans, references: list[str] | None, sets: list[str] | None, only: Sequence[str], shard: str | None,
     since: str | None, system: str = "linux",
-) -> tuple[Found, Left]:  # fmt: skip
-    """Return the plans with the cells of a system that are meant, and what is left out of them and why.
+) -> tuple[Plans, Skipped]:  # fmt: skip
+    """Return the plans with the selected cells of a system, and why other cells are skipped.
 
-    A plan of which nothing is left is no longer there. ``only`` counts before ``shard``.
+    Plans without selected cells are rereferences_then. ``only`` applies before ``shard``.
 
     Raises:
-        UsageError: an option cannot be understood, or git knows no such revision.
+        UsageError: an option is malformed, or git has no such revision.
     """
-    left: Left = {}
-    found = [(root, plan.for_system(system)) for root, plan in found]
+    skipped: Skipped = {}
+    plans = [(root, plan.for_system(system)) for root, plan in plans]
     if since is not None:
-        found = _since(found, references, sets, since, left, system)
-    return (_shard(found, only, shard) if shard is not None else found), left
+        plans = _since(plans, references, sets, since, skipped, system)
+    return (_shard(plans, only, shard) if shard is not None else plans), skipped
 
 
-def _shard(found: Found, only: Sequence[str], text: str) -> Found:
+def _shard(plans: Plans, only: Sequence[str], text: str) -> Plans:
     from bakery.plan import shards
 
     match = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", text)
     if not match or int(match[1]) > int(match[2]):
         raise UsageError(f"--shard: expected I/N, such as 2/4, with I from 1 to N, got {text!r}")
-    chosen = [plan.filter_by_pattern(tuple(only)) for _, plan in found]
-    mine = shards.select_shard(chosen, int(match[1]), int(match[2]))
-    kept = {group.plan.recipe: [cell.id for cell in group.cells] for group in mine}
-    return [(root, plan.filter_by_id(kept[plan.recipe])) for root, plan in found if plan.recipe in kept]
+    selected = [plan.filter_by_pattern(tuple(only)) for _, plan in plans]
+    groups = shards.select_shard(selected, int(match[1]), int(match[2]))
+    ids = {group.plan.recipe: [cell.id for cell in group.cells] for group in groups}
+    return [(root, plan.filter_by_id(ids[plan.recipe])) for root, plan in plans if plan.recipe in ids]
 
 
 def _since(
-    found: Found, references: list[str] | None, sets: list[str] | None, revision: str, left: Left, system: str
-) -> Found:
+    plans: Plans, references: list[str] | None, sets: list[str] | None, revision: str, skipped: Skipped, system: str
+) -> Plans:
     from bakery.cli.recipes import resolved
     from bakery.resolve import changed_cells
 
-    # The repository is that of the folder which the recipes are looked for from.
+    # The repository is that of the working folder, where recipes are searched.
     change = changed_cells.change(Path.cwd(), revision)
     now = {plan.recipe: plan.for_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
-    kept = []
-    for root, plan in found:
+    selected = []
+    for root, plan in plans:
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
-            then = _then(Path(folder), change, references, sets, plan.recipe)
-            before = then if isinstance(then, str) else then.for_system(system)
+            old = _plan_at(Path(folder), change, references, sets, plan.recipe)
+            before = old if isinstance(old, str) else old.for_system(system)
             judged = changed_cells.judge(root, now[plan.recipe], before, change)
-        left[plan.recipe] = dict(judged.left)
+        skipped[plan.recipe] = dict(judged.left)
         if judged.built:
-            kept.append((root, plan.filter_by_id(judged.built)))
-    return kept
+            selected.append((root, plan.filter_by_id(judged.built)))
+    return selected
 
 
-def _then(
+def _plan_at(
     folder: Path, change: Change, references: list[str] | None, sets: list[str] | None, recipe: str
 ) -> Plan | str:
-    """Return the plan of a recipe at the revision; or why there is none."""
+    """Return the plan of a recipe at the revision, or why there is none."""
     from bakery.cli.recipes import resolved
     from bakery.resolve import changed_cells
 
@@ -83,16 +83,16 @@ def _then(
     top = change.top.resolve()
     cwd = folder / Path.cwd().resolve().relative_to(top)
     cwd.mkdir(parents=True, exist_ok=True)
-    moved = []
+    references_then = []
     for reference in references or ():
-        # As `load` tells names from paths.
+        # `load` distinguishes names and paths in the same way.
         path = Path(os.path.normpath(Path.cwd() / reference)).resolve()
         is_name = bool(RECIPE.match(reference))
         if not is_name and not path.is_relative_to(top):
-            return f"the recipe {reference} lies outside the repository"
-        moved.append(reference if is_name else str(folder / path.relative_to(top)))
+            return f"the recipe {reference} is outside the repository"
+        references_then.append(reference if is_name else str(folder / path.relative_to(top)))
     try:
-        plans = {plan.recipe: plan for _, plan in resolved(moved or None, sets, cwd, dated=False)}
+        plans = {plan.recipe: plan for _, plan in resolved(references_then or None, sets, cwd, dated=False)}
     except BakeryError as error:
         return f"the recipe of {change.revision} cannot be planned: {error.message}"
     return plans.get(recipe, f"there was no recipe {recipe} at {change.revision}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import out
+from bakery.cli.console import echo, echo_json, out
 from bakery.cli.recipes import plans
 from bakery.core.names import platform_of
 
@@ -23,7 +23,7 @@ def plan(
     recipe: options.Recipes = None,
     set_: options.Sets = None,
     only: options.Only = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show every value and where it came from.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every value and where it comes from.")] = False,
     json: options.AsJson = False,
     shard: options.Shard = None,
     since: options.Since = None,
@@ -31,7 +31,7 @@ def plan(
         str | None,
         typer.Option(
             "--builder",
-            help="Say which nodes of a builder (\\[builders.NAME]) have the cells' platforms; they are asked.",
+            help="Ask the nodes of a builder (\\[builders.NAME]) which platforms they have.",
             envvar="BAKERY_BUILDER",
             metavar="NAME",
         ),
@@ -40,45 +40,45 @@ def plan(
         bool,
         typer.Option(
             "--github-matrix",
-            help="Print the cells as the matrix of a GitHub Actions job: at most 256 jobs; cells that compile together "
-            "share one.",
+            help="Print the cells as a matrix for GitHub Actions, of at most 256 jobs. Cells that share a compile are in "
+            "one job.",
         ),
     ] = False,
 ) -> None:
-    """Show what would be baked: cells, how their platforms are had, values. Needs no engine.
+    """Show the plan: cells, how each platform is built, and every value. Needs no engine.
 
     [dim]wheel-bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
     from bakery.cli.narrow import narrow
     from bakery.cli.tables import plan as report
 
-    some = tuple(only or ())
-    narrowed, left = narrow(plans(recipe, set_), recipe, set_, some, shard, since)
-    found = [item for _, item in narrowed]
+    patterns = tuple(only or ())
+    selected, skipped = narrow(plans(recipe, set_), recipe, set_, patterns, shard, since)
+    chosen = [item for _, item in selected]
     if github_matrix:
-        from bakery.cli.tables.matrix import to_json as matrix
+        from bakery.cli.tables.matrix import to_json
 
-        out.print(matrix(found, some), soft_wrap=True, markup=False)
+        echo(to_json(chosen, patterns))
         return
-    if explain and not json:
-        for item in found:
+    if json:
+        echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder)))
+        return
+    if explain:
+        for item in chosen:
             out.print(report.origins(item))
     else:
-        ways = _ways(found, builder)
-        if json:
-            out.print(report.to_json(found, some, left, ways), soft_wrap=True, markup=False)
-            return
-        for item in found:
-            report.print_cells(out, item, some, ways[item.recipe])
-    report.print_left(out, left)
-    if not found:
-        out.print("nothing to bake", markup=False)
+        platforms = _platforms(chosen, builder)
+        for item in chosen:
+            report.print_cells(out, item, patterns, platforms[item.recipe])
+    report.print_skipped(out, skipped)
+    if not chosen:
+        echo("nothing to bake")
 
 
-def _ways(found: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
-    """Return recipe → cell → how its platform is had: by the nodes of a builder, else by this machine.
+def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
+    """Return recipe → cell → how its platform is provided: by the nodes of a builder, otherwise by this machine.
 
-    An engine elsewhere is not asked.
+    An engine on another machine is not asked.
     """
     from bakery.engine import platform_support
     from bakery.engine.builder_config import nodes_of
@@ -90,18 +90,18 @@ def _ways(found: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str
         from bakery.engine.nodes import Client
 
         looks = Client({**os.environ, **find_client(os.environ)}).look_at_all(nodes)
-        return {item.recipe: platform_support.on_nodes(item, looks) for item in found}
+        return {item.recipe: platform_support.on_nodes(item, looks) for item in chosen}
     if not is_here(os.environ):
-        return {item.recipe: {} for item in found}
-    own = platform_of(platform.machine())
-    return {item.recipe: platform_support.here(item, own, emulated) for item in found}
+        return {item.recipe: {} for item in chosen}
+    native = platform_of(platform.machine())
+    return {item.recipe: platform_support.here(item, native, emulated) for item in chosen}
 
 
 def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
-    """Check recipes without an engine: every problem at once, with its line.
+    """Check recipes without an engine. Reports all problems at once, with their lines.
 
     [dim]wheel-bakery check -r examples/cuda[/dim]
     """
     for _, item in plans(recipe, set_):
         targets = sum(1 for _ in item.targets())
-        out.print(f"{item.recipe}: ok, {len(item.cells)} cells, {targets} targets", markup=False)
+        echo(f"{item.recipe}: ok, {len(item.cells)} cells, {targets} targets")

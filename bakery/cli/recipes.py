@@ -24,30 +24,33 @@ def plans(
     builder: str | None = None,
     dated: bool = True,
 ) -> list[tuple[Path, Plan]]:
-    """Return (project root, plan) of every recipe that the command line names.
+    """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
-    A variable given with ``--set`` goes to the recipes that have it.
+    Recipes get the variables of ``--set`` that they have.
 
     Args:
-        bake: they are to be built now, so that the engine's machine must have what they need.
-        builder: the builder of buildx that is to do it; None for the current one.
-        dated: SOURCE_DATE_EPOCH follows the source's last commit, where nothing sets it.
+        bake: also check what the machine of the engine must have, and the source to be sent to it.
+        builder: the builder of buildx; None for the current one.
+        dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit.
 
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
-    found = resolved(references, sets, root or Path.cwd(), dated=dated)
-    for place, plan in found:
-        _judge(plan, _host(plan, builder) if bake else None)
+    resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
+    for folder, plan in resolved_plans:
+        _check_rules(plan, _host(plan, builder) if bake else None)
         if bake:
-            _look_at_source(place, plan)
-    return found
+            from bakery.build.context_warnings import warnings
+
+            for line in warnings(folder, plan):
+                say(f"warning: {plan.recipe}: {line}")
+    return resolved_plans
 
 
 def resolved(
     references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool
 ) -> list[tuple[Path, Plan]]:
-    """As `plans`, without a word about rules.
+    """Return the same as `plans`, without checking rules.
 
     Raises:
         BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
@@ -77,19 +80,11 @@ def resolved(
     ]
 
 
-def _look_at_source(root: Path, plan: Plan) -> None:
-    """Say what is odd about what will be sent to the engine."""
-    from bakery.build.context_warnings import warnings
-
-    for line in warnings(root, plan):
-        say(f"warning: {plan.recipe}: {line}")
-
-
-def _judge(plan: Plan, host: Host | None) -> None:
-    """Say what rules warn of in a plan.
+def _check_rules(plan: Plan, host: Host | None) -> None:
+    """Print the warnings of rules.
 
     Raises:
-        PlanError: the plan breaks rules; all of them at once.
+        PlanError: the plan breaks rules; lists all of them.
     """
     from bakery.cli.tables.rules import lines, refusal
     from bakery.resolve.rules import judge
@@ -104,7 +99,7 @@ def _judge(plan: Plan, host: Host | None) -> None:
 
 
 def _host(plan: Plan, builder: str | None) -> Host:
-    """Return what a plan's rules ask of the machine that is to build it: nothing is asked that no rule looks at."""
+    """Return the facts about the building machine that rules for this plan need; others are not queried."""
     import time
 
     from bakery.build.buildx import gha_cache_env
@@ -132,5 +127,5 @@ def _host(plan: Plan, builder: str | None) -> Host:
     except EngineError:
         return host
     host = replace(host, memory=info.memory if limited else 0)
-    # The nodes of a builder of the configuration are BuildKit itself, which writes every kind.
+    # Nodes of a configured builder are BuildKit itself, which exports every kind of cache.
     return replace(host, exports=exports(driver, info.store), engine=f"driver {driver}") if driver else host

@@ -1,4 +1,4 @@
-"""``wheel-bakery rules`` and ``wheel-bakery explain``: what plans are checked for, and why."""
+"""``wheel-bakery rules`` and ``wheel-bakery explain``: the rules for plans, and their reasons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import out
+from bakery.cli.console import echo_json, out
 
 
 def rules(json: options.AsJson = False) -> None:
@@ -16,18 +16,18 @@ def rules(json: options.AsJson = False) -> None:
     [dim]wheel-bakery rules && wheel-bakery explain torch-arch-list[/dim]
     """
     from bakery.cli.tables import rules as report
-    from bakery.resolve.rules import rules as every
+    from bakery.resolve.rules import rules as all_rules
 
     if json:
-        out.print(report.to_json(every()), markup=False)
+        echo_json(report.to_json(all_rules()))
     else:
-        out.print(report.table(every()))
+        out.print(report.table(all_rules()))
 
 
 def explain(
-    rule: Annotated[str, typer.Argument(help="A rule's name, as wheel-bakery rules lists it.", metavar="RULE")],
+    rule: Annotated[str, typer.Argument(help="The name of a rule, from `wheel-bakery rules`.", metavar="RULE")],
 ) -> None:
-    """Explain a rule: what must hold, why, what to do, and where it was read.
+    """Explain a rule: what must hold, why, how to fix it, and the source.
 
     [dim]wheel-bakery explain cuda-unknown-arch[/dim]
     """
@@ -35,11 +35,11 @@ def explain(
 
     from bakery.cli.tables import rules as report
     from bakery.core.errors import UsageError
-    from bakery.resolve.rules import rules as every
+    from bakery.resolve.rules import rules as all_rules
 
-    found = {item.id: item for item in every()}
-    if rule not in found:
-        near = get_close_matches(rule, found, n=1)
-        hint = f"did you mean {near[0]}?" if near else "wheel-bakery rules lists them"
-        raise UsageError(f"no rule is called {rule[:60]!r}", hint=hint)
-    out.print(report.explanation(found[rule]))
+    by_id = {item.id: item for item in all_rules()}
+    if rule not in by_id:
+        near = get_close_matches(rule, by_id, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`wheel-bakery rules` lists all rules"
+        raise UsageError(f"unknown rule {rule[:60]!r}", hint=hint)
+    out.print(report.explanation(by_id[rule]))

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli.console import out
+from bakery.cli.console import echo
 
 
 class Document(StrEnum):
-    """What has a schema."""
+    """The kinds of files with a schema."""
 
     RECIPE = "recipe"
     LOCK = "lock"
@@ -19,11 +19,11 @@ class Document(StrEnum):
     MODULE = "module"
 
 
-def schema(what: Annotated[Document, typer.Argument(help="What it is of.")] = Document.RECIPE) -> None:
-    """Print the JSON schema of a recipe, a lock, a job or a module's record, for editors and other tools.
+def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
+    """Print the JSON schema of a recipe, a lock file, an IREE job or the record of a module.
 
     [dim]wheel-bakery schema job > job.schema.json[/dim]
     """
     from bakery.cli.json_schema import schema_text
 
-    out.print(schema_text(what).rstrip("\n"), markup=False, soft_wrap=True)
+    echo(schema_text(what).rstrip("\n"))

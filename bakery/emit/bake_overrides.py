@@ -1,4 +1,4 @@
-"""What ``docker buildx bake --set`` makes of a target's attributes (bake/bake.go, newOverrides and AddOverrides)."""
+"""Inheritance and ``--set`` of targets, as in ``docker buildx bake`` (bake/bake.go, newOverrides and AddOverrides)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Attributes = dict[str, Json]
 
 
 def merged(parent: Mapping[str, Json], child: Mapping[str, Json]) -> Attributes:
-    """Return what a target inherits and what it says itself: maps by key, ``cache-from`` as both, else its own."""
+    """Return inherited and own attributes: maps are merged by key, ``cache-from`` is joined, others are replaced."""
     result: Attributes = dict(parent)
     for key, value in child.items():
         before = result.get(key)
@@ -30,16 +30,16 @@ def merged(parent: Mapping[str, Json], child: Mapping[str, Json]) -> Attributes:
 
 
 def overridden(attributes: Attributes, name: str, overrides: Sequence[Override]) -> Attributes:
-    """Return the attributes of target ``name`` after the overrides whose pattern selects it."""
+    """Return the attributes of target ``name`` with the overrides whose pattern matches it."""
     result = dict(attributes)
-    mine = [override for override in overrides if fnmatch.fnmatchcase(name, override.pattern)]
-    for key in dict.fromkeys(override.key for override in mine):
+    matching = [override for override in overrides if fnmatch.fnmatchcase(name, override.pattern)]
+    for key in dict.fromkeys(override.key for override in matching):
         # One list for each key, in order; the last operator decides whether it adds or replaces.
-        given = [override for override in mine if override.key == key]
-        last = given[-1]
+        values = [override for override in matching if override.key == key]
+        last = values[-1]
         head, _, sub = key.partition(".")
         if head in _LISTS:
-            items = [item for override in given for item in _items(head, override.value)]
+            items = [item for override in values for item in _items(head, override.value)]
             before = result.get(head)
             result[head] = _distinct([*(before if last.append and isinstance(before, list) else []), *items])
         elif sub:
@@ -51,7 +51,7 @@ def overridden(attributes: Attributes, name: str, overrides: Sequence[Override])
 
 
 def _items(key: str, text: str) -> list[Json]:
-    """Return the entries of one list override; caches are written as CSV, or as plain references of images."""
+    """Return the entries of an override of a list; caches are CSV, or names of images."""
     if not text or key == "tags":
         return [text] if text else []
     fields = next(csv.reader([text], strict=True), [])
@@ -61,7 +61,7 @@ def _items(key: str, text: str) -> list[Json]:
 
 
 def _without_empty(attributes: Attributes) -> Attributes:
-    """Leave out what buildx leaves out: empty lists, and contexts that an empty value removes."""
+    """Remove what buildx removes: empty lists, and contexts with an empty value."""
     contexts = attributes.get("contexts")
     if isinstance(contexts, dict):
         attributes["contexts"] = {name: value for name, value in contexts.items() if value}

@@ -1,4 +1,4 @@
-"""Plan → bake file (HCL), and what ``docker buildx bake --print`` must say of it."""
+"""Plan → bake file (HCL), and what ``docker buildx bake --print`` must print for it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from bakery.plan.values import Json
 
 
 def _secret_files(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return secret id and the variable that holds its file; without a file the secret does not exist."""
-    own = ((item.name, item.holder) for item in plan.secrets if item.holder)
-    return (*BASE_SECRETS.items(), *own)
+    """Return id and variable of each secret from a file; if the variable is empty, there is no secret."""
+    return (*BASE_SECRETS.items(), *((item.name, item.holder) for item in plan.secrets if item.holder))
 
 
 def bakefile(plan: Plan) -> str:
@@ -43,12 +42,11 @@ def _block(head: str, body: list[str]) -> list[str]:
 
 def _variable(variable: Variable) -> list[str]:
     body = aligned([("default", hcl_string(variable.value)), ("description", hcl_string(variable.description))])
-    condition = ""
     if variable.choices:
         condition = f"contains({hcl_list(variable.choices)}, {variable.name})"
     else:
-        wholes = (hcl_string(f"^(?:{pattern})$") for pattern in variable.patterns)
-        condition = " && ".join(f"length(regexall({whole}, {variable.name})) > 0" for whole in wholes)
+        patterns = (hcl_string(f"^(?:{pattern})$") for pattern in variable.patterns)
+        condition = " && ".join(f"length(regexall({pattern}, {variable.name})) > 0" for pattern in patterns)
     if condition:
         message = hcl_string(f"{variable.name}: expected {variable.expected}")
         body += _block("validation", aligned([("condition", condition), ("error_message", message)]))
@@ -69,8 +67,8 @@ def _is_shared(plan: Plan) -> bool:
 def _cell(cell: Cell, platform: str, *, shared: bool) -> str:
     args = ", ".join(f"{name} = {hcl_string(value)}" for name, value in cell.args.items())
     builder = f"wheel = {hcl_string(cell.built_by)}, " if shared else ""
-    place = platform or hcl_string(cell.platform)
-    return f"{{ id = {hcl_string(cell.id)}, {builder}platform = {place}, args = {{ {args} }} }}"
+    platform = platform or hcl_string(cell.platform)
+    return f"{{ id = {hcl_string(cell.id)}, {builder}platform = {platform}, args = {{ {args} }} }}"
 
 
 def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
@@ -79,18 +77,19 @@ def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
 
 def _common(plan: Plan) -> list[str]:
     files = [f'{{ type = "file", id = "{id_}", src = {variable} }},' for id_, variable in _secret_files(plan)]
-    chosen = ["for file in [", *indent(files), '] : file if file.src != ""']
-    held = [item for item in plan.secrets if item.env]
-    env = [f'{{ type = "env", id = "{item.name}", env = {hcl_string(item.env)} }},' for item in held]
+    files = ["for file in [", *indent(files), '] : file if file.src != ""']
+    env = [
+        f'{{ type = "env", id = "{item.name}", env = {hcl_string(item.env)} }},' for item in plan.secrets if item.env
+    ]
     args = aligned((name, hcl_value(value)) for name, value in plan.args.items())
     body = [
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
-        *comment("A file that is not named is no secret; steps then use what the image trusts."),
+        *comment("Without a file there is no secret; steps then trust what the image trusts."),
         *(
-            ["secret = concat([", *indent(env), "], [", *indent(chosen), "])"]
+            ["secret = concat([", *indent(env), "], [", *indent(files), "])"]
             if env
-            else ["secret = [", *indent(chosen), "]"]
+            else ["secret = [", *indent(files), "]"]
         ),
     ]
     return _block('target "_common"', body)
@@ -135,7 +134,7 @@ def _output_template(target: TargetKind) -> str:
 
 
 def bake_json(plan: Plan, targets: tuple[Target, ...]) -> dict[str, dict[str, Json]]:
-    """Return target → attributes, as ``bake --print`` names them, with the plan's overrides applied."""
+    """Return target → attributes, as ``bake --print`` prints them, with the overrides of the plan."""
     common = overridden({}, "_common", plan.overrides)
     return {
         target.name: overridden(merged(common, _attributes(plan, target)), target.name, plan.overrides)
@@ -144,11 +143,12 @@ def bake_json(plan: Plan, targets: tuple[Target, ...]) -> dict[str, dict[str, Js
 
 
 def bake_groups(plan: Plan, names: Iterable[str]) -> dict[str, list[str]]:
-    """Return group → members, as ``bake --print`` tells them when ``names`` are asked for.
+    """Return group → members, as ``bake --print names`` prints them.
 
-    Group ``default`` is what was asked for; its own members take its place. The matrix of a kind is a group, too.
+    Group ``default`` has the requested names; the recipe's own group of that name is replaced by its members. The matrix
+    of a kind is a group, too.
     """
-    asked = list(names)
+    requested = list(names)
     members: dict[str, list[str]] = {}
 
     def visit(name: str) -> None:
@@ -159,10 +159,10 @@ def bake_groups(plan: Plan, names: Iterable[str]) -> dict[str, list[str]]:
             for kind in plan.groups[name]:
                 visit(kind.value)
 
-    for name in asked:
+    for name in requested:
         visit(name)
-    own = members.pop("default", [])
-    top = {name for item in asked for name in (own if item == "default" else [item])}
+    default = members.pop("default", [])
+    top = {name for item in requested for name in (default if item == "default" else [item])}
     return {"default": sorted(top), **members}
 
 

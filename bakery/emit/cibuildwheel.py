@@ -1,7 +1,7 @@
-"""Plan → configurations of cibuildwheel, and the programs that these call.
+"""Plan → configurations of cibuildwheel, and the programs that they call.
 
-One configuration for each combination of axes beside Python and platform: cibuildwheel knows these two. What all its
-cells share stands once; what differs stands in an override that selects cells by their identifiers.
+cibuildwheel knows Python and platform; each combination of other axes has its own configuration. Options that all cells
+share are written once, others in overrides that select cells by their identifiers.
 """
 
 from __future__ import annotations
@@ -18,55 +18,54 @@ from bakery.plan.values import Value, substitute
 from bakery.toolchains import programs as scripts
 
 FOLDER = "cibuildwheel"
-"""Where the committed files stand."""
+"""The folder of the committed files."""
 
 DEFAULT_IMAGE = "manylinux_2_28"
-"""PyPA's image, where the recipe's base is none that cibuildwheel can use."""
+"""PyPA's image, for recipes whose base cibuildwheel cannot use."""
 
 Toml = str | bool | list[str] | dict[str, str] | dict[str, str | list[str]]
 Options = dict[str, Toml]
 
 
 def identifier(cell: Cell) -> str:
-    """Return what cibuildwheel calls a cell: ``cp312-macosx_arm64``."""
+    """Return the identifier of a cell in cibuildwheel, such as ``cp312-macosx_arm64``."""
     return f"{python_tag(cell.axes['python'])}-{IDENTIFIERS[cell.platform]}"
 
 
 def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
-    """Return the name of each configuration → its cells, those of Linux first."""
+    """Return the name of each configuration → its cells, Linux first."""
     cells = (*plan.cells, *plan.cibuildwheel_cells)
     axes = [axis for axis in cells[0].axes if axis not in ("python", "platform")]
     varying = [axis for axis in axes if len({cell.axes[axis] for cell in cells}) > 1]
-    found: dict[str, list[Cell]] = {}
+    groups: dict[str, list[Cell]] = {}
     for cell in cells:
         tags = [axis_tag(axis, cell.axes[axis], short=False) for axis in varying]
-        found.setdefault("-".join((plan.recipe, *tags)), []).append(cell)
-    return {name: tuple(group) for name, group in found.items()}
+        groups.setdefault("-".join((plan.recipe, *tags)), []).append(cell)
+    return {name: tuple(group) for name, group in groups.items()}
 
 
 def configurations(plan: Plan, folder: str = FOLDER) -> dict[str, str]:
     """Return path → text of every configuration, and of the programs that they call.
 
     Args:
-        folder: where they are to stand, relative to the folder that cibuildwheel runs in.
+        folder: the folder of these files, relative to the one that cibuildwheel runs in.
     """
     texts = {f"{folder}/{name}.toml": _configuration(plan, cells, folder) for name, cells in variants(plan).items()}
     return texts | {f"{folder}/{name}": scripts.text(name) for name in programs(plan)}
 
 
 def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
-    """Return what cibuildwheel is told of one cell, beside images; ``folder`` as for `configurations`."""
+    """Return the options of one cell, without images; ``folder`` as for `configurations`."""
     return _Options(plan, cell, folder).all()
 
 
 def programs(plan: Plan) -> Sequence[str]:
     """Return the scripts of `bakery.toolchains.programs` that the configurations call."""
-    told = plan.cibuildwheel
     return [
         *(("smoke.py",) if _smokes(plan) else ()),
-        *(("steps.py",) if told.requirements or told.test_files else ()),
+        *(("steps.py",) if plan.cibuildwheel.requirements or plan.cibuildwheel.test_files else ()),
         *(("finish.py",) if _finishes(plan) else ()),
-        *(("install-packages",) if told.system_packages else ()),
+        *(("install-packages",) if plan.cibuildwheel.system_packages else ()),
     ]
 
 
@@ -83,28 +82,30 @@ def _configuration(plan: Plan, cells: tuple[Cell, ...], folder: str) -> str:
     lines = [
         f"# Written by `wheel-bakery generate` from {plan.source_file}; edits are lost.",
         "# cibuildwheel --config-file THIS_FILE PACKAGE builds the same wheels on Linux, macOS and Windows;",
-        "# `wheel-bakery wheel` drives it, audits what it built, and publishes that into the output folder.",
+        "# `wheel-bakery wheel` runs it, audits the wheels, and publishes them to the output folder.",
         "",
         "[tool.cibuildwheel]",
         f"build = {_toml(list(options))}",
         'skip = ""',
         'archs = ["all"]',
-        *_take(options),
+        *_take_shared(options),
     ]
     for system in SYSTEMS:
-        mine = {identifier(cell): options[identifier(cell)] for cell in cells if cell.platform.startswith(system)}
-        shared = [*_take(mine), *(_images(plan, cells) if system == "linux" else [])]
-        lines += ["", f"[tool.cibuildwheel.{system}]", *shared] if shared else []
-    own: dict[str, list[str]] = {}
-    for name, left in options.items():
-        own.setdefault("\n".join(_lines(left)), []).append(name)
-    for text, chosen in own.items():
-        lines += ["", "[[tool.cibuildwheel.overrides]]", f"select = {_toml(chosen)}", text] if text else []
+        system_options = {
+            identifier(cell): options[identifier(cell)] for cell in cells if cell.platform.startswith(system)
+        }
+        shared_lines = [*_take_shared(system_options), *(_images(plan, cells) if system == "linux" else [])]
+        lines += ["", f"[tool.cibuildwheel.{system}]", *shared_lines] if shared_lines else []
+    overrides: dict[str, list[str]] = {}
+    for name, rest in options.items():
+        overrides.setdefault("\n".join(_lines(rest)), []).append(name)
+    for text, names in overrides.items():
+        lines += ["", "[[tool.cibuildwheel.overrides]]", f"select = {_toml(names)}", text] if text else []
     return "\n".join(lines) + "\n"
 
 
-def _take(options: Mapping[str, Options]) -> list[str]:
-    """Return the lines of what all cells share, and take it out of their options."""
+def _take_shared(options: Mapping[str, Options]) -> list[str]:
+    """Return the lines of the options that all cells share, and remove these from ``options``."""
     if not options:
         return []
     first, *others = options.values()
@@ -120,13 +121,12 @@ def _lines(options: Options) -> list[str]:
 
 
 def _images(plan: Plan, cells: tuple[Cell, ...]) -> list[str]:
-    """Return the images of Linux: the recipe's own, or PyPA's."""
+    """Return the lines of the images for Linux: the recipe's base, or PyPA's image."""
     lines = []
     for machine, platform in (("x86_64", "linux/amd64"), ("aarch64", "linux/arm64")):
-        found = next((cell for cell in cells if cell.platform == platform), None)
-        if found:
-            image = _text(plan, found, plan.cibuildwheel.image) if plan.cibuildwheel.image else DEFAULT_IMAGE
-            digest = next((item.ref.partition("@")[2] for item in found.images if "@" in item.ref), "")
+        if first := next((cell for cell in cells if cell.platform == platform), None):
+            image = _text(plan, first, plan.cibuildwheel.image) if plan.cibuildwheel.image else DEFAULT_IMAGE
+            digest = next((item.ref.partition("@")[2] for item in first.images if "@" in item.ref), "")
             full = f"{image}@{digest}" if digest and "@" not in image else image
             lines.append(f"manylinux-{machine}-image = {_toml(full)}")
     return lines
@@ -141,39 +141,45 @@ class _Options:
 
     def __init__(self, plan: Plan, cell: Cell, folder: str) -> None:
         self._plan, self._cell = plan, cell
-        self._told = plan.cibuildwheel
+        self._settings = plan.cibuildwheel
         self._values = with_derived(plan.args_of(cell))
         self._folder = "{project}/" + folder
         self._system = cell.platform.partition("/")[0]
 
     def all(self) -> Options:
         """Return the options that are set, in the order of cibuildwheel's documentation."""
-        isolated = not self._told.requirements
-        name = "build[uv]" if self._told.frontend == "uv" else "build"
-        by_hand: dict[str, str | list[str]] = {"name": name, "args": ["--no-isolation"]}
-        found: Options = {
-            "build-frontend": name if isolated else by_hand,
-            "config-settings": {key: self._of(value) for key, value in self._told.config_settings},
-            "environment": {key: _escaped(self._of(value)) for key, value in self._told.environment[self._system]},
+        isolated = not self._settings.requirements
+        name = "build[uv]" if self._settings.frontend == "uv" else "build"
+        without_isolation: dict[str, str | list[str]] = {"name": name, "args": ["--no-isolation"]}
+        options: Options = {
+            "build-frontend": name if isolated else without_isolation,
+            "config-settings": {key: self._of(value) for key, value in self._settings.config_settings},
+            "environment": {key: _escaped(self._of(value)) for key, value in self._settings.environment[self._system]},
             "before-all": self._before_all(),
             "before-build": self._before_build(),
             "repair-wheel-command": self._repair(),
-            "test-requires": [self._of(value) for value in self._told.test_requirements],
+            "test-requires": [self._of(value) for value in self._settings.test_requirements],
             "test-command": self._test(),
         }
-        return {key: value for key, value in found.items() if value or key == "repair-wheel-command"}
+        return {key: value for key, value in options.items() if value or key == "repair-wheel-command"}
 
     def _of(self, value: Value) -> str:
         return substitute(value, self._values)
 
     def _before_all(self) -> str:
-        if self._system == "linux" and self._told.system_packages:
-            return " ".join(["sh", f"{self._folder}/install-packages", *map(shlex.quote, self._told.system_packages)])
-        return self._told.before_all[self._system]
+        if self._system == "linux" and self._settings.system_packages:
+            return " ".join(
+                ["sh", f"{self._folder}/install-packages", *map(shlex.quote, self._settings.system_packages)]
+            )
+        return self._settings.before_all[self._system]
 
     def _before_build(self) -> list[str]:
-        wanted = [self._quoted(self._of(value)) for value in self._told.requirements]
-        prepare = [" ".join(["python", f"{self._folder}/steps.py", "prepare", "{package}", *wanted])] if wanted else []
+        requirements = [self._quoted(self._of(value)) for value in self._settings.requirements]
+        prepare = (
+            [" ".join(["python", f"{self._folder}/steps.py", "prepare", "{package}", *requirements])]
+            if requirements
+            else []
+        )
         return [*prepare, *(["python -m pip install wheel"] if _finishes(self._plan) else [])]
 
     def _repair(self) -> list[str]:
@@ -189,18 +195,18 @@ class _Options:
         audit = self._plan.audit
         if not audit.repaired:
             return []
-        outside = {
+        excluded = {
             "linux": [glob for glob in audit.excludes if not glob.endswith((".dll", ".dylib"))],
-            # delocate leaves out what has the text anywhere in its path.
+            # delocate excludes libraries whose path contains the text.
             "macos": [glob.partition("*")[0] for glob in audit.excludes if glob.endswith(".dylib")],
             "windows": [glob for glob in audit.excludes if glob.lower().endswith(".dll")],
         }[self._system]
-        excludes = [word for item in outside for word in ("--exclude", self._quoted(item))]
+        excludes = [word for item in excluded for word in ("--exclude", self._quoted(item))]
         if self._system == "macos":
-            archs = ["delocate-wheel", "--require-archs", "{delocate_archs}", *excludes]
-            return [" ".join([*archs, "-w", folder, "-v", "{wheel}"])]
+            words = ["delocate-wheel", "--require-archs", "{delocate_archs}", *excludes]
+            return [" ".join([*words, "-w", folder, "-v", "{wheel}"])]
         if self._system == "windows":
-            joined = ["--exclude", self._quoted(";".join(outside))] if outside else []
+            joined = ["--exclude", self._quoted(";".join(excluded))] if excluded else []
             return [" ".join(["delvewheel", "repair", *joined, "-w", folder, "-v", "{wheel}"])]
         words = ["auditwheel", "repair", *excludes, *(["--strip"] if audit.stripped else [])]
         if audit.plat != "auto":
@@ -217,13 +223,13 @@ class _Options:
         return " ".join(filter(None, parts))
 
     def _test(self) -> list[str]:
-        """Return the commands of the test: what the test stage does, in its order."""
+        """Return the commands of the test: the same steps as in the test stage, in the same order."""
         smoke = ["python", f"{self._folder}/smoke.py", "{wheel}"]
-        # Windows finds a module's libraries only by what its package says of them when it is imported.
-        smoke += ["--load"] if self._told.load and self._system != "windows" else []
-        smoke += [word for module in self._told.test_imports for word in ("--import", module)]
-        command = self._of(self._told.test_command[self._system]).strip()
-        files = [self._quoted(item) for item in self._told.test_files] if command else []
+        # On Windows a module finds its libraries only after its package, when imported, has registered their folders.
+        smoke += ["--load"] if self._settings.load and self._system != "windows" else []
+        smoke += [word for module in self._settings.test_imports for word in ("--import", module)]
+        command = self._of(self._settings.test_command[self._system]).strip()
+        files = [self._quoted(item) for item in self._settings.test_files] if command else []
         take = ["python", f"{self._folder}/steps.py", "take", "{package}", *files]
         return [
             *([" ".join(smoke)] if len(smoke) > 3 else []),
@@ -232,18 +238,18 @@ class _Options:
         ]
 
     def _quoted(self, word: str) -> str:
-        """Return a word as this system's shell takes it."""
+        """Return a word quoted for the shell of this system."""
         return f'"{word}"' if self._system == "windows" else shlex.quote(word)
 
 
 def _copy(system: str) -> str:
-    """Return the command that takes a wheel which nobody repairs to where it is finished."""
+    """Return the command that copies a wheel without repair to the folder where it is finished."""
     code = "import os, shutil, sys; os.makedirs(sys.argv[2]); shutil.copy(sys.argv[1], sys.argv[2])"
     return f'python -c "{code}" {{wheel}} {{dest_dir}}/repaired'
 
 
 def _escaped(text: str) -> str:
-    """Return a value of the environment, which cibuildwheel reads as bash reads text in double quotes."""
+    """Escape a value of the environment, which cibuildwheel reads like bash reads text in double quotes."""
     return "".join(f"\\{char}" if char in '\\"$`' else char for char in text)
 
 
@@ -254,7 +260,7 @@ def _toml(value: Toml) -> str:
         return '""'
     if isinstance(value, list) and len(value) > 1:
         return "[\n" + "".join(f"  {_toml(item)},\n" for item in value) + "]"
-    # JSON's strings, booleans and short lists are TOML's, too.
+    # JSON strings, booleans and short lists are valid TOML.
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,11 +1,10 @@
-"""One job from plan to compiled modules: the image with the compiler, batches of cells, results into the output folder."""
+"""Compiles the plan of a job: makes the image with the compiler, bakes batches of cells, publishes the modules."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-import signal
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +29,10 @@ from bakery.core.plain_files import read_plain
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here
+from bakery.iree.compiler_errors import failure, with_users_paths
 from bakery.iree.emit_job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
+from bakery.iree.modules import record_text
 from bakery.iree.plan import JobPlan, ModuleCell
 from bakery.iree.report import ModuleReport, ModuleRun
 from bakery.plan.cells import Cell, Target
@@ -40,30 +41,26 @@ if TYPE_CHECKING:
     from bakery.engine.session import EngineSession
 
 LARGEST = 16 * 1024**3
-"""Bytes that a compiled module may have."""
+"""Maximum size of a compiled module, in bytes."""
 
 JOURNAL = "iree.modules"
 """The journal of compiled modules; no recipe has a dot in its name."""
 
 _LOG = 4 * 1024**2
-"""Bytes of a compiler's log that are read."""
+"""Bytes of a compiler's log that are kept."""
 
-_SHOWN = 20
-_BAD_ARGUMENT = 74
-"""What iree-compile exits with for an argument that LLVM refuses, such as an unknown CPU."""
 _STAGE = re.compile(r"\[(?:\S+ )?(cell-\S+) ")
-_NOISE = re.compile(r"Please report issues|^PLEASE submit|^Stack dump|^ ?#?\d+ +0x|^\d+\.\s|^Stack dump without symbol")
 
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What the command line says of a run.
+    """The options of a run.
 
     Attributes:
-        state: the project's state folder: it says which modules were compiled here.
-        again: compile also what the output folder has already.
-        parallel: batches that are baked at once; 0 for two.
-        timeout_s: seconds that a batch may take, None for any.
+        state: the project's state folder, with the journal of compiled modules.
+        again: also compile modules that the output folder already has.
+        parallel: batches that are baked in parallel; 0 for two.
+        timeout_s: seconds that a batch may take; None for no limit.
     """
 
     state: Path
@@ -75,8 +72,8 @@ class CompileOptions:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What became of a cell."""
+class _CellState:
+    """The state of a cell; `ModuleReport` explains the fields."""
 
     result: str = "canceled"
     error: BakeryError | None = None
@@ -88,27 +85,27 @@ class _Told:
 def compile_job(
     root: Path, plan: JobPlan, options: CompileOptions, engine: Callable[[], EngineSession], listener: Listener
 ) -> ModuleRun:
-    """Compile the cells of a plan; each batch's modules are published as soon as it is finished.
+    """Compile the cells of a plan. The modules of a batch are published as soon as it is finished.
 
     Args:
         root: the folder whose ``.bakery`` holds logs.
-        engine: finds the engine; it is asked only where something is to be compiled.
+        engine: finds the engine; called only if a cell must be compiled.
 
     Returns:
-        The report, also of cells that failed and of a run that a signal ended.
+        The report, which includes failed cells. A run that a signal ended has a report, too.
 
     Raises:
-        BakeryError: what ends all cells. Modules that were published by then stay.
+        BakeryError: a failure of all cells. Modules that were published before remain.
     """
     began = time.monotonic()
     check_output(plan.output, plan.root)
-    known = last_run(options.state, JOURNAL)
-    told = {cell.id: _before(plan, cell, options, known.get(_place(plan, cell))) for cell in plan.cells}
-    rest = [cell for cell in plan.cells if told[cell.id].result == "canceled"]
+    journal = last_run(options.state, JOURNAL)
+    states = {cell.id: _initial_state(plan, cell, options, journal.get(_output(plan, cell))) for cell in plan.cells}
+    cells = [cell for cell in plan.cells if states[cell.id].result == "canceled"]
     with run_folder(root) as state:
-        stopped = _Run(plan, rest, options, engine(), state, known, told).go(listener) if rest else ""
+        stopped = _Run(plan, cells, options, engine(), state, journal, states).run(listener) if cells else ""
     return ModuleRun(
-        modules=tuple(_report(plan, cell, told[cell.id]) for cell in plan.cells),
+        modules=tuple(_report(plan, cell, states[cell.id]) for cell in plan.cells),
         output=plan.output,
         state=state,
         seconds=time.monotonic() - began,
@@ -116,74 +113,73 @@ def compile_job(
     )
 
 
-def _before(plan: JobPlan, cell: ModuleCell, options: CompileOptions, known: Record | None) -> _Told:
-    """Return what is known of a cell before an engine is asked."""
+def _initial_state(plan: JobPlan, cell: ModuleCell, options: CompileOptions, entry: Record | None) -> _CellState:
     if cell.source.problem:
-        return _Told("failed", ModuleError(f"{cell.id}: {cell.source.problem}"))
-    record = None if options.again or options.no_cache else kept(plan, cell, known)
-    return _Told("kept", record=record) if record else _Told()
+        return _CellState("failed", ModuleError(f"{cell.id}: {cell.source.problem}"))
+    record = None if options.again or options.no_cache else reusable_record(plan, cell, entry)
+    return _CellState("kept", record=record) if record else _CellState()
 
 
-def kept(plan: JobPlan, cell: ModuleCell, known: Record | None) -> ModuleRecord | None:
-    """Return the record of a cell whose result is in the output folder, compiled here of the same; None where it is not.
+def reusable_record(plan: JobPlan, cell: ModuleCell, entry: Record | None) -> ModuleRecord | None:
+    """Return the record of a cell if the output folder has its module, compiled on this machine from the same inputs.
 
-    What depends on the machine that compiles is never taken for the same.
+    A module that depends on the compiling machine is never reused.
 
     Args:
-        known: what this machine remembers of the cell; what is written beside a module may be anybody's.
+        entry: the journal's entry for the cell. The record next to a module alone proves nothing: anybody can write it.
     """
-    if cell.target.is_local or known is None or known.key != _key(plan, cell):
+    if cell.target.is_local or entry is None or entry.key != _key(plan, cell):
         return None
-    if not all(holds(plan.output, item.name, item.sha256) for item in known.wheels):
+    if not all(holds(plan.output, item.name, item.sha256) for item in entry.wheels):
         return None
     try:
         record = ModuleRecord.model_validate_json(read_plain(plan.output / f"{cell.id}.json", LARGEST_RECORD))
     except (OSError, ValueError):
         return None
-    same = (record.compiler, record.flags, record.input.sha256, record.output.sha256, record.target.name)
-    digest = known.wheels[0].sha256 if known.wheels else ""
-    return record if same == (plan.compiler, cell.flags, cell.source.sha256, digest, cell.target.name) else None
+    actual = (record.compiler, record.flags, record.input.sha256, record.output.sha256, record.target.name)
+    digest = entry.wheels[0].sha256 if entry.wheels else ""
+    return record if actual == (plan.compiler, cell.flags, cell.source.sha256, digest, cell.target.name) else None
 
 
 def _key(plan: JobPlan, cell: ModuleCell) -> str:
-    """Return a digest of all that defines a cell."""
+    """Return a digest of the inputs of a cell."""
     parts = [plan.compiler, list(cell.flags), cell.source.sha256, cell.target.name]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _place(plan: JobPlan, cell: ModuleCell) -> str:
-    """Return where a cell's result lies: jobs of one project may have cells of one name."""
+def _output(plan: JobPlan, cell: ModuleCell) -> str:
+    """Return the path of a cell's module. The journal needs it: two jobs of a project may have cells of the same name."""
     return str(plan.output.resolve() / f"{cell.id}.vmfb")
 
 
 @dataclass(slots=True)
 class _Run:
-    """One run in its folder."""
+    """Compiles cells in a run's folder."""
 
     plan: JobPlan
     cells: list[ModuleCell]
     options: CompileOptions
     engine: EngineSession
     state: Path
-    known: Mapping[str, Record]
-    told: dict[str, _Told]
+    journal: Mapping[str, Record]
+    states: dict[str, _CellState]
     _waiting: list[tuple[str, tuple[ModuleCell, ...]]] = field(default_factory=list)
     _running: dict[str, tuple[ModuleCell, ...]] = field(default_factory=dict)
-    _journal: Journal = field(init=False)
+    _new_journal: Journal = field(init=False)
 
-    def go(self, listener: Listener) -> str:
+    def run(self, listener: Listener) -> str:
         """Bake all batches; return the name of the signal that ended the run, empty for none."""
-        # Here, so that a run whose results are all there loads none of what bakes images.
+        # This import is slow; a run that compiles nothing does not need it.
         from bakery.iree.tool_image import tool_image
 
         image = tool_image(self.engine, listener, self.plan.compiler)
         part = replace(self.plan, cells=tuple(self.cells))
-        self._inputs()
-        write(self.state, generate_job(part, image, self._host()))
+        self._copy_inputs()
+        write(self.state, generate_job(part, image, self._host_digest()))
         self._waiting = list(zip(batch_names(part), part.batches(), strict=True))
-        fresh = {_place(self.plan, cell) for cell in self.cells}
-        others = [record for place, record in self.known.items() if place not in fresh and Path(place).exists()]
-        self._journal = open_journal(self.options.state, JOURNAL, others)
+        outputs = {_output(self.plan, cell) for cell in self.cells}
+        others = [entry for path, entry in self.journal.items() if path not in outputs and Path(path).exists()]
+        self._new_journal = open_journal(self.options.state, JOURNAL, others)
         board = Board([name for name, _ in self._waiting])
         with caught() as signals, LogFiles(self.state / "logs") as logs, Children(signals) as children:
             bakes = Bakes(children, logs, board, listener)
@@ -195,24 +191,24 @@ class _Run:
                         self._running[name] = cells
                         bakes.start(self._request(name))
                     for baking, outcome in bakes.turn():
-                        self._ended(baking.request.targets[0].name, outcome)
+                        self._finish_batch(baking.request.targets[0].name, outcome)
             finally:
                 listener.finish()
         return signals.name
 
-    def _host(self) -> str:
-        """Return what names the machine that compiles.
+    def _host_digest(self) -> str:
+        """Return a digest of this machine's CPU if a cell depends on it; else empty.
 
         Raises:
-            PlanError: a cell needs it, and the engine is on another machine.
+            PlanError: a cell depends on it, and the engine is on another machine.
         """
         if not any(cell.target.is_local for cell in self.cells):
             return ""
         if not is_here(self.engine.environment):
-            raise PlanError("target cpu:host is that of the engine, which is another machine", hint="name its CPU")
+            raise PlanError("target cpu:host needs an engine on this machine", hint="name a CPU")
         return hashlib.sha256(cpu().encode()).hexdigest()
 
-    def _inputs(self) -> None:
+    def _copy_inputs(self) -> None:
         folder = self.state / CONTEXT
         folder.mkdir(mode=0o700, parents=True)
         for cell in self.cells:
@@ -242,8 +238,8 @@ class _Run:
             timeout_s=self.options.timeout_s,
         )
 
-    def _ended(self, name: str, outcome: BakeOutcome) -> None:
-        """Take what a bake made, or what it failed of."""
+    def _finish_batch(self, name: str, outcome: BakeOutcome) -> None:
+        """Publish the modules of a batch; after a failure, queue its other cells one by one."""
         cells = self._running.pop(name)
         if not outcome.failures:
             if all(target.result == "done" for target in outcome.targets.values()):
@@ -251,116 +247,81 @@ class _Run:
                 self._collect(cells, self.state / "stage" / (cells[0].id if single else name), single=single)
             return
         by_stage = {cell_stage(cell): cell for cell in cells}
-        blamed: dict[str, BakeryError] = {}
-        for item in outcome.failures:
-            match = _STAGE.match(item.step)
+        errors: dict[str, BakeryError] = {}
+        for failed in outcome.failures:
+            match = _STAGE.match(failed.step)
             cell = by_stage.get(match[1]) if match else None
             if cell is not None:
-                how = item.tail[-1] if item.tail else "the step failed"
-                blamed[cell.id] = CompilerError(
-                    f"{cell.id}: {how}",
-                    hint=item.hint or "compile it alone, or with more memory",
-                    details=item.tail,
-                )
-        if not blamed:
-            whole = BakeFailure(outcome)
+                reason = failed.tail[-1] if failed.tail else "the step failed"
+                hint = failed.hint or "compile it alone, or with more memory"
+                errors[cell.id] = CompilerError(f"{cell.id}: {reason}", hint=hint, details=failed.tail)
+        if not errors:
             if len(cells) > 1:
-                raise whole
-            blamed[cells[0].id] = whole
-        for cell_id, error in blamed.items():
-            self.told[cell_id] = _Told("failed", error, log=self.state / "logs" / f"{name}.log")
-        # What the others made is cached; each is asked for alone now, so that none ends another.
-        self._waiting += [(cell_target(cell), (cell,)) for cell in cells if cell.id not in blamed]
+                raise BakeFailure(outcome)
+            errors[cells[0].id] = BakeFailure(outcome)
+        for cell_id, error in errors.items():
+            self.states[cell_id] = _CellState("failed", error, log=self.state / "logs" / f"{name}.log")
+        # The finished compilations of the others are cached. One by one, none of them can end another.
+        self._waiting += [(cell_target(cell), (cell,)) for cell in cells if cell.id not in errors]
 
     def _collect(self, cells: Sequence[ModuleCell], stage: Path, *, single: bool) -> None:
+        """Publish the modules in a stage folder, and write them to the journal."""
         files: list[Path] = []
-        fresh: dict[str, _Told] = {}
+        states: dict[str, _CellState] = {}
         for cell in cells:
             folder = stage if single else stage / cell.id
-            told = self._taken(cell, folder)
-            fresh[cell.id] = told
-            if told.record:
+            states[cell.id] = self._read_result(cell, folder)
+            if states[cell.id].record:
                 files += [folder / f"{cell.id}.vmfb", folder / f"{cell.id}.json"]
         if files:
             publish(files, self.plan.output, root=self.plan.root)
         for cell in cells:
-            if record := fresh[cell.id].record:
-                made = KeptWheel(record.output.name, record.output.sha256, record.output.size)
-                self._journal.write(Record(_place(self.plan, cell), _key(self.plan, cell), Result.DONE, wheels=(made,)))
-        self.told.update(fresh)
+            if record := states[cell.id].record:
+                module = KeptWheel(record.output.name, record.output.sha256, record.output.size)
+                key = _key(self.plan, cell)
+                self._new_journal.write(Record(_output(self.plan, cell), key, Result.DONE, wheels=(module,)))
+        self.states.update(states)
 
-    def _taken(self, cell: ModuleCell, folder: Path) -> _Told:
-        """Return what a compile came to; of a module that was made, the files are ready to be published."""
+    def _read_result(self, cell: ModuleCell, folder: Path) -> _CellState:
+        """Read the untrusted output of a compilation; write the record of the module next to it."""
         try:
             code, milliseconds = map(int, _read(folder / "ended", 64).split())
-            log = self._log(cell, _read(folder / "log", _LOG))
+            log = self._write_log(cell, _read(folder / "log", _LOG))
             seconds = milliseconds / 1000
             if code:
-                return _Told("failed", failure(cell, code, log.read_text(errors="replace"), log), seconds, log=log)
+                return _CellState("failed", failure(cell, code, log.read_text(errors="replace"), log), seconds, log=log)
             module = folder / "module.vmfb"
-            _plain(module)
+            _check_plain(module)
             final = folder / f"{cell.id}.vmfb"
             module.rename(final)
             final.chmod(0o644)
             record = _record(self.plan, cell, final)
-            text = json.dumps(record.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False) + "\n"
-            (folder / f"{cell.id}.json").write_text(text, encoding="utf-8")
+            (folder / f"{cell.id}.json").write_text(record_text(record), encoding="utf-8")
         except (OSError, ValueError) as error:
-            return _Told("failed", CompilerError(f"{cell.id}: what came out of the compile is none: {error}"))
-        return _Told("done", None, seconds, record, log)
+            return _CellState("failed", CompilerError(f"{cell.id}: the output of the compilation is damaged: {error}"))
+        return _CellState("done", None, seconds, record, log)
 
-    def _log(self, cell: ModuleCell, text: str) -> Path:
+    def _write_log(self, cell: ModuleCell, text: str) -> Path:
         path = self.state / "logs" / f"{cell.id}.log"
-        path.write_text(in_words_of(cell, text), encoding="utf-8", errors="replace")
+        path.write_text(with_users_paths(cell, text), encoding="utf-8", errors="replace")
         return path
 
 
-def in_words_of(cell: ModuleCell, text: str) -> str:
-    """Return a compiler's text with the user's own file in place of the name that the step gave it."""
-    shown = cell.source.shown
-    return re.sub(r"(?<![\w./-])module\.mlir(?=[\"':])", lambda _: shown, text)
-
-
-def failure(cell: ModuleCell, code: int, log: str, place: Path) -> BakeryError:
-    """Return why a compile failed.
-
-    Args:
-        code: how the compiler ended, as a shell says it: 128 and a signal's number for a crash.
-        log: what it said.
-        place: the file with all of it.
-    """
-    lines = [line for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\b(?:error|fatal|LLVM ERROR|Assertion)\b", line)]
-    told = [line for line in lines if not _NOISE.search(line)]
-    shown = [line[:400] for line in (errors or told or lines)[:_SHOWN]]
-    if code > 128:
-        name = signal.Signals(code - 128).name if code - 128 in set(signal.Signals) else f"signal {code - 128}"
-        about = told[0][:200] if told else "it said nothing"
-        return CompilerError(
-            f"{cell.id}: the compiler crashed ({name}): {about}",
-            hint=f"this is a defect of iree-compile, met by something in {cell.source.shown}; the whole log: {place}",
-            details=shown,
-        )
-    first = errors[0][:300] if errors else (told or [f"iree-compile ended with exit code {code}"])[0][:300]
-    what = "the compiler refused an argument" if code == _BAD_ARGUMENT else "the compiler refused it"
-    return ModuleError(f"{cell.id}: {what}: {first}", hint=f"the whole log: {place}", details=shown)
-
-
-def _read(path: Path, most: int) -> str:
-    _plain(path)
+def _read(path: Path, limit: int) -> str:
+    _check_plain(path)
     with path.open("rb") as file:
-        return file.read(most).decode("utf-8", "replace")
+        return file.read(limit).decode("utf-8", "replace")
 
 
-def _plain(path: Path) -> None:
-    """Check that a file which came out of a container is one.
+def _check_plain(path: Path) -> None:
+    """Check that the output of a container is a plain file.
 
     Raises:
         ValueError: it is something else, or too large.
     """
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > LARGEST:
-        raise ValueError(f"{path.name} is no plain file, or too large")
+        raise ValueError(f"{path.name} is not a plain file, or too large")
 
 
 def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
@@ -373,20 +334,13 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
     def types(items: Sequence[tuple[str, tuple[int | None, ...] | None, str]]) -> tuple[TypeRecord, ...]:
         return tuple(TypeRecord(text=text, shape=shape, dtype=dtype) for text, shape, dtype in items)
 
-    target = cell.target
-    about: Mapping[str, object] = {
-        "name": target.name,
-        "backend": target.backend,
-        "architecture": target.architecture,
-        "machine": target.machine,
-        "device": target.device,
-    }
+    target = {name: getattr(cell.target, name) for name in TargetRecord.model_fields}
     return ModuleRecord(
         version=1,
         name=cell.name,
         compiler=plan.compiler,
         runtime=plan.runtime,
-        target=TargetRecord.model_validate(about),
+        target=TargetRecord.model_validate(target),
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
         output=FileRecord(name=f"{cell.id}.vmfb", sha256=digest, size=size),
@@ -397,15 +351,15 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
     )
 
 
-def _report(plan: JobPlan, cell: ModuleCell, told: _Told) -> ModuleReport:
+def _report(plan: JobPlan, cell: ModuleCell, state: _CellState) -> ModuleReport:
     return ModuleReport(
         cell=cell.id,
         shown=cell.source.shown,
         target=cell.target.name,
-        result=told.result,
-        seconds=told.seconds,
-        size=told.record.output.size if told.record else 0,
-        path=plan.output / f"{cell.id}.vmfb" if told.record else None,
-        log=told.log,
-        error=told.error,
+        result=state.result,
+        seconds=state.seconds,
+        size=state.record.output.size if state.record else 0,
+        path=plan.output / f"{cell.id}.vmfb" if state.record else None,
+        log=state.log,
+        error=state.error,
     )

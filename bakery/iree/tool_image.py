@@ -28,7 +28,8 @@ from bakery.engine.session import EngineSession
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 from bakery.plan.options import Override
-from bakery.recipe.load import load, shipped
+from bakery.recipe.files import shipped
+from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import SetOptions
 

@@ -1,4 +1,4 @@
-"""A problem of a recipe file, how one is worded, and the error that carries all of a file's problems."""
+"""A problem of a recipe file, its text, and the error that lists all problems of a file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bakery.core.errors import RecipeError
 from bakery.recipe.type_names import Step
 
 _MOST = 100
-"""More problems than this are counted, not listed."""
+"""Problems that are listed; more are only counted."""
 
 _NAMES = 24
-"""More names than this are counted, not listed."""
+"""Names that are listed; more are only counted."""
 
 _COMPARED = 100
-"""Names that a misspelt one is compared with."""
+"""Names that a misspelt name is compared with."""
 
 _WIDTH = 60
-"""How much of a value is shown."""
+"""Characters of a value that are shown."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _PRIVATE_TABLES = ("environment", "config-settings")
@@ -38,12 +38,12 @@ class Problem:
     """One thing that is wrong in a file.
 
     Attributes:
-        path: where, as the person wrote it; empty for the file as a whole.
+        path: the path of the value, as the file has it; empty for the whole file.
         what: what is wrong, what was expected and what was found.
-        fix: what to do next.
-        line: 1-based; 0 for the file as a whole.
-        column: 1-based; 0 where it says nothing.
-        excerpt: lines that show the place.
+        fix: what to do.
+        line: 1-based; 0 for the whole file.
+        column: 1-based; 0 if unknown.
+        excerpt: the lines of the file with the problem.
     """
 
     path: tuple[Step, ...]
@@ -56,7 +56,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Number:
-    """A TOML float as it was written: ``3.10`` must not turn into 3.1 on its way into a message."""
+    """A TOML float as written: a message must not show ``3.10`` as 3.1."""
 
     text: str
 
@@ -73,7 +73,7 @@ def listed(file: str, problems: Iterable[Problem]) -> tuple[str, list[str]]:
     details = [line for problem in ordered[:_MOST] for line in _lines(file, problem)]
     if len(ordered) > _MOST:
         details.append(f"and {len(ordered) - _MOST} more")
-    return f"{count(len(ordered), 'problem')} in {file or 'what was asked for'}", details
+    return f"{count(len(ordered), 'problem')} in {file or 'the request'}", details
 
 
 def merged(errors: Sequence[RecipeError]) -> RecipeError:
@@ -85,12 +85,9 @@ def merged(errors: Sequence[RecipeError]) -> RecipeError:
 
 
 def _lines(file: str, problem: Problem) -> list[str]:
-    place = ":".join(
-        [item for item in (file, *(str(number) for number in (problem.line, problem.column) if number)) if item]
-    )
-    subject = f"{dotted(problem.path)}: " if problem.path else ""
-    shown = [f"    {line}" for line in (*problem.excerpt, problem.fix) if line]
-    return [(f"{place}: " if place else "") + f"{subject}{problem.what}", *shown]
+    location = ":".join(filter(None, (file, *(str(number) for number in (problem.line, problem.column) if number))))
+    parts = filter(None, (location, dotted(problem.path), problem.what))
+    return [": ".join(parts), *(f"    {line}" for line in (*problem.excerpt, problem.fix) if line)]
 
 
 def count(number: int, noun: str) -> str:
@@ -149,7 +146,7 @@ def _kind(value: object) -> tuple[str, str]:
 
 
 def quoted(value: object) -> str | None:
-    """Return a bare TOML value as the text a person probably meant, or None where there is none."""
+    """Return a bare TOML value as the text that was probably meant, or None."""
     if isinstance(value, bool):
         return json.dumps(str(value).lower())
     if isinstance(value, int) and value.bit_length() < 64:
@@ -158,18 +155,20 @@ def quoted(value: object) -> str | None:
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """Return the name of ``known`` that ``word`` was probably meant to be, or None."""
+    """Return the name of ``known`` that was probably meant by ``word``, or None."""
     by_form = {name.lower().replace("_", "-"): name for name in itertools.islice(known, _COMPARED)}
-    wanted = word[: 2 * _WIDTH].lower().replace("_", "-")
-    close = difflib.get_close_matches(wanted, by_form, n=1, cutoff=cutoff)
-    # ``maximum`` means max, though the two look less alike than the cutoff asks.
-    longer = [form for form in by_form if 3 <= len(form) < len(wanted) <= 2 * len(form) + 1 and wanted.startswith(form)]
-    best = [*close, *longer]
+    form = word[: 2 * _WIDTH].lower().replace("_", "-")
+    close = difflib.get_close_matches(form, by_form, n=1, cutoff=cutoff)
+    # ``maximum`` means max, though their similarity is below the cutoff.
+    prefixes = [
+        known for known in by_form if 3 <= len(known) < len(form) <= 2 * len(known) + 1 and form.startswith(known)
+    ]
+    best = [*close, *prefixes]
     return by_form[best[0]] if best else None
 
 
 def one_of(known: Iterable[str]) -> str:
-    """Return the allowed names as a message lists them: all where they are few."""
+    """Return the allowed names for a message; only some of them if there are many."""
     names = list(known)
     rest = len(names) - _NAMES
     return ", ".join(map(shorten, names[:_NAMES])) + (f" and {rest} more" if rest > 0 else "")

@@ -1,4 +1,4 @@
-"""The recipe's models in plain words: for error messages and for the reference."""
+"""The types of the recipe's models in words, for error messages and the reference."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def model_of(annotation: object) -> type[Model] | None:
 
 
 def choices(annotation: object) -> tuple[str, ...]:
-    """Return the values that are allowed, or nothing where any text is."""
+    """Return the allowed values; empty if any text is allowed."""
     inner = bare(annotation)
     if get_origin(inner) is Literal:
         return tuple(str(item) for item in get_args(inner))
@@ -51,7 +51,7 @@ def choices(annotation: object) -> tuple[str, ...]:
 
 
 def describe(annotation: object) -> str:
-    """Return the type as a person would say it: ``list of texts``, ``true or false``, ``text or table``."""
+    """Return the type in words: ``list of texts``, ``true or false``, ``text or table``."""
     inner = bare(annotation)
     allowed = choices(inner)
     if allowed:
@@ -70,8 +70,8 @@ def describe(annotation: object) -> str:
 
 
 def _bounds(annotation: object) -> str:
-    """Return what the constraints of a number say: `` from 1 to 1024``; empty for none."""
-    found: dict[str, object] = {}
+    """Return the limits of a number: `` from 1 to 1024``; empty for none."""
+    limits: dict[str, object] = {}
     pending = [annotation]
     while pending:
         item = pending.pop()
@@ -79,8 +79,8 @@ def _bounds(annotation: object) -> str:
             pending += item.metadata
         elif get_origin(item) is not None:
             pending += get_args(item)
-        found |= {key: getattr(item, key) for key in ("ge", "le") if getattr(item, key, None) is not None}
-    words = [f"{word} {found[key]}" for word, key in (("from", "ge"), ("to", "le")) if key in found]
+        limits |= {key: getattr(item, key) for key in ("ge", "le") if getattr(item, key, None) is not None}
+    words = [f"{word} {limits[key]}" for word, key in (("from", "ge"), ("to", "le")) if key in limits]
     return "".join(f" {item}" for item in words)
 
 
@@ -99,15 +99,15 @@ def keys(model: type[Model]) -> dict[str, FieldInfo]:
 
 
 def at(model: type[Model], path: Sequence[Step]) -> object:
-    """Return the annotation at ``path`` (keys of files, indexes of lists), or None where the models know none."""
-    found: object = model
+    """Return the annotation at ``path`` (keys of files, indexes of lists), or None if the models have none."""
+    annotation: object = model
     for step in path:
-        inner = bare(found)
+        inner = bare(annotation)
         if isinstance(inner, type) and issubclass(inner, Model):
             field = keys(inner).get(str(step))
-            found = None if field is None else field.annotation
+            annotation = None if field is None else field.annotation
             continue
         origin, arguments = get_origin(inner), get_args(inner)
         is_item = origin is tuple and isinstance(step, int)
-        found = arguments[0] if is_item else arguments[1] if origin is dict else None
-    return found
+        annotation = arguments[0] if is_item else arguments[1] if origin is dict else None
+    return annotation

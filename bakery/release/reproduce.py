@@ -28,7 +28,8 @@ from bakery.emit.files import generate
 from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
-from bakery.recipe.load import Loaded, is_inside, load, shipped
+from bakery.recipe.files import is_inside, shipped
+from bakery.recipe.load import Loaded, load
 from bakery.recipe.models import Builder
 from bakery.recipe.problems import shorten
 from bakery.resolve.plan import resolve

@@ -13,7 +13,8 @@ from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
 from bakery.plan.options import Audit
 from bakery.plan.values import Ref
-from bakery.recipe.load import PYPROJECT, Loaded
+from bakery.recipe.files import PYPROJECT
+from bakery.recipe.load import Loaded
 from bakery.resolve.abi3 import python_release
 from bakery.resolve.apply_overrides import NO_ARGUMENT, apply_to_recipe, buildx_overrides
 from bakery.resolve.cache import layer_cache
@@ -69,13 +70,14 @@ def resolve(
         native_python=min(pythons, key=python_release) if settings.text("native.command") else "",
         secrets=secrets_of(loaded),
     )
-    plan = _plan(loaded, parts, finish_cells(parts, drafts))
+    # Stages first: they refuse a Python that the base does not have.
+    plan = _plan(loaded, parts, stages(parts), finish_cells(parts, drafts))
     plan = replace(plan, overrides=buildx_overrides(overrides, plan.cells))
     check_written(plan, settings)
     return plan
 
 
-def _plan(loaded: Loaded, parts: Parts, all_cells: Sequence[Cell]) -> Plan:
+def _plan(loaded: Loaded, parts: Parts, made: tuple[Stage, ...], all_cells: Sequence[Cell]) -> Plan:
     recipe, settings = loaded.recipe, parts.settings
     dockerfile, bakefile, lock = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl", _lock_file(loaded)
     own_lock = "" if lock.endswith("bakery.lock") else lock
@@ -84,7 +86,6 @@ def _plan(loaded: Loaded, parts: Parts, all_cells: Sequence[Cell]) -> Plan:
     kinds = IMAGE_KINDS if recipe.image else WHEEL_KINDS
     if settings.flag("builder.compiler-cache") and not recipe.image:
         kinds = (*kinds, Kind.COMPILER_CACHE)
-    made = stages(parts)
     ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", own_lock))
     return Plan(
         recipe=recipe.name,

@@ -19,7 +19,8 @@ from bakery.core.names import SYSTEMS
 from bakery.emit.cibuildwheel import configurations, identifier, variants
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.recipe.load import load, shipped
+from bakery.recipe.files import shipped
+from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 

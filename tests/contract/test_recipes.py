@@ -16,7 +16,8 @@ from bakery.iree.emit_job import batch_names, cell_target, generate_job
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.plan.model import Plan
-from bakery.recipe.load import load, shipped
+from bakery.recipe.files import shipped
+from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 from bakery.resolve.settings import EPOCH

@@ -10,7 +10,7 @@ import pytest
 from command import ROOT, bakery, digests
 from engines import fresh_engine
 
-from bakery.cli.json_schema import module_schema
+from bakery.cli.json_schema import schema
 from bakery.iree.models.module import ModuleRecord
 
 pytestmark = [pytest.mark.engine]
@@ -41,7 +41,7 @@ def test_every_kind_of_target_in_one_command(tmp_path: Path) -> None:
     assert b".target sm_80" in made["matmul.cuda-sm_80.vmfb"]
     for name, module in made.items():
         told = json.loads((tmp_path / "out" / name).with_suffix(".json").read_text())
-        jsonschema.validate(told, module_schema())
+        jsonschema.validate(told, schema("module"))
         assert ModuleRecord.model_validate(told).output.size == len(module)
     # Nothing else: no unfinished file, nothing of the step, no copy of an input.
     assert len(list((tmp_path / "out").iterdir())) == 2 * len(made)

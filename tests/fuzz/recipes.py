@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bakery.cli.json_schema import recipe_schema
+from bakery.cli.json_schema import schema
 from bakery.emit.files import generate
 from bakery.plan.model import Plan
-from bakery.recipe.load import farms, load, shipped
+from bakery.recipe.files import shipped
+from bakery.recipe.load import farms, load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.caching import Host
@@ -22,7 +23,7 @@ from bakery.resolve.set_option import parse_set_options
 from fuzz.mutate import LARGEST, NUMBERS, any_text, any_tree, anything, text
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = recipe_schema()
+SCHEMA = schema("recipe")
 SEEDS = [
     tomllib.loads(path.read_text(encoding="utf-8"))
     for path in (*shipped().values(), *ROOT.glob("examples/*/bakery.toml"), *ROOT.glob("tests/golden/recipes/*.toml"))

@@ -334,7 +334,7 @@ def _materials(folder: Path, data: bytes) -> str:
     try:
         told = json.loads(data)
         parts = {key: json.dumps(told.get(key)).encode() for key in ("packages", "system", "suites") if key in told}
-    except (ValueError, RecursionError, AttributeError):
+    except (ValueError, RecursionError, AttributeError, TypeError):
         parts = {"packages": data, "system": data}
     for name in ("packages", "system"):
         shutil.rmtree(folder / name, ignore_errors=True)

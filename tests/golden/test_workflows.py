@@ -21,7 +21,8 @@ from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.iree.plan import JobFile
 from bakery.iree.tool_image import image_name
-from bakery.recipe.load import from_python, load, shipped
+from bakery.recipe.files import shipped
+from bakery.recipe.load import from_python, load
 from bakery.recipe.load import job_files as load_jobs
 from bakery.recipe.models import Ci, Matrix, Recipe
 from bakery.resolve.ci import workflow_of_jobs

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,11 +20,38 @@ PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&module); }
 """
 """An extension module that can be imported and does nothing."""
 
+COMPILED = Path(__file__).resolve().parents[2] / ".pytest_cache" / "compiled"
+"""What earlier runs compiled, named by the hash of all that went into it."""
+
 Object = Callable[[], bytes]
 """Something to compile when a test wants it, and only once."""
 
 Stub = tuple[str, tuple[str, ...]]
 """A library to link with: its soname, and the functions it defines."""
+
+
+def _kept(compile_object: Callable[..., bytes]) -> Callable[..., bytes]:
+    """Keep what a function compiles, also for other processes and later runs."""
+
+    @cache
+    @wraps(compile_object)
+    def cached(*arguments: object) -> bytes:
+        path = COMPILED / hashlib.sha256(repr((_tools(), compile_object.__name__, arguments)).encode()).hexdigest()
+        if not path.exists():
+            COMPILED.mkdir(parents=True, exist_ok=True)
+            beside = path.with_suffix(f".{os.getpid()}")
+            beside.write_bytes(compile_object(*arguments))
+            beside.replace(path)
+        return path.read_bytes()
+
+    return cached
+
+
+@cache
+def _tools() -> tuple[object, ...]:
+    """Return what tells one compiler and one version of this file from another."""
+    files = [path for name in ("gcc", "g++", "ld") if (path := shutil.which(name))] + [__file__]
+    return (sysconfig.get_paths()["include"], *((str(path), Path(path).stat().st_mtime_ns) for path in files))
 
 
 def build(
@@ -41,7 +71,7 @@ def build(
     return partial(_built, source, flags, language, link, soname, runpath, device, strip)
 
 
-@cache
+@_kept
 def _built(
     source: str,
     flags: tuple[str, ...],
@@ -76,7 +106,7 @@ def program(source: str, *flags: str) -> Object:
     return partial(_program, source, flags)
 
 
-@cache
+@_kept
 def _program(source: str, flags: tuple[str, ...]) -> bytes:
     with TemporaryDirectory() as name:
         folder = Path(name)

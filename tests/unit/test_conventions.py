@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,11 @@ HEAVY = {"python_on_whales", "hcl2", "auditwheel"}
 """Packages that are slow to import: only the functions that use them import them."""
 
 
+@cache
+def parsed(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text())
+
+
 def imported(tree: ast.AST) -> Iterator[str]:
     """Yield the full name of every imported module, inside functions too."""
     for node in ast.walk(tree):
@@ -50,7 +56,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("cli/")])
 def test_only_the_command_prints_exits_and_reads_the_environment(name: str) -> None:
-    tree = ast.parse(FILES[name].read_text())
+    tree = parsed(name)
     modules = {module.split(".")[0] for module in imported(tree)}
     assert "typer" not in modules
     assert "rich" not in modules or name.startswith(CONSOLE)
@@ -69,6 +75,6 @@ def test_no_exception_is_left_over() -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith(("cli/", "emit/", "resolve/", "plan/"))])
 def test_slow_imports_are_postponed(name: str) -> None:
-    tree = ast.parse(FILES[name].read_text())
+    tree = parsed(name)
     top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
     assert not {module.split(".")[0] for module in imported(top)} & HEAVY

@@ -1,5 +1,49 @@
-"""Tables and text for people: reports, plans, audits and rules rendered with rich.
+"""Tables and text for people: reports, plans, audits and rules, rendered with rich.
 
-Rendering functions return renderables and strings; the commands print them. They import ``build.report``, ``audit``,
-``engine``, ``resolve``, ``toolchains``, ``plan`` and ``core``.
+Functions here return renderables and strings; the commands print them. Text that comes from a wheel or a build is shown
+as it is, never interpreted as markup. They import ``build.report``, ``audit``, ``engine``, ``resolve``, ``toolchains``,
+``plan`` and ``core``.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Column, Table
+from rich.text import Text
+
+from bakery.core.text import printable
+
+
+def plain_table(*columns: Column | str, title: str = "", header: bool = True) -> Table:
+    """Return a table without lines; two spaces separate its columns."""
+    return Table(
+        *columns,
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        show_header=header,
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+
+
+def key_values(rows: Iterable[tuple[str, Text]]) -> Table:
+    """Return an indented table of names and values; long values are folded."""
+    table = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
+    for name, value in rows:
+        table.add_row(f"  {name}", value)
+    return table
+
+
+def listed(texts: Iterable[str], most: int = 100) -> str:
+    """Return texts in one line, with the number of those beyond the first ``most``."""
+    items = [printable(text) for text in texts]
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + more
+
+
+def megabytes(size: int) -> str:
+    """Return a size in bytes for people: ``1.2 MB`` or ``340 kB``."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"

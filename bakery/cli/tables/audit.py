@@ -1,19 +1,19 @@
-"""One audit report for people: facts, shared objects and findings, on terminals of any width."""
+"""Audit reports for people, on terminals of any width."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.audit.compare import Change
-from bakery.audit.elf import SharedObject
 from bakery.audit.fatbin import sorted_archs
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.report import WheelReport
 from bakery.audit.tags import release_text
+from bakery.cli.tables import key_values, listed, plain_table
 from bakery.core.text import printable
 
 _STYLES = {
@@ -22,30 +22,28 @@ _STYLES = {
     Severity.INFO: "cyan",
     Severity.SKIPPED: "dim",
 }
-_MOST_OBJECTS = 20
-_MOST_LISTED = 100
+_MOST_ROWS = 20
 _LONGEST = 20_000
-"""Characters of a fact that are shown."""
+"""Limit of characters shown for one fact."""
 
 
 def render(report: WheelReport) -> RenderableType:
-    """Return the report as a rich renderable; names from the wheel are shown, never interpreted."""
+    """Return the report: verdict, facts, binaries and findings."""
     parts: list[RenderableType] = [_verdict(report), _facts(report)]
     if report.objects:
-        parts.append(_objects(report.objects))
-    if rows := [*_mach_rows(report), *_image_rows(report)]:
-        parts.append(_others(rows))
-    parts += [_finding(finding) for finding in report.findings]
-    return Group(*parts)
+        rows = [
+            (item.path, item.machine, release_text(item.glibc), release_text(item.glibcxx), _kilobytes(item.size))
+            for item in report.objects
+        ]
+        parts.append(_binaries(rows, "glibc", "GLIBCXX", "kB"))
+    if others := [*_mach_objects(report), *_pe_images(report)]:
+        parts.append(_binaries(others, "needs", "kB"))
+    return Group(*parts, *map(_finding, report.findings))
 
 
 def render_changes(changes: Iterable[Change]) -> RenderableType:
-    """Return what changed since an older wheel as a rich renderable, one line for each change."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for change in changes:
-        table.add_row(f"  {change.subject}", _change(change))
+    """Return what changed since an older wheel, one line for each change."""
+    table = key_values((change.subject, _change(change)) for change in changes)
     return table if table.row_count else Text("  nothing changed", "dim")
 
 
@@ -74,29 +72,24 @@ def _verdict(report: WheelReport) -> Text:
 
 
 def _facts(report: WheelReport) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    rows = {
+    python = listed(report.pythons) + (f" ({report.requires_python})" if report.requires_python else "")
+    facts = {
         "size": f"{report.size / 1e6:,.2f} MB",
         "sha256": report.sha256,
-        "python": _listed(report.pythons) + (f" ({report.requires_python})" if report.requires_python else ""),
-        "abi": _listed(report.abis),
-        "platform": _listed(report.platforms),
+        "python": python,
+        "abi": listed(report.abis),
+        "platform": listed(report.platforms),
         "auditwheel": report.platform_tag or "",
-        "bundled": _listed(f"{found.file_name} ({found.size / 1e6:.1f} MB)" for found in report.bundled),
-        "external": _listed(report.external),
+        "bundled": listed(f"{item.file_name} ({item.size / 1e6:.1f} MB)" for item in report.bundled),
+        "external": listed(report.external),
         "device code": _device_code(report),
     }
-    for key, value in rows.items():
-        if value:
-            table.add_row(f"  {key}", Text(printable(value[:_LONGEST])))
-    return table
+    return key_values((name, Text(printable(fact[:_LONGEST]))) for name, fact in facts.items() if fact)
 
 
 def _device_code(report: WheelReport) -> str:
     """Return all architectures of the wheel in one line: ``sm_80 sm_90 + PTX 8.5 for compute_90``."""
-    images = [image for found in report.objects for image in found.device_code.images]
+    images = [image for item in report.objects for image in item.device_code.images]
     if not images:
         return ""
     isas: dict[str, set[str]] = {}
@@ -112,48 +105,33 @@ def _isa_key(isa: str) -> tuple[int, ...]:
     return tuple(int(part) for part in isa.split(".") if part)
 
 
-def _objects(objects: tuple[SharedObject, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
-    table.add_column("  object", overflow="fold")
-    table.add_column("machine", no_wrap=True)
-    for column in ("glibc", "GLIBCXX", "kB"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for found in objects[:_MOST_OBJECTS]:
-        table.add_row(
-            Text("  " + printable(found.path)),
-            found.machine,
-            release_text(found.glibc) or "-",
-            release_text(found.glibcxx) or "-",
-            f"{found.size / 1e3:,.0f}",
-        )
-    if len(objects) > _MOST_OBJECTS:
-        table.add_row(f"  and {len(objects) - _MOST_OBJECTS} more", "", "", "", "")
+def _mach_objects(report: WheelReport) -> Iterator[tuple[str, str, str, str]]:
+    for item in report.mach_objects:
+        systems = dict.fromkeys(f"macOS {release_text(part.floor)}" for part in item.slices if part.floor)
+        yield item.path, " ".join(item.machines), ", ".join(systems), _kilobytes(item.size)
+
+
+def _pe_images(report: WheelReport) -> Iterator[tuple[str, str, str, str]]:
+    for item in report.images:
+        yield item.path, item.machine, f"Windows {release_text(item.floor)}", _kilobytes(item.size)
+
+
+def _binaries(rows: Sequence[tuple[str, str, *tuple[str | None, ...]]], *numbers: str) -> Table:
+    """Return a table with path, machine, and further right-aligned columns."""
+    table = plain_table(
+        Column("  object", overflow="fold"),
+        Column("machine", no_wrap=True),
+        *(Column(name, justify="right", no_wrap=True) for name in numbers),
+    )
+    for path, machine, *values in rows[:_MOST_ROWS]:
+        table.add_row(Text("  " + printable(path)), machine, *(value or "-" for value in values))
+    if len(rows) > _MOST_ROWS:
+        table.add_row(f"  and {len(rows) - _MOST_ROWS} more")
     return table
 
 
-def _mach_rows(report: WheelReport) -> Iterator[tuple[str, str, str, int]]:
-    for found in report.mach_objects:
-        floors = dict.fromkeys(f"macOS {release_text(part.floor)}" for part in found.slices if part.floor)
-        yield found.path, " ".join(found.machines), ", ".join(floors), found.size
-
-
-def _image_rows(report: WheelReport) -> Iterator[tuple[str, str, str, int]]:
-    for found in report.images:
-        yield found.path, found.machine, f"Windows {release_text(found.floor)}", found.size
-
-
-def _others(rows: list[tuple[str, str, str, int]]) -> Table:
-    """Return the table of what macOS and Windows load: path, machine, oldest system, size."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
-    table.add_column("  object", overflow="fold")
-    table.add_column("machine", no_wrap=True)
-    for column in ("needs", "kB"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for path, machine, floor, size in rows[:_MOST_OBJECTS]:
-        table.add_row(Text("  " + printable(path)), machine, floor or "-", f"{size / 1e3:,.0f}")
-    if len(rows) > _MOST_OBJECTS:
-        table.add_row(f"  and {len(rows) - _MOST_OBJECTS} more", "", "", "")
-    return table
+def _kilobytes(size: int) -> str:
+    return f"{size / 1e3:,.0f}"
 
 
 def _finding(finding: Finding) -> Text:
@@ -166,9 +144,3 @@ def _finding(finding: Finding) -> Text:
     if finding.hint:
         text.append(f"\n    hint: {printable(finding.hint)}", "dim")
     return text
-
-
-def _listed(texts: Iterable[str]) -> str:
-    listed = list(texts)
-    more = f" and {len(listed) - _MOST_LISTED} more" if len(listed) > _MOST_LISTED else ""
-    return ", ".join(listed[:_MOST_LISTED]) + more

@@ -1,4 +1,4 @@
-"""Where two builds of a wheel differ, for people."""
+"""Differences between two builds of a wheel, for people."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from bakery.core.text import printable
 
 def render(
     name: str,
-    found: Sequence[Difference],
+    differences: Sequence[Difference],
     materials: Sequence[str],
     taken: Sequence[str] = (),
     not_compared: Sequence[str] = (),
 ) -> Text:
-    """Return one paragraph for each file that differs, then what the comparison does not say.
+    """Return one paragraph for each file that differs, then the causes and limits of the comparison.
 
     Args:
-        name: the wheel's file name.
-        materials: what the two were made from, where that differs.
-        taken: what a build took from elsewhere than the recipe.
-        not_compared: what the comparison says nothing about; the last line.
+        name: the file name of the wheel.
+        materials: inputs of the two builds that differ.
+        taken: inputs that do not come from the recipe.
+        not_compared: what was not compared.
     """
-    text = Text.assemble((printable(name), "bold"), f": {len(found)} differences" if found else ": the same bytes")
-    for file, own in groupby(found, key=lambda item: item.file):
+    text = Text.assemble(
+        (printable(name), "bold"), f": {len(differences)} differences" if differences else ": identical bytes"
+    )
+    for file, group in groupby(differences, key=lambda item: item.file):
         text.append(f"\n  {printable(file) or 'the archive'}", "cyan")
-        for item in own:
+        for item in group:
             text.append(f"\n    {printable(item.part)}")
             text.append(f"  ({item.cause})" if item.cause else "", "yellow")
             for sign, lines, style in (("-", item.old, "red"), ("+", item.new, "green")):
                 for line in lines:
                     text.append(f"\n      {sign} {printable(line)}", style)
-    for title, items in (("made from other things", materials), ("not from the recipe", taken)):
+    for title, items in (("built from different inputs", materials), ("not from the recipe", taken)):
         text.append(f"\n  {title}" if items else "", "cyan")
         for line in items:
             text.append(f"\n    {printable(line)}")

@@ -1,13 +1,12 @@
-"""What the doctor found: for people on terminals of any width, and as JSON for machines."""
+"""Findings of ``wheel-bakery doctor``: for people on terminals of any width, and as JSON."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.core.text import printable
@@ -15,7 +14,7 @@ from bakery.engine.doctor import Diagnosis
 from bakery.engine.doctor_checks import State
 
 VERSION = 1
-"""Of the JSON; raised when a key changes its meaning."""
+"""Version of the JSON. It is raised when a key changes its meaning."""
 
 _SYMBOLS = {
     State.OK: ("✓", "green"),
@@ -24,23 +23,25 @@ _SYMBOLS = {
     State.SKIP: ("–", "dim"),
 }
 _VERDICTS = {
-    State.FAIL: ("wheels cannot be baked here as it is", "bold red"),
-    State.WARN: ("wheels can be baked here; see the advice", "yellow"),
-    State.OK: ("wheels can be baked here", "green"),
+    State.FAIL: ("this machine cannot bake wheels yet", "bold red"),
+    State.WARN: ("this machine can bake wheels; see the advice above", "yellow"),
+    State.OK: ("this machine can bake wheels", "green"),
 }
 
 
-def render(found: Sequence[Diagnosis]) -> RenderableType:
-    """Return the findings as a rich renderable, each with its advice below it."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for item in found:
+def render(findings: Sequence[Diagnosis]) -> RenderableType:
+    """Return the findings, each with its advice below it, and the verdict."""
+    # Only the first column has a color of its own, so a terminal without colors loses nothing.
+    table = Table.grid(
+        Column(no_wrap=True), Column(no_wrap=True, style="bold"), Column(overflow="fold"), padding=(0, 1)
+    )
+    for item in findings:
         symbol, style = _SYMBOLS[item.state]
-        # Only the first column has a colour of its own, so a terminal without colours loses nothing.
         table.add_row(Text(symbol, style), item.name, _text(item))
-    return Group(table, _verdict(item.state for item in found))
+    states = {item.state for item in findings}
+    return Group(
+        table, Text(*next((words for state, words in _VERDICTS.items() if state in states), _VERDICTS[State.OK]))
+    )
 
 
 def _text(item: Diagnosis) -> Text:
@@ -51,11 +52,6 @@ def _text(item: Diagnosis) -> Text:
     return text
 
 
-def _verdict(states: Iterable[State]) -> Text:
-    seen = set(states)
-    return Text(*next((words for state, words in _VERDICTS.items() if state in seen), _VERDICTS[State.OK]))
-
-
-def to_json(found: Sequence[Diagnosis]) -> str:
-    """Return the findings as JSON."""
-    return json.dumps({"version": VERSION, "checks": [asdict(item) for item in found]}, indent=2, ensure_ascii=False)
+def to_json(findings: Sequence[Diagnosis]) -> dict[str, object]:
+    """Return the findings for machines."""
+    return {"version": VERSION, "checks": [asdict(item) for item in findings]}

@@ -1,13 +1,13 @@
-"""What a list of architectures covers, for people and for machines."""
+"""The GPUs that a list of architectures covers, for people and for machines."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from bakery.cli.tables import plain_table
 from bakery.toolchains.facts.cover import Coverage, How
 from bakery.toolchains.facts.rows import Gpu
 
@@ -15,44 +15,35 @@ VERSION = 1
 """Version of the JSON that `to_json` makes."""
 
 _STYLES = {How.NATIVE: "green", How.PTX: "yellow", How.MISSED: "red"}
-_TEXTS = {How.NATIVE: "native", How.PTX: "by PTX", How.MISSED: "missed"}
+_TEXTS = {How.NATIVE: "native", How.PTX: "PTX", How.MISSED: "none"}
 
 
 def table(coverage: Sequence[Coverage]) -> Table:
     """Return one row for each compute capability."""
-    result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("GPU of", "runs", "", "what it is"):
-        result.add_column(column, no_wrap=column != "what it is")
+    result = plain_table(*(Column(name, no_wrap=True) for name in ("GPU", "code", "from")), "products")
     for item in coverage:
-        how = Text(_TEXTS[item.how], style=_STYLES[item.how])
-        result.add_row(item.gpu.capability, how, item.by, names(item.gpu))
+        result.add_row(item.gpu.capability, Text(_TEXTS[item.how], style=_STYLES[item.how]), item.by, names(item.gpu))
     return result
 
 
 def names(gpu: Gpu) -> str:
-    """Return the GPUs of a row as text, with what is not sure about them."""
+    """Return the GPUs of a row as text, and whether no primary source confirms them."""
     text = ", ".join(gpu.names) or "no product known"
     return text if gpu.verified else f"{text} (not verified)"
 
 
-def to_json(archs: Sequence[str], cuda: str, coverage: Sequence[Coverage], warnings: Sequence[str]) -> str:
-    """Return the same as JSON."""
-    return json.dumps(
+def to_json(
+    archs: Sequence[str], cuda: str, coverage: Sequence[Coverage], warnings: Sequence[str]
+) -> dict[str, object]:
+    """Return the coverage for machines."""
+    rows = [
         {
-            "version": VERSION,
-            "archs": list(archs),
-            "cuda": cuda,
-            "gpus": [
-                {
-                    "capability": item.gpu.capability,
-                    "names": list(item.gpu.names),
-                    "how": item.how.value,
-                    "by": item.by,
-                    "verified": item.gpu.verified,
-                }
-                for item in coverage
-            ],
-            "warnings": list(warnings),
-        },
-        indent=1,
-    )
+            "capability": item.gpu.capability,
+            "names": list(item.gpu.names),
+            "how": item.how.value,
+            "by": item.by,
+            "verified": item.gpu.verified,
+        }
+        for item in coverage
+    ]
+    return {"version": VERSION, "archs": list(archs), "cuda": cuda, "gpus": rows, "warnings": list(warnings)}

@@ -1,9 +1,9 @@
-"""Cells as the matrix of a GitHub Actions job."""
+"""Cells as the matrix of a job of GitHub Actions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bakery.core.names import SYSTEMS
 from bakery.plan.model import Plan
@@ -16,22 +16,21 @@ def to_json(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
 
     Its ``cells`` are separated by spaces, as BAKERY_ONLY takes them.
     """
-    made = job_groups([part for plan in plans for part in _systems(plan, only)])
-    return json.dumps({"include": [entry(group, runners()) for group in made]})
+    groups = job_groups([part for plan in plans for part in _systems(plan, only)])
+    return json.dumps({"include": [_job(group) for group in groups]})
 
 
 def _systems(plan: Plan, only: tuple[str, ...]) -> list[Plan]:
-    """Return the plan of each system that has chosen cells; an error tells of Linux where none has."""
+    """Return the plan of each system with selected cells; if there is none, the error is about Linux."""
     parts = [plan.for_system(system) for system in SYSTEMS]
-    meant = [part for part in parts if part.cells and part.matches(only)]
-    return [part.filter_by_pattern(only) for part in meant or parts[:1]]
+    selected = [part for part in parts if part.cells and part.matches(only)]
+    return [part.filter_by_pattern(only) for part in selected or parts[:1]]
 
 
-def entry(group: CellGroup, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return one job of a matrix."""
+def _job(group: CellGroup) -> dict[str, str]:
     return {
         "recipe": group.plan.recipe,
         "job": group.name,
-        "runner": labels[group.platform],
+        "runner": runners()[group.platform],
         "cells": " ".join(cell.id for cell in group.cells),
     }

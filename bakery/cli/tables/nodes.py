@@ -1,12 +1,13 @@
-"""How the nodes of builders are, for people and for machines."""
+"""The state of the nodes of builders, for people and for machines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from bakery.cli.tables import plain_table
 from bakery.engine.nodes import Look
 from bakery.plan.values import Json
 
@@ -15,12 +16,11 @@ VERSION = 1
 
 
 def render(looks: Mapping[str, Sequence[Look]]) -> Table:
-    """Return a table of builder → its nodes."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("builder", "node", "", "BuildKit", "slots", "running", "platforms"):
-        table.add_column(title, no_wrap=title != "platforms", overflow="fold")
-    for name, own in looks.items():
-        for look in own:
+    """Return a table of builders and their nodes."""
+    columns = ("builder", "node", "", "BuildKit", "slots", "running")
+    table = plain_table(*(Column(name, no_wrap=True) for name in columns), Column("platforms", overflow="fold"))
+    for name, nodes in looks.items():
+        for look in nodes:
             table.add_row(
                 name,
                 look.node.name,
@@ -34,7 +34,7 @@ def render(looks: Mapping[str, Sequence[Look]]) -> Table:
 
 
 def to_json(looks: Mapping[str, Sequence[Look]]) -> dict[str, Json]:
-    """Return the same for machines."""
+    """Return the state for machines."""
     return {
         "version": VERSION,
         "builders": {
@@ -51,8 +51,8 @@ def to_json(looks: Mapping[str, Sequence[Look]]) -> dict[str, Json]:
                     "slots": look.node.slots,
                     "running": look.running,
                 }
-                for look in own
+                for look in nodes
             ]
-            for name, own in looks.items()
+            for name, nodes in looks.items()
         },
     }

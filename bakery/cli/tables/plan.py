@@ -3,54 +3,52 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from bakery.cli.tables import plain_table
 from bakery.core.names import Kind
 from bakery.plan.cells import Cell
 from bakery.plan.model import VERSION, Plan
 
-ROWS = 60
-"""Cells that a table shows; a longer plan is told as lines, which cost nothing to lay out."""
+MOST_ROWS = 60
+"""Limit of cells in a table. A longer plan is printed as plain lines, because rich is slow for large tables."""
+
+CellTexts = Mapping[str, Mapping[str, str]]
+"""Recipe → cell → text about the cell."""
+
+_NONE: CellTexts = MappingProxyType({})
 
 
-Told = Mapping[str, Mapping[str, str]]
-"""Recipe → cell → what is told of it."""
-
-_NOTHING: Told = MappingProxyType({})
-
-
-def to_json(plans: Sequence[Plan], only: tuple[str, ...], left: Told = _NOTHING, ways: Told = _NOTHING) -> str:
-    """Return the plans as JSON: cells with their axes and arguments, variables, targets by group.
+def to_json(
+    plans: Sequence[Plan], only: tuple[str, ...], skipped: CellTexts = _NONE, platforms: CellTexts = _NONE
+) -> dict[str, object]:
+    """Return the plans for machines: cells with their axes and arguments, variables, targets by group.
 
     Args:
-        left: why a cell is left out.
-        ways: how its platform is had.
+        skipped: why cells are skipped.
+        platforms: how the platforms of cells are provided.
     """
-    documents = [_document(plan, only, ways.get(plan.recipe, {})) for plan in plans]
-    document: dict[str, object] = {"version": VERSION, "recipes": documents}
-    if left:
-        document["left_out"] = left
-    return json.dumps(document, indent=1)
+    documents = [_document(plan, only, platforms.get(plan.recipe, {})) for plan in plans]
+    return {"version": VERSION, "recipes": documents, **({"left_out": skipped} if skipped else {})}
 
 
-def print_left(console: Console, left: Told) -> None:
-    """Print what is left out and why: cells with the same reason in one line."""
-    for recipe, cells in left.items():
+def print_skipped(console: Console, skipped: CellTexts) -> None:
+    """Print which cells are skipped and why; cells with the same reason are in one line."""
+    for recipe, cells in skipped.items():
         reasons: dict[str, list[str]] = {}
         for cell, reason in cells.items():
             reasons.setdefault(reason, []).append(cell)
         for reason, ids in reasons.items():
-            console.print(Text.assemble((f"{recipe}: left out {', '.join(ids)}", "dim"), f"  {reason}"))
+            console.print(Text.assemble((f"{recipe}: skipped {', '.join(ids)}", "dim"), f"  {reason}"))
 
 
-def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dict[str, object]:
+def _document(plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -> dict[str, object]:
     baked = set(map(id, plan.cells))
     return {
         "recipe": plan.recipe,
@@ -72,7 +70,7 @@ def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dic
                 "id": cell.id,
                 "backend": "bake" if id(cell) in baked else "cibuildwheel",
                 "axes": dict(cell.axes),
-                "platform_by": ways.get(cell.id, ""),
+                "platform_by": platforms.get(cell.id, ""),
                 "args": dict(cell.args),
                 "targets": [
                     f"{kind}-{cell.id}"
@@ -83,79 +81,73 @@ def _document(plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> dic
                 "images": sorted({image.ref for image in cell.images}),
                 "needs": [f"{need.name}=={need.version}" for need in cell.needs],
             }
-            for cell in _chosen(plan, only)
+            for cell in _selected(plan, only)
         ],
     }
 
 
-def _chosen(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
+def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
     if not only:
         return (*plan.cells, *plan.cibuildwheel_cells)
-    elsewhere = tuple(
-        cell for cell in plan.cibuildwheel_cells if any(fnmatch.fnmatchcase(cell.id, glob) for glob in only)
-    )
-    if elsewhere and not any(fnmatch.fnmatchcase(cell.id, glob) for cell in plan.cells for glob in only):
-        return elsewhere
+
+    def matches(cell: Cell) -> bool:
+        return any(fnmatch.fnmatchcase(cell.id, glob) for glob in only)
+
+    others = tuple(filter(matches, plan.cibuildwheel_cells))
+    if others and not any(map(matches, plan.cells)):
+        return others
     baked = {target.cell.id: target.cell for target in plan.select(tuple(plan.groups), only)}
-    return (*baked.values(), *elsewhere)
+    return (*baked.values(), *others)
 
 
-def print_cells(console: Console, plan: Plan, only: tuple[str, ...], ways: Mapping[str, str]) -> None:
-    """Print what a plan would bake.
+def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -> None:
+    """Print the cells of a plan and what the recipe requests.
 
     Args:
-        ways: cell → how its platform is had.
+        platforms: cell → how its platform is provided.
     """
-    cells = _chosen(plan, only)
-    heading = Text.assemble((plan.recipe, "bold"), f"  {plan.description}")
-    console.print(heading)
+    cells = _selected(plan, only)
+    console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
-    for line in _asked(plan):
+    for line in _requests(plan):
         console.print(Text(f"  {line}", style="yellow"))
-    if len(cells) > ROWS:
-        # print() of one string: laying out ten thousand rows would take longer than planning them.
+    if len(cells) > MOST_ROWS:
+        # One write: console.print() would take longer than planning ten thousand cells.
         console.file.write("".join(f"  {cell.id}\n" for cell in cells))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    columns = list(cells[0].axes)
-    # Whose wheel a cell takes says something only where it is not its own.
-    shared = ["wheel of"] if any(cell.built_by != cell.id for cell in cells) else []
-    # All native cells need no word.
-    placed = ["platform by"] if any(ways.get(cell.id, "native") != "native" for cell in cells) else []
-    for column in ("  cell", *columns, *placed, *shared, "needs"):
-        table.add_column(column, style="cyan" if column == "  cell" else "")
-    for cell in cells:
-        own = [] if cell.images else ["cibuildwheel"]
-        needs = ", ".join(dict.fromkeys([*own, *(image.ref for image in cell.images), *_needs(cell)]))
-        wheel = [cell.built_by] if shared else []
-        way = [ways.get(cell.id, "")] if placed else []
-        table.add_row("  " + cell.id, *(cell.axes[column] for column in columns), *way, *wheel, needs)
+    columns = {"  cell": [f"  {cell.id}" for cell in cells]}
+    columns |= {axis: [cell.axes[axis] for cell in cells] for axis in cells[0].axes}
+    if any(platforms.get(cell.id, "native") != "native" for cell in cells):
+        columns["platform by"] = [platforms.get(cell.id, "") for cell in cells]
+    if any(cell.built_by != cell.id for cell in cells):
+        columns["wheel of"] = [cell.built_by for cell in cells]
+    columns["needs"] = [", ".join(_needs(cell)) for cell in cells]
+    table = plain_table(*(Column(name, style="cyan" if name == "  cell" else "") for name in columns))
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     console.print(table)
 
 
-def _asked(plan: Plan) -> list[str]:
-    """Return what a recipe asks for beyond what every recipe has: network, secrets, files of this machine."""
+def _requests(plan: Plan) -> list[str]:
+    """Return what a recipe requests beyond the defaults: network, secrets, access to this machine."""
     lines = [f"network: {', '.join(plan.network)}"] if plan.network else []
-    for item in plan.secrets:
-        place = f"as {item.variable}" if item.variable else f"in /run/secrets/{item.name}"
-        lines.append(f"secret {item.name}: {item.origin} → {', '.join(item.phases)}, {place}")
-    return [*lines, *(f"needs --allow {shlex.quote(want)}" for want in plan.required_grants)]
+    for secret in plan.secrets:
+        target = f"as {secret.variable}" if secret.variable else f"in /run/secrets/{secret.name}"
+        lines.append(f"secret {secret.name}: {secret.origin} → {', '.join(secret.phases)}, {target}")
+    return [*lines, *(f"needs --allow {shlex.quote(grant)}" for grant in plan.required_grants)]
 
 
-def _needs(cell: Cell) -> list[str]:
-    return [f"{need.name} {need.version}" for need in cell.needs]
+def _needs(cell: Cell) -> Iterable[str]:
+    images = [image.ref for image in cell.images] or ["cibuildwheel"]
+    return dict.fromkeys([*images, *(f"{need.name} {need.version}" for need in cell.needs)])
 
 
 def origins(plan: Plan) -> Table:
-    """Return every value of a plan and where it came from."""
-    table = Table(
-        title=plan.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    table.add_column("value of", style="cyan", no_wrap=True)
-    table.add_column("is")
-    table.add_column("from", style="dim", no_wrap=True)
+    """Return every value of a plan and where it comes from."""
+    columns = (Column("value of", style="cyan", no_wrap=True), "is", Column("from", style="dim", no_wrap=True))
+    table = plain_table(*columns, title=plan.recipe)
     for path, (value, origin) in plan.origins.items():
         table.add_row(path, Text(value), origin)
-    for want in plan.required_grants:
-        table.add_row("entitlement", Text(want), "--allow")
+    for grant in plan.required_grants:
+        table.add_row("entitlement", Text(grant), "--allow")
     return table

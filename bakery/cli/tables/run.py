@@ -1,90 +1,83 @@
-"""What one run came to, for people."""
+"""Results of runs: for people, and in Markdown for CI."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from bakery.build.report import RunReport, TargetReport
+from bakery.cli.tables import megabytes, plain_table
 from bakery.core.durations import duration
 from bakery.core.names import some_cells
 
-_WARNINGS = 5
+_MOST_WARNINGS = 5
 
 _STYLES = {"done": "green", "kept": "green", "failed": "bold red", "canceled": "yellow"}
 
 
 def render(report: RunReport) -> Group:
-    """Return what ends a run: the table, and what the audit warns of."""
-    table = Table(
-        title=report.recipe, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    again = any(target.tries > 1 for target in report.targets)
-    spread = any(target.node for target in report.targets)
-    if report.printed:
-        table.caption = Text(
-            f"warning: a step printed {', '.join(report.printed)}; hidden here, but not in the engine's own record "
-            "(docker buildx history rm)",
-            style="yellow",
-        )
-        table.caption_justify = "left"
-    table.add_column("target", style="cyan", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("cached", justify="right", no_wrap=True)
-    compiled = any(target.compiled for target in report.targets)
-    if compiled:
-        table.add_column("ccache", justify="right", no_wrap=True)
-    if again:
-        table.add_column("tries", justify="right", no_wrap=True)
-    if spread:
-        table.add_column("node", no_wrap=True)
-    table.add_column("audited wheel", overflow="fold")
-    table.add_column("size", justify="right", no_wrap=True)
+    """Return the summary of a run: a table of its targets, and the warnings."""
+    columns = [Column("target", style="cyan", no_wrap=True), Column("", no_wrap=True)]
+    columns += [Column(name, justify="right", no_wrap=True) for name in ("time", "cached")]
+    optional = {
+        "ccache": (any(target.compiled for target in report.targets), _ccache),
+        "tries": (any(target.tries > 1 for target in report.targets), lambda target: str(target.tries)),
+        "node": (any(target.node for target in report.targets), lambda target: target.node),
+    }
+    shown = {name: cell for name, (is_shown, cell) in optional.items() if is_shown}
+    columns += [Column(name, justify="left" if name == "node" else "right", no_wrap=True) for name in shown]
+    columns += [Column("audited wheel", overflow="fold"), Column("size", justify="right", no_wrap=True)]
+    table = plain_table(*columns, title=report.recipe)
     for target in report.targets:
         table.add_row(
             target.name,
             Text(target.result, style=_STYLES[target.result]),
             f"{target.seconds:.1f} s" if target.tries else "",
             f"{target.cached}/{target.steps}" if target.tries else "",
-            *([_compiled(target)] if compiled else []),
-            *([str(target.tries)] if again else []),
-            *([target.node] if spread else []),
+            *(cell(target) for cell in shown.values()),
             Text("\n".join(item.path.name for item in target.wheels) or target.reason),
-            "\n".join(_size(item.size) for item in target.wheels),
+            "\n".join(megabytes(item.size) for item in target.wheels),
         )
-    return Group(table, *(Text(f"warning: {text}", style="yellow") for text in warnings(report)))
+    lines = [f"warning: {text}" for text in warnings(report)]
+    if report.printed:
+        lines.insert(
+            0,
+            f"warning: a step printed the secret {', '.join(report.printed)}. It is hidden here, but not in the "
+            "engine's build history (delete it with `docker buildx history rm`).",
+        )
+    return Group(table, *(Text(line, style="yellow") for line in lines))
 
 
 def warnings(report: RunReport) -> tuple[str, ...]:
-    """Return what the audit warns of in the wheels of a run, each once: wheels of one build mostly share theirs."""
+    """Return the warnings of the audit with their cells, each warning once."""
     cells: dict[str, list[str]] = {}
     for target in report.targets:
         for text in dict.fromkeys(text for wheel in target.wheels for text in wheel.warnings):
             cells.setdefault(text, []).append(target.cell)
-    said = [f"{text} ({some_cells(found)})" for text, found in cells.items()]
-    more = len(said) - _WARNINGS
-    return (*said[:_WARNINGS], *([f"and {more} more: wheel-bakery audit {report.output}/*.whl"] if more > 0 else []))
+    lines = [f"{text} ({some_cells(ids)})" for text, ids in cells.items()]
+    more = len(lines) - _MOST_WARNINGS
+    rest = [f"and {more} more: wheel-bakery audit {report.output}/*.whl"] if more > 0 else []
+    return (*lines[:_MOST_WARNINGS], *rest)
 
 
 def markdown(reports: Sequence[RunReport]) -> str:
-    """Return a summary in Markdown, as CI shows it beside a job."""
+    """Return a summary in Markdown, which CI shows with a job."""
     parts = []
     for report in reports:
         cells = report.cells
         parts.append(f"### {report.recipe}: {sum(cells.values())} of {len(cells)} cells, {duration(report.seconds)}\n")
         parts.append("| target | result | time | cached | tries | |\n|---|---|--:|--:|--:|---|")
         for target in report.targets:
-            told = [f"`{item.path.name}` {_size(item.size)}" for item in target.wheels]
-            reason = [_cell_text(target.reason)] if target.reason else []
-            compiled = [f"ccache: {_compiled(target)}"] if target.compiled else []
-            log = [f"log: `{target.log}`"] if target.reason and target.log else []
+            details = [f"`{item.path.name}` {megabytes(item.size)}" for item in target.wheels]
+            details += [f"ccache: {_ccache(target)}"] if target.compiled else []
+            details += [_escaped(target.reason)] if target.reason else []
+            details += [f"log: `{target.log}`"] if target.reason and target.log else []
             numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
-            last = "<br>".join([*told, *compiled, *reason, *log])
-            parts.append(f"| {target.name} | {_MARKS[target.result]} {target.result} | {numbers} | {last} |")
+            result = f"{_MARKS[target.result]} {target.result}"
+            parts.append(f"| {target.name} | {result} | {numbers} | {'<br>'.join(details)} |")
         parts.append("")
     return "\n".join(parts)
 
@@ -92,14 +85,11 @@ def markdown(reports: Sequence[RunReport]) -> str:
 _MARKS = {"done": "✅", "kept": "✅", "failed": "❌", "canceled": "➖"}
 
 
-def _compiled(target: TargetReport) -> str:
+def _ccache(target: TargetReport) -> str:
+    """Return hits and all compiles, such as ``40/42``."""
     return f"{target.compiled[1]}/{target.compiled[0]}" if target.compiled else ""
 
 
-def _cell_text(text: str) -> str:
-    """Return text as a cell of a Markdown table shows it: what a build printed is no markup."""
+def _escaped(text: str) -> str:
+    """Return text, which a build may have printed, for a Markdown table: without markup."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+-.!|~&" else char for char in text)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from bakery.iree.plan import ModuleTarget
 from bakery.recipe.problems import nearest, one_of, shorten
 from bakery.toolchains import facts
@@ -15,6 +17,7 @@ class UnknownTarget(Exception):
         self.fix = fix
 
 
+@cache
 def known() -> dict[str, ModuleTarget]:
     """Return name → target, in the order of the facts."""
     found = {}

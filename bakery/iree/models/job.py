@@ -46,6 +46,7 @@ def _flag(text: str) -> str:
 
 Path = Annotated[Line, AfterValidator(_path)]
 TargetName = Annotated[Line, AfterValidator(lambda text: _short(text, "a target"))]
+TargetNames = Annotated[tuple[TargetName, ...], Field(max_length=1000), AfterValidator(distinct)]
 Compiler = Annotated[str, Matching(COMPILER, "a release of iree-base-compiler, such as '3.13.0'")]
 Name = Annotated[
     str,
@@ -136,7 +137,7 @@ class Input(Model):
     """The module: a file with StableHLO as MLIR text or bytecode. The path is relative to the job file."""
     name: Name | None = None
     """The name of the results. Default: the file name without its extension."""
-    targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = None
+    targets: TargetNames | None = None
     """The targets of this module. They replace the targets of the job."""
     flags: tuple[Flag, ...] | None = Field(default=None, examples=[["--iree-opt-level=O3"]])
     """More flags for ``iree-compile``. Flags that name files are refused."""
@@ -162,9 +163,7 @@ class Job(Model):
     """The release of iree-base-compiler. Default: the release that Bakery pins."""
     output: Annotated[Path, AfterValidator(unevaluated)] | None = Field(default=None, examples=["out"])
     """The folder for results, relative to the job file. Default: ``out``."""
-    targets: Annotated[tuple[TargetName, ...], AfterValidator(distinct)] | None = Field(
-        default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]]
-    )
+    targets: TargetNames | None = Field(default=None, examples=[["cpu:x86-64-v3", "cuda:sm_80"]])
     """The targets of all modules that have no targets of their own."""
     modules: Annotated[tuple[Input, ...], Field(min_length=1)]
     """The modules to compile."""

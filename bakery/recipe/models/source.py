@@ -14,7 +14,7 @@ from bakery.recipe.models.text import Line, Matching, SizeText
 GitUrl = Annotated[
     str,
     Matching(
-        r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+",
+        r"(?:https?|ssh|git|file)://[^\s\x00-\x1f\x7f]+|[\w.-]+@[\w.-]+:[^\s\x00-\x1f\x7f]+",
         "a git URL, such as 'https://host/owner/project.git'",
         "write it as git clone takes it",
     ),

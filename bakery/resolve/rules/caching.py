@@ -1,4 +1,4 @@
-"""What rules look at of a plan's layer cache, and of the machine that is to write it."""
+"""The layer cache of a plan and the machine that will write it, as input of rules."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from bakery.plan.options import Cache, Override
 from bakery.toolchains.disk_space import cached
 from bakery.toolchains.facts import cache_service
 
-_PLACES = ("scope", "ref", "dest", "name")
-"""What names the place of a cache, by its kind."""
+_LOCATIONS = ("scope", "ref", "dest", "name")
+"""Attributes that name the location of a cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine that is to build, as far as it is known; nothing of it where none is meant.
+    """The machine that will build, as far as it is known.
 
     Attributes:
-        memory: bytes; 0 where that is not known.
-        exports: the kinds of layer cache that its engine writes; None where that is not known.
-        engine: who that is, in words.
-        lacking: variables that a cache of GitHub needs and that are not set.
-        token_s: seconds that the right to write into GitHub's cache has left; None where it does not say.
+        memory: bytes; 0 if unknown.
+        exports: the kinds of layer cache that its engine writes; None if unknown.
+        engine: the engine, in words.
+        lacking: variables that GitHub's cache needs and that are not set.
+        token_s: seconds until the write permission of GitHub's cache expires; None if unknown.
     """
 
     memory: int = 0
@@ -40,11 +40,11 @@ class CacheUse:
     """A plan's layer cache.
 
     Attributes:
-        cache: the policy.
-        longest: the longest scope that a target has, with its branch.
-        shared: (place, targets) where several targets write to one place.
-        asked: what the workflow is told to use; empty where an estimate decides.
-        estimated_mb: MB that the layers of all cells take, packed; 0 where nobody writes to GitHub's cache.
+        cache: the settings of the cache.
+        longest: the longest scope of a target, with its branch.
+        shared: (location, targets) for locations that several targets write to.
+        asked: the cache that ``ci.cache`` sets; empty if an estimate decides.
+        estimated_mb: compressed size of the layers of all cells in MB; 0 if nothing is written to GitHub's cache.
     """
 
     cache: Cache
@@ -55,7 +55,7 @@ class CacheUse:
 
 
 def cache_use(plan: Plan) -> CacheUse:
-    """Return what rules look at of a plan's cache."""
+    """Return the layer cache of a plan as rules see it."""
     asked = plan.ci.cache if plan.ci else ""
     to_github = CacheBackend.GHA in (plan.cache.backend, asked)
     tail = "-" + "0" * 12 if plan.values()["CACHE_BRANCH"] else ""
@@ -77,24 +77,22 @@ def cache_use(plan: Plan) -> CacheUse:
 
 
 def _shared(plan: Plan) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the places that overrides give to several targets."""
+    """Return the locations that overrides give to several targets."""
     written: dict[str, dict[str, None]] = {}
-    given = [item for item in plan.overrides if item.key == "cache-to"]
+    overrides = [item for item in plan.overrides if item.key == "cache-to"]
     for target in plan.targets():
-        for override in given:
-            if fnmatch.fnmatchcase(target.name, override.pattern) and (place := _place(override)):
-                written.setdefault(place, {})[target.name] = None
-    return [(place, tuple(names)) for place, names in written.items() if len(names) > 1]
+        for override in overrides:
+            if fnmatch.fnmatchcase(target.name, override.pattern) and (location := _location(override)):
+                written.setdefault(location, {})[target.name] = None
+    return [(location, tuple(names)) for location, names in written.items() if len(names) > 1]
 
 
-def _place(override: Override) -> str:
-    """Return the place that an override writes to; empty for none, and for a cache that lies in the image."""
+def _location(override: Override) -> str:
+    """Return the location that an override writes to; empty for none, and for a cache inside the image."""
     row = next(csv.reader([override.value]), [])
-    if not row:
-        return ""
-    fields = {key.strip().lower(): value for key, found, value in (item.partition("=") for item in row) if found}
+    fields = {key.strip().lower(): value for key, equals, value in (item.partition("=") for item in row) if equals}
     kind = fields.get("type", "registry")
-    if kind == "inline":
+    if not row or kind == "inline":
         return ""
-    # Where none is named, all of them write to BuildKit's own.
-    return f"{kind} {next((fields[key] for key in _PLACES if fields.get(key)), 'without a name of its own')}"
+    # Without a name, all of them write to BuildKit's default.
+    return f"{kind} {next((fields[key] for key in _LOCATIONS if fields.get(key)), 'without a name of its own')}"

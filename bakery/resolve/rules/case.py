@@ -1,7 +1,7 @@
-"""What rules look at: one case for all the cells of a plan that do not differ for any rule.
+"""The input of rules: one case for all cells of a plan that are the same to every rule.
 
-Everything is read from what the plan says will be run: the compile step's environment and options, the packages and
-requirements that its stages install, the compiler that the toolkit's stage names.
+It is read from the commands that the plan will run: the environment and options of the compile step, the packages and
+requirements that its stages install, the compiler that the stage of the toolkit names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
 
 _WITH_JOBS = ("with-jobs",)
 
-_TELLING = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION")
+_BUILDER_STAGES = (
+    *("native-system", "native-tools", "native-requirements"),
+    *("requirements", "builder-system", "builder"),
+)
+
+_READ_BY_RULES = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION")
 """Arguments that rules read by name."""
 
 
@@ -42,24 +47,24 @@ class Case:
         cells: their ids.
         python: the Python version, as ``3.13t``.
         platform: in Docker's spelling.
-        image: the base image; None where the plan names none.
+        image: the base image; None if the plan names none.
         suite: the Debian release of the base; empty for others.
-        plat: the manylinux policy to promise, ``auto`` for any; empty where no wheel is repaired.
-        environment: what the compile step sees, and before it what the native step does.
+        plat: the required manylinux policy, ``auto`` for any; empty if no wheel is repaired.
+        environment: the environment of the compile step; that of the native step takes precedence.
         settings: options of the build backend.
-        words: what the builder's commands say, substituted.
+        words: the words of the builder's commands, substituted.
         packages: system packages that are installed.
         needs: (name, version) of the releases that come from the package index.
         toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
-        arguments: all build arguments, and what is derived from them.
+        arguments: all build arguments, and the values derived from them.
         picks_host: the toolkit's stages look for a host compiler that the release takes.
-        public_names: the local version of each naming that goes to a public index; empty text for none.
-        job_memory: bytes that one compiler needs; 0 where nobody said.
-        jobs: the number of compilers at a time that the recipe fixes; 0 for none.
-        host: the machine that is to build it; None where none is meant.
+        public_names: the local version of each naming for a public index; an empty text for none.
+        job_memory: bytes that one compiler needs; 0 if unknown.
+        jobs: the number of parallel compilers that the recipe fixes; 0 for none.
+        host: the machine that will build it.
         cache: the layer cache.
-        told: what cibuildwheel is told of the recipe.
-        test_command: the command of the test on the cell's system; empty for none.
+        cibuildwheel: the settings for cibuildwheel.
+        test_command: the test command on the cell's system; empty for none.
         several_names: one build gives wheels of several names.
         secrets: the names of the recipe's secrets.
     """
@@ -83,7 +88,7 @@ class Case:
     job_memory: int = 0
     jobs: int = 0
     host: Host = field(default_factory=Host)
-    told: Cibuildwheel = field(default_factory=Cibuildwheel)
+    cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)
     test_command: str = ""
     several_names: bool = False
     secrets: tuple[str, ...] = ()
@@ -96,7 +101,7 @@ class Case:
 
     @cached_property
     def compiler(self) -> str:
-        """What compiles CUDA, ``nvcc`` or ``clang``; empty where the plan shows nothing that would be compiled."""
+        """The compiler of CUDA code, ``nvcc`` or ``clang``; empty if the plan has no sign of CUDA code."""
         if self.toolkit:
             return "clang" if self.toolkit.startswith("clang") else "nvcc"
         return "nvcc" if self.cuda and ((self.image and self.image.cuda) or self.arch_lists) else ""
@@ -104,9 +109,9 @@ class Case:
     @cached_property
     def arch_lists(self) -> tuple[tuple[str, str], ...]:
         """(Where, text) of every list of architectures that is not empty."""
-        found = {name: self.environment.get(name, "") for name in ARCH_LISTS}
-        found |= {key: text for key, text in self.settings.items() if key.endswith(ARCH_LISTS)}
-        return tuple((where, text) for where, text in found.items() if text)
+        lists = {name: self.environment.get(name, "") for name in ARCH_LISTS}
+        lists |= {key: text for key, text in self.settings.items() if key.endswith(ARCH_LISTS)}
+        return tuple((where, text) for where, text in lists.items() if text)
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
@@ -162,21 +167,20 @@ def limits_jobs(plan: Plan) -> bool:
 
 
 def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
-    """Yield the cases of a plan: ten thousand cells are few of them.
+    """Yield the cases of a plan. Even ten thousand cells are only a few cases.
 
     Args:
-        host: the machine that is to build it; None where none is meant.
+        host: the machine that will build it; None to skip the rules about machines.
     """
     reader = _Reader(plan, host or Host())
-    found: dict[tuple[object, ...], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
-        found.setdefault(reader.key(cell), []).append(cell)
-    for cells in found.values():
-        yield reader.case(cells)
+        groups.setdefault(reader.key(cell), []).append(cell)
+    yield from map(reader.case, groups.values())
 
 
 class _Reader:
-    """Reads cases from a plan; what no cell changes is looked up once."""
+    """Reads cases from a plan; values that no cell changes are read once."""
 
     def __init__(self, plan: Plan, host: Host) -> None:
         self._plan, self._host = plan, host
@@ -187,9 +191,9 @@ class _Reader:
             for name, stage in stages.items()
             if name.startswith("cuda-") and (compiler := _cuda_compiler(stage))
         }
-        # A toolkit that has no other beside it.
+        # The only toolkit of a recipe.
         self._compiler = _cuda_compiler(stages.get("toolkit", Stage("toolkit", ())))
-        # What the native step is told counts before what the compile step is: where there is one, it makes the code.
+        # If there is a native step, it makes the code, so its environment takes precedence.
         compiling = [stages[name] for name in ("compile", "native") if name in stages]
         self._declared = tuple(step.name for stage in compiling for step in stage.steps if isinstance(step, Arg))
         commands = tuple(command for stage in compiling for command in _commands(stage))
@@ -198,27 +202,24 @@ class _Reader:
         installs = tuple(command.words for stage in plan.stages for command in _commands(stage))
         self._picks_host = any(("host-compiler",) in words for words in installs)
         self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
-        wanting = [
-            stages[name]
-            for name in (
-                *("native-system", "native-tools", "native-requirements"),
-                *("requirements", "builder-system", "builder"),
-            )
+        self._words = tuple(
+            word
+            for name in _BUILDER_STAGES
             if name in stages
-        ]
-        self._words = tuple(word for stage in wanting for command in _commands(stage) for word in command.words)
+            for command in _commands(stages[name])
+            for word in command.words
+        )
         namings = plan.audit.namings
         self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))
         values = (*(value for _, value in self._environment), *self._options, *self._words, *self._names)
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
-        # A derived value tells as much as what it is derived from.
         refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
-        self._telling = tuple(sorted({*refs, *self._declared, *_TELLING}))
+        self._key_args = tuple(sorted({*refs, *self._declared, *_READ_BY_RULES}))
 
     def key(self, cell: Cell) -> tuple[object, ...]:
-        """Return what tells cells apart for rules."""
+        """Return the same key for cells that are the same to every rule."""
         args = cell.args
-        return (cell.axes["python"], cell.platform, cell.images, cell.needs, *map(args.get, self._telling))
+        return (cell.axes["python"], cell.platform, cell.images, cell.needs, *map(args.get, self._key_args))
 
     def case(self, cells: list[Cell]) -> Case:
         """Return the case of cells that have the same key."""
@@ -229,7 +230,7 @@ class _Reader:
         audit = self._plan.audit
         image = cell.images[0] if cell.images else None
         declared = {name: arguments[name] for name in self._declared if name in arguments}
-        own = {name: _text(value, arguments) for name, value in self._environment}
+        environment = {name: _text(value, arguments) for name, value in self._environment}
         return Case(
             cells=tuple(item.id for item in cells),
             python=cell.axes["python"],
@@ -237,7 +238,7 @@ class _Reader:
             image=parse(image.ref) if image else None,
             suite=image.release if image and image.provider == "debian" else "",
             plat=audit.plat if audit.repaired else "",
-            environment={**declared, **own},
+            environment={**declared, **environment},
             settings=dict(_settings(options)),
             words=tuple(_text(word, arguments) for word in self._words),
             packages=tuple(_text(word, arguments) for word in self._packages),
@@ -250,7 +251,7 @@ class _Reader:
             jobs=jobs,
             host=self._host,
             cache=self._cache,
-            told=self._plan.cibuildwheel,
+            cibuildwheel=self._plan.cibuildwheel,
             test_command=_text(
                 self._plan.cibuildwheel.test_command.get(cell.platform.partition("/")[0], ()), arguments
             ),
@@ -272,10 +273,10 @@ def _cuda_compiler(stage: Stage) -> str:
 
 
 def _jobs(options: Sequence[str]) -> tuple[int, int]:
-    """Return the bytes that a compiler needs, and the number of compilers at a time; 0 for what is not said."""
-    if "with-jobs" not in options:
+    """Return the bytes that a compiler needs, and the number of parallel compilers; 0 if the recipe does not set it."""
+    if _WITH_JOBS[0] not in options:
         return 0, 0
-    memory, jobs = options[options.index("with-jobs") + 1 :][:2]
+    memory, jobs = options[options.index(_WITH_JOBS[0]) + 1 :][:2]
     return int(memory.removesuffix("MB")) * 10**6, int(jobs) if jobs.isdecimal() else 0
 
 
@@ -291,5 +292,5 @@ def _settings(options: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: Value, arguments: Mapping[str, str]) -> str:
-    # What is no build argument (PATH, TARGETARCH) only the engine knows.
+    # Only the engine knows variables that are no build arguments (PATH, TARGETARCH).
     return "".join(part if isinstance(part, str) else arguments.get(part.name, "") for part in value)

@@ -1,4 +1,4 @@
-"""What device code a plan promises, so that the audit can hold its wheels to it."""
+"""The device code that the wheels of a plan must have; the audit checks it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from bakery.resolve.rules.case import Case, cases
 from bakery.toolchains.facts.archs import parse
 
 OPEN = frozenset({"all", "all-major"})
-"""What CMake and nvcc expand by themselves."""
+"""Words that CMake and nvcc expand to lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePromise:
-    """What the wheels of a cell must hold, and be linked with.
+    """The device code that the wheels of a cell must have.
 
     Attributes:
         cuda: the CUDA release that compiles them.
-        archs: ``sm_90`` for machine code, ``compute_90`` for PTX; all of them and no others. Empty where no list says
-            them: a recipe may take a toolkit for its libraries alone, or leave the list to the project.
+        archs: ``sm_90`` for machine code, ``compute_90`` for PTX; exactly these. Empty without a list: a recipe may use
+            only the libraries of a toolkit, or the project has its own list.
     """
 
     cuda: str
@@ -28,7 +28,7 @@ class DevicePromise:
 
 
 def device_promises(plan: Plan) -> dict[str, DevicePromise]:
-    """Return what each cell promises, by its id; a cell that compiles no CUDA promises nothing."""
+    """Return the device code of each cell, by its id; cells that compile no CUDA are left out."""
     return {cell: promise for case in cases(plan) if (promise := _promise(case)) for cell in case.cells}
 
 

@@ -1,19 +1,20 @@
-"""What a rule is: data, and a pure function that finds where it is broken."""
+"""A rule: a pure function that finds what is wrong with a case, and the texts that explain it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from bakery.resolve.rules.case import Case
 
 Check = Callable[[Case], Iterator[str]]
-"""Yields what is wrong with a case, one sentence each; nothing where the rule is kept or cannot be judged."""
+"""Yields what is wrong with a case, one sentence each; nothing if the rule is kept or cannot be judged."""
 
 
 class Severity(StrEnum):
-    """What becomes of a finding: an error refuses the plan, a warning is said."""
+    """An error refuses the plan, a warning is only shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -28,25 +29,32 @@ class Rule:
         text: what must hold, in one sentence.
         why: what happens otherwise.
         fix: what to do.
-        source: where it was read, or how it was seen.
+        source: the document, or the experiment that showed it.
     """
 
     id: str
-    severity: Severity
     text: str
     why: str
     fix: str
     source: str
+    severity: Severity
     check: Check
+
+
+def rule(
+    id: str, text: str, *, why: str, fix: str, source: str, severity: Severity = Severity.ERROR
+) -> Callable[[Check], Rule]:
+    """Make a rule of a check. The arguments are the attributes of `Rule`."""
+    return partial(Rule, id, text, why, fix, source, severity)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that cells of a plan break.
+    """A rule that is broken.
 
     Attributes:
         text: what is wrong, in one sentence.
-        cells: the ids of the cells, in the plan's order.
+        cells: the ids of the cells that break it, in the plan's order.
     """
 
     rule: Rule

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from elfs import shared_object
+from sample import sampled
 from wheels import write_wheel
 
 from bakery.audit import result_cache, tools
@@ -44,16 +45,19 @@ def answered(path: Path, promise: Promise, monkeypatch: pytest.MonkeyPatch, **an
 
 @pytest.mark.parametrize(
     ("check", "severity", "files"),
-    [
-        ("wheel-contents-W001", Severity.ERROR, {"demo/core.pyc": b"1"}),
-        ("wheel-contents-W002", Severity.INFO, {"demo/a.py": b"x = 1\n", "demo/b.py": b"x = 1\n"}),
-        ("wheel-contents-W003", Severity.INFO, {"notes.txt": b"1"}),
-        ("wheel-contents-W004", Severity.INFO, {"demo/not-importable.py": b"x = 1\n"}),
-        ("wheel-contents-W005", Severity.WARNING, {"tests/__init__.py": b"x = 1\n"}),
-        ("wheel-contents-W006", Severity.ERROR, {"__init__.py": b"1"}),
-        ("wheel-contents-W009", Severity.INFO, {"other/__init__.py": b"x = 1\n"}),
-        ("wheel-contents-W010", Severity.INFO, {"data/table.csv": b"1"}),
-    ],
+    sampled(
+        [
+            ("wheel-contents-W001", Severity.ERROR, {"demo/core.pyc": b"1"}),
+            ("wheel-contents-W002", Severity.INFO, {"demo/a.py": b"x = 1\n", "demo/b.py": b"x = 1\n"}),
+            ("wheel-contents-W003", Severity.INFO, {"notes.txt": b"1"}),
+            ("wheel-contents-W004", Severity.INFO, {"demo/not-importable.py": b"x = 1\n"}),
+            ("wheel-contents-W005", Severity.WARNING, {"tests/__init__.py": b"x = 1\n"}),
+            ("wheel-contents-W006", Severity.ERROR, {"__init__.py": b"1"}),
+            ("wheel-contents-W009", Severity.INFO, {"other/__init__.py": b"x = 1\n"}),
+            ("wheel-contents-W010", Severity.INFO, {"data/table.csv": b"1"}),
+        ],
+        4,
+    ),
 )
 def test_check_wheel_contents(check: str, severity: Severity, files: dict[str, bytes], tmp_path: Path) -> None:
     assert said(pure(tmp_path, files))[check] is severity

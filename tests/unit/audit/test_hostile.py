@@ -14,6 +14,7 @@ from pathlib import Path
 
 import hostile_files as hostile
 import pytest
+from sample import sampled
 from wheels import write_wheel
 
 from bakery.audit.apart import LimitExceeded, call
@@ -63,7 +64,7 @@ def measured(imports: str, read: str, *arguments: object) -> tuple[float, int]:
 AUDIT = "from bakery.audit.auditor import audit_wheel"
 
 
-@pytest.mark.parametrize("name", hostile.WHEELS)
+@pytest.mark.parametrize("name", sampled(hostile.WHEELS, 6))
 def test_a_hostile_wheel_is_answered_in_time_and_memory(name: str, tmp_path: Path) -> None:
     check, make = hostile.WHEELS[name]
     path = make(tmp_path)
@@ -154,7 +155,7 @@ def pair(folder: Path, old: dict[str, bytes], new: dict[str, bytes]) -> tuple[Pa
     return write_wheel(folder / "a", files=old), write_wheel(folder / "b", files=new)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", sampled(READERS, 4))
 def test_a_reader_is_linear(name: str, tmp_path: Path) -> None:
     imports, read, make = READERS[name]
     seconds, memory = measured(imports, read, *make(tmp_path))
@@ -175,12 +176,15 @@ def test_what_is_wrong_with_hostile_modules_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("call_", "limits", "said"),
-    [
-        ((exec, "while True: pass"), Limits(memory=1 << 30, cpu=1, seconds=60), "more than 1 seconds of CPU time"),
-        ((time.sleep, 60), Limits(memory=1 << 30, cpu=60, seconds=1), "more than 1 seconds"),
-        ((bytearray, 2 << 30), Limits(memory=1 << 30, cpu=60, seconds=60), "more than 1024 MiB of memory"),
-        ((os._exit, 3), Limits(memory=1 << 30, cpu=60, seconds=60), "ended with 3"),
-    ],
+    sampled(
+        [
+            ((exec, "while True: pass"), Limits(memory=1 << 30, cpu=1, seconds=60), "more than 1 seconds of CPU time"),
+            ((time.sleep, 60), Limits(memory=1 << 30, cpu=60, seconds=1), "more than 1 seconds"),
+            ((bytearray, 2 << 30), Limits(memory=1 << 30, cpu=60, seconds=60), "more than 1024 MiB of memory"),
+            ((os._exit, 3), Limits(memory=1 << 30, cpu=60, seconds=60), "ended with 3"),
+        ],
+        2,
+    ),
     ids=["cpu", "time", "memory", "end"],
 )
 def test_a_process_over_its_limit_is_ended_and_replaced(
@@ -387,7 +391,7 @@ def test_no_file_name_reaches_a_terminal_raw(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("columns", ["0", "00", "1", "5"])
+@pytest.mark.parametrize("columns", sampled(["0", "00", "1", "5"], 4))
 def test_a_terminal_without_columns_shows_something(columns: str, tmp_path: Path) -> None:
     path = write_wheel(tmp_path)
     done = bakery("audit", path, columns=columns)

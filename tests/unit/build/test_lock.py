@@ -178,7 +178,7 @@ def test_what_would_be_an_option_of_pip_or_another_commit_is_no_lock(
 
 
 def test_the_schema_knows_what_is_written_and_refuses_what_is_damaged() -> None:
-    validator = jsonschema.Draft202012Validator(json_schema.lock_schema())
+    validator = jsonschema.Draft202012Validator(json_schema.schema("lock"))
     text = lock_file.text(lock_file.lock_of("demo", {"cp311": CELL}))
     validator.validate(tomllib.loads(text))
     for old, new in (

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sample import sampled
 from typer.testing import CliRunner
 
 from bakery.build.cibuildwheel import process
@@ -311,18 +312,21 @@ def modules(folder: Path, trap: Trap) -> None:
 SCRIPT = Path(sys.executable).parent / "wheel-bakery"
 
 
+COMMANDS = {
+    "script": (str(SCRIPT),),
+    "module": (sys.executable, "-m", "bakery"),
+    "module-P": (sys.executable, "-P", "-m", "bakery"),
+}
+
+
 @pytest.mark.parametrize(
-    "command",
-    [(str(SCRIPT),), (sys.executable, "-m", "bakery"), (sys.executable, "-P", "-m", "bakery")],
-    ids=["script", "module", "module-P"],
+    ("command", "words"),
+    sampled(((command, words) for words in ("--version", "plan", "generate", "rules") for command in COMMANDS), 4),
 )
-@pytest.mark.parametrize("words", [("--version",), ("plan",), ("generate",), ("rules",)])
-def test_no_module_of_the_working_folder_is_imported(
-    tmp_path: Path, trap: Trap, command: tuple[str, ...], words: tuple[str, ...]
-) -> None:
+def test_no_module_of_the_working_folder_is_imported(tmp_path: Path, trap: Trap, command: str, words: str) -> None:
     folder = project(tmp_path / "theirs")
     modules(folder, trap)
-    done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([*COMMANDS[command], words], cwd=folder, capture_output=True, text=True, check=False)
     assert trap.sprung() == ""
     assert "Traceback" not in done.stderr
     assert done.stdout

@@ -149,7 +149,7 @@ nodes = [{ name = "x", endpoint = "unix:///x" }, { name = "x", endpoint = "unix:
     assert [line.partition(": ")[0].rpartition(":")[2] for line in told] == ["2", "4", "14", "15", "20", "25"]
     assert "did you mean" in told[0] or "expected one of remote" in told[0]
     assert "node 'x', which is reached over a network" in told[3]
-    assert "replicas with kubernetes alone" in told[4]
+    assert "replicas only with kubernetes" in told[4]
 
 
 SAID = """\

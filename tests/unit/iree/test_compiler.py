@@ -14,17 +14,8 @@ from bakery.build.display.display import QuietDisplay
 from bakery.build.journal import KeptWheel, Record, last_run, open_journal
 from bakery.core.errors import CompilerError, ModuleError
 from bakery.engine.session import EngineSession
-from bakery.iree.compiler import (
-    JOURNAL,
-    CompileOptions,
-    _key,
-    _place,
-    _plain,
-    compile_job,
-    failure,
-    in_words_of,
-    kept,
-)
+from bakery.iree.compiler import JOURNAL, CompileOptions, _check_plain, _key, _output, compile_job, reusable_record
+from bakery.iree.compiler_errors import failure, with_users_paths
 from bakery.iree.job.load import from_inputs
 from bakery.iree.job.resolve import resolve
 from bakery.iree.plan import JobPlan
@@ -47,7 +38,7 @@ def plan(tmp_path: Path) -> JobPlan:
 
 def test_places_are_those_of_the_users_own_file(plan: JobPlan) -> None:
     said = 'module.mlir:2:3: error: x\nloc("module.mlir":2:3)\n/in/module.mlir:1:1\nmodule.mlirbc:1'
-    assert in_words_of(plan.cells[0], said).splitlines() == [
+    assert with_users_paths(plan.cells[0], said).splitlines() == [
         "my model.mlir:2:3: error: x",
         'loc("my model.mlir":2:3)',
         "/in/module.mlir:1:1",
@@ -66,7 +57,7 @@ def test_failures_are_told_apart(plan: JobPlan) -> None:
     crash = failure(cell, 139, "module.mlir:3:4: error: op x\n" + CRASH, Path("log"))
     assert isinstance(crash, CompilerError)
     assert "crashed (SIGSEGV): module.mlir:3:4: error: op x" in crash.message
-    assert "it said nothing" in failure(cell, 134, "", Path("log")).message
+    assert "no output" in failure(cell, 134, "", Path("log")).message
     assert {refused.exit_code, crash.exit_code} == {14, 17}
 
 
@@ -99,23 +90,23 @@ def remembered(plan: JobPlan, state: Path) -> None:
     """Write down that this machine compiled what `made` wrote."""
     (cell,) = plan.cells
     wheel = KeptWheel(f"{cell.id}.vmfb", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1)
-    open_journal(state, JOURNAL, [Record(_place(plan, cell), _key(plan, cell), Result.DONE, wheels=(wheel,))])
+    open_journal(state, JOURNAL, [Record(_output(plan, cell), _key(plan, cell), Result.DONE, wheels=(wheel,))])
 
 
 def test_a_result_is_kept_only_if_it_was_compiled_here_of_the_same(plan: JobPlan, tmp_path: Path) -> None:
     (cell,) = plan.cells
     module = made(plan)
     # What a checkout brings: a module, and a record that says all the right things.
-    assert kept(plan, cell, None) is None
+    assert reusable_record(plan, cell, None) is None
     remembered(plan, tmp_path / "state")
-    known = last_run(tmp_path / "state", JOURNAL)[_place(plan, cell)]
-    assert kept(plan, cell, known) is not None
-    assert kept(replace(plan, compiler="3.12.0"), cell, known) is None
-    assert kept(plan, replace(cell, flags=(*cell.flags, "--x")), known) is None
-    assert kept(plan, replace(cell, source=replace(cell.source, sha256="0" * 64)), known) is None
-    assert kept(plan, replace(cell, target=replace(cell.target, is_local=True)), known) is None
+    known = last_run(tmp_path / "state", JOURNAL)[_output(plan, cell)]
+    assert reusable_record(plan, cell, known) is not None
+    assert reusable_record(replace(plan, compiler="3.12.0"), cell, known) is None
+    assert reusable_record(plan, replace(cell, flags=(*cell.flags, "--x")), known) is None
+    assert reusable_record(plan, replace(cell, source=replace(cell.source, sha256="0" * 64)), known) is None
+    assert reusable_record(plan, replace(cell, target=replace(cell.target, is_local=True)), known) is None
     module.write_bytes(b"y")
-    assert kept(plan, cell, known) is None
+    assert reusable_record(plan, cell, known) is None
 
 
 def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> None:
@@ -159,10 +150,10 @@ def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobP
 
 def test_only_plain_files_are_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    _plain(tmp_path / "file")
+    _check_plain(tmp_path / "file")
     (tmp_path / "link").symlink_to("/etc/passwd")
     (tmp_path / "hard").hardlink_to(tmp_path / "file")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "hard", "pipe", "."):
-        with pytest.raises(ValueError, match="no plain file"):
-            _plain(tmp_path / name)
+        with pytest.raises(ValueError, match="not a plain file"):
+            _check_plain(tmp_path / name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -12,7 +13,7 @@ import pytest
 
 from bakery.cli import json_schema
 from bakery.cli.tables import reference_page
-from bakery.recipe import load, type_names
+from bakery.recipe import files, load, type_names
 from bakery.recipe.models import Recipe
 from bakery.recipe.toml_file import parse
 from bakery.resolve.defaults import DEFAULTS
@@ -54,7 +55,7 @@ image = "quay.io/pypa/manylinux_2_28_x86_64"
 exclude = ["libcuda.so.*"]
 """
 
-SHIPPED = [file.read_text(encoding="utf-8") for file in load.shipped().values()]
+SHIPPED = [file.read_text(encoding="utf-8") for file in files.shipped().values()]
 EXAMPLES = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "examples").glob("*/bakery.toml"))]
 VALID = [reference_page.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
 
@@ -63,8 +64,9 @@ REFUSED = [*BAD.glob("key-[!p]*.toml"), *BAD.glob("type-[!idnt]*.toml"), BAD / "
 REFUSED += [BAD / f"value-{name}.toml" for name in ("frontend", "cache-mode", "python-tag", "axis-name", "import")]
 
 
+@cache
 def validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json_schema.recipe_schema())
+    return jsonschema.Draft202012Validator(json_schema.schema("recipe"))
 
 
 @pytest.mark.parametrize("path", json_schema.schema_texts())

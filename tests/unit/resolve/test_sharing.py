@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -155,7 +156,7 @@ def test_bake_file() -> None:
 
 
 def test_plan_as_json() -> None:
-    text = to_json([shared()], ())
+    text = json.dumps(to_json([shared()], ()))
     assert '"built_by": "cp311"' in text
     assert '"wheel-cp313"' not in text
 

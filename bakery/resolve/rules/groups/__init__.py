@@ -1,4 +1,4 @@
-"""The rules, one file for each subject; each file has ``RULES``, a tuple of ``rule.Rule``.
+"""The rules, one file for each subject. A rule is a function with the decorator ``rule.rule``.
 
-A new group is a new file. It imports the modules of ``resolve.rules``, ``toolchains.facts`` and ``core``.
+A new subject is a new file. It imports the modules of ``resolve.rules``, ``toolchains.facts`` and ``core``.
 """

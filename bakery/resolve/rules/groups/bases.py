@@ -9,7 +9,7 @@ from bakery.core.image_names import ImageName
 from bakery.core.names import MACHINES
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.image import manylinux
-from bakery.resolve.rules.rule import Rule, Severity
+from bakery.resolve.rules.rule import Severity, rule
 from bakery.toolchains.facts import manylinux_images, missing_images, number, removed_pythons
 
 _PYPA = ("pypa", "")
@@ -25,6 +25,14 @@ _DEVTOOLSET = re.compile(r"devtoolset-([0-9]+)")
 _SCL = "centos-release-scl"
 
 
+@rule(
+    "image-name",
+    "The base image exists",
+    why="Guides name images that never were: platform tags such as manylinux_2_17 are no names of images, and "
+    "nvidia/cuda has no tags with a release of two parts.",
+    fix="write the name that is given",
+    source="pypa/manylinux@ad3c4539 and cibuildwheel 4.3.5's pins; NVIDIA's repository of nvidia/cuda's Dockerfiles",
+)
 def _name(case: Case) -> Iterator[str]:
     image = case.image
     if image is None:
@@ -55,12 +63,27 @@ def _manylinux_name(image: ImageName) -> Iterator[str]:
         yield f"{image.text}: {row.name} is built for {', '.join(row.arches)} and not for {image.machine}"
 
 
+@rule(
+    "image-end-of-life",
+    "The base image is still built",
+    why="An image that is no longer built has old Pythons, old pip and package lists that may be gone.",
+    fix="take manylinux_2_28, or manylinux2014 for an older glibc",
+    source="pypa/manylinux README",
+    severity=Severity.WARNING,
+)
 def _ended(case: Case) -> Iterator[str]:
     row = manylinux(case.image)
     if row and case.image and row.ended:
         yield f"{case.image.text}: {row.base}, whose images ended on {row.ended}"
 
 
+@rule(
+    "image-python-removed",
+    "The manylinux image still holds the cell's Python",
+    why="pypa removes Pythons some time after their end of life; newer tags of the image have none of them.",
+    fix="pin a tag from before that day (its name begins with the day: 2025.03.09-1), or leave the Python out",
+    source="pypa/manylinux, git log",
+)
 def _removed(case: Case) -> Iterator[str]:
     image = case.image
     if image is None or not image.family:
@@ -72,6 +95,14 @@ def _removed(case: Case) -> Iterator[str]:
             yield f"{image.text}: Python {case.python} is in no manylinux image any more ({row.removed})"
 
 
+@rule(
+    "platform-base",
+    "The base image is for the cell's platform",
+    why="An image with a machine in its name holds this machine's programs; for another it cannot be pulled or "
+    "does not start.",
+    fix="name the image without machine (manylinux_2_28, since May 2026), or make a recipe for each platform",
+    source="pypa/manylinux@ad3c4539",
+)
 def _platform(case: Case) -> Iterator[str]:
     machine = MACHINES[case.platform]
     if case.image and case.image.family and case.image.machine not in ("", machine):
@@ -84,6 +115,14 @@ def _lacks_tools(image: ImageName) -> bool:
     return image.name == "centos" or (image.owner, image.name) == ("nvidia", "cuda")
 
 
+@rule(
+    "centos7-repositories",
+    "Nothing is installed from CentOS 7's package lists",
+    why="CentOS 7 ended on 2024-06-30, and mirrorlist.centos.org with it: every yum install fails, that of a "
+    "devtoolset from centos-release-scl as well. GCC 11 and newer never existed there for aarch64.",
+    fix="take manylinux_2_28, whose compiler is newer, or manylinux2014 as it is (GCC 10)",
+    source="pypa/manylinux#1647, #1266",
+)
 def _centos(case: Case) -> Iterator[str]:
     image = case.image
     row = manylinux(image)
@@ -101,6 +140,16 @@ def _centos(case: Case) -> Iterator[str]:
         yield f"{image.text}: there never was a devtoolset-{max(versions)} for aarch64"
 
 
+@rule(
+    "glibc-above-tag",
+    "The base's glibc is not newer than the platform tag promises",
+    why="Which glibc a wheel needs is decided by the image that links it, not by its compiler: a newer glibc gives "
+    "newer symbol versions, and auditwheel refuses the tag at the very end. Code that uses none of them passes. "
+    "libstdc++ has a limit of its own: GLIBCXX 3.4.19 for 2_17, 3.4.24 for 2_28, 3.4.29 for 2_34.",
+    fix='take the manylinux image of that tag as base, or plat = "auto"',
+    source="auditwheel 6.8.2's policies; apt-cache policy of Debian's suites",
+    severity=Severity.WARNING,
+)
 def _glibc(case: Case) -> Iterator[str]:
     match = _POLICY.match(case.plat)
     promised = f"{match[1]}.{match[2]}" if match else _OLD_POLICIES.get(case.plat, "")
@@ -109,80 +158,15 @@ def _glibc(case: Case) -> Iterator[str]:
         yield f"{base} has glibc {case.glibc}, and the wheel is to promise {case.plat} (glibc {promised})"
 
 
+@rule(
+    "image-cuda-release",
+    "The base image's CUDA is the release asked for",
+    why="An image that brings CUDA has one release of it below /usr/local/cuda; another beside it is one too many, "
+    "and what the wheel is named after would not be what compiled it.",
+    fix="name the image with ${CUDA_VERSION} in it, or set CUDA_VERSION to the image's release",
+    source="layout of nvidia/cuda and manylinux_cuda images",
+)
 def _release(case: Case) -> Iterator[str]:
     inside, asked = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
     if case.image and inside and asked and inside.split(".")[:2] != asked.split(".")[:2]:
         yield f"{case.image.text} has CUDA {inside}, and CUDA_VERSION is {asked}"
-
-
-RULES = (
-    Rule(
-        id="image-name",
-        severity=Severity.ERROR,
-        text="The base image exists",
-        why="Guides name images that never were: platform tags such as manylinux_2_17 are no names of images, and "
-        "nvidia/cuda has no tags with a release of two parts.",
-        fix="write the name that is given",
-        source="pypa/manylinux@ad3c4539 and cibuildwheel 4.3.5's pins; NVIDIA's repository of nvidia/cuda's Dockerfiles",
-        check=_name,
-    ),
-    Rule(
-        id="image-end-of-life",
-        severity=Severity.WARNING,
-        text="The base image is still built",
-        why="An image that is no longer built has old Pythons, old pip and package lists that may be gone.",
-        fix="take manylinux_2_28, or manylinux2014 for an older glibc",
-        source="pypa/manylinux README",
-        check=_ended,
-    ),
-    Rule(
-        id="image-python-removed",
-        severity=Severity.ERROR,
-        text="The manylinux image still holds the cell's Python",
-        why="pypa removes Pythons some time after their end of life; newer tags of the image have none of them.",
-        fix="pin a tag from before that day (its name begins with the day: 2025.03.09-1), or leave the Python out",
-        source="pypa/manylinux, git log",
-        check=_removed,
-    ),
-    Rule(
-        id="platform-base",
-        severity=Severity.ERROR,
-        text="The base image is for the cell's platform",
-        why="An image with a machine in its name holds this machine's programs; for another it cannot be pulled or "
-        "does not start.",
-        fix="name the image without machine (manylinux_2_28, since May 2026), or make a recipe for each platform",
-        source="pypa/manylinux@ad3c4539",
-        check=_platform,
-    ),
-    Rule(
-        id="centos7-repositories",
-        severity=Severity.ERROR,
-        text="Nothing is installed from CentOS 7's package lists",
-        why="CentOS 7 ended on 2024-06-30, and mirrorlist.centos.org with it: every yum install fails, that of a "
-        "devtoolset from centos-release-scl as well. GCC 11 and newer never existed there for aarch64.",
-        fix="take manylinux_2_28, whose compiler is newer, or manylinux2014 as it is (GCC 10)",
-        source="pypa/manylinux#1647, #1266",
-        check=_centos,
-    ),
-    Rule(
-        id="glibc-above-tag",
-        severity=Severity.WARNING,
-        text="The base's glibc is not newer than the platform tag promises",
-        why="Which glibc a wheel needs is decided by the image that links it, not by its compiler: a newer glibc gives "
-        "newer symbol versions, and auditwheel refuses the tag at the very end. Code that uses none of them passes. "
-        "libstdc++ has a limit of its own: GLIBCXX 3.4.19 for 2_17, 3.4.24 for 2_28, 3.4.29 for 2_34.",
-        fix='take the manylinux image of that tag as base, or plat = "auto"',
-        source="auditwheel 6.8.2's policies; apt-cache policy of Debian's suites",
-        check=_glibc,
-    ),
-    Rule(
-        id="image-cuda-release",
-        severity=Severity.ERROR,
-        text="The base image's CUDA is the release asked for",
-        why="An image that brings CUDA has one release of it below /usr/local/cuda; another beside it is one too many, "
-        "and what the wheel is named after would not be what compiled it.",
-        fix="name the image with ${CUDA_VERSION} in it, or set CUDA_VERSION to the image's release",
-        source="layout of nvidia/cuda and manylinux_cuda images",
-        check=_release,
-    ),
-)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.image import manylinux
-from bakery.resolve.rules.rule import Rule, Severity
+from bakery.resolve.rules.rule import rule
 from bakery.toolchains.facts import cuda_release, suites, toolsets, zig
 from bakery.toolchains.facts.rows import CudaRelease
 
@@ -91,50 +91,40 @@ def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bo
         yield f"{where}: nvcc of CUDA {release.version} takes {kind} from {oldest} on, and this is {kind} {version}"
 
 
+@rule(
+    "host-compiler-new",
+    "nvcc's host compiler is not newer than its CUDA release takes",
+    why="nvcc looks at the major version of gcc or clang and stops ('unsupported GNU version'); and where it is "
+    "told not to look, it fails in the standard library's headers.",
+    fix="name no host compiler: bakery's toolkits install one that fits, where the base's packages "
+    "have one; otherwise take a CUDA release that takes this one, or a base with an older one",
+    source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
+)
 def _new(case: Case) -> Iterator[str]:
     yield from _check(case, new=True)
 
 
+@rule(
+    "host-compiler-old",
+    "nvcc's host compiler is not older than its CUDA release takes",
+    why="nvcc and its headers need a C++17 compiler.",
+    fix="take a base with a newer compiler, or name none that is older than this",
+    source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
+)
 def _old(case: Case) -> Iterator[str]:
     yield from _check(case, new=False)
 
 
+@rule(
+    "zig-cu",
+    "zig compiles no CUDA code",
+    why="zig brings its own libc++ and glibc headers. nvcc refuses the one and cannot parse the others, and what "
+    "is linked with libc++ does not fit torch, which is linked with libstdc++.",
+    fix="leave zig to projects without .cu files; for an old glibc, take a manylinux image as base",
+    source="ziglang 0.14.1, 0.15.2, 0.17.0 tried with CUDA 13.0 and 13.5",
+)
 def _zig(case: Case) -> Iterator[str]:
     if case.compiler:
         for name in (*_CHOSEN, *_PLAIN, *_FLAGS):
             if _ZIG.search(case.environment.get(name, "")):
                 yield f"{name} = {case.environment[name]!r}: {zig().what}"
-
-
-RULES = (
-    Rule(
-        id="host-compiler-new",
-        severity=Severity.ERROR,
-        text="nvcc's host compiler is not newer than its CUDA release takes",
-        why="nvcc looks at the major version of gcc or clang and stops ('unsupported GNU version'); and where it is "
-        "told not to look, it fails in the standard library's headers.",
-        fix="name no host compiler: bakery's toolkits install one that fits, where the base's packages "
-        "have one; otherwise take a CUDA release that takes this one, or a base with an older one",
-        source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
-        check=_new,
-    ),
-    Rule(
-        id="host-compiler-old",
-        severity=Severity.ERROR,
-        text="nvcc's host compiler is not older than its CUDA release takes",
-        why="nvcc and its headers need a C++17 compiler.",
-        fix="take a base with a newer compiler, or name none that is older than this",
-        source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
-        check=_old,
-    ),
-    Rule(
-        id="zig-cu",
-        severity=Severity.ERROR,
-        text="zig compiles no CUDA code",
-        why="zig brings its own libc++ and glibc headers. nvcc refuses the one and cannot parse the others, and what "
-        "is linked with libc++ does not fit torch, which is linked with libstdc++.",
-        fix="leave zig to projects without .cu files; for an old glibc, take a manylinux image as base",
-        source="ziglang 0.14.1, 0.15.2, 0.17.0 tried with CUDA 13.0 and 13.5",
-        check=_zig,
-    ),
-)

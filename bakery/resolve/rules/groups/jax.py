@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.rule import Rule, Severity
+from bakery.resolve.rules.rule import rule
 from bakery.toolchains.facts import jax_releases, minor
 from bakery.toolchains.facts.rows import JaxRelease
 
@@ -14,35 +14,27 @@ def _row(case: Case) -> JaxRelease | None:
     return next((row for row in jax_releases() if case.jax and minor(row.version) == minor(case.jax)), None)
 
 
+@rule(
+    "jax-python",
+    "jaxlib has wheels for the cell's Python",
+    why="Nothing can be built for a JAX that cannot be installed.",
+    fix="exclude the combination (matrix.exclude), or take another JAX",
+    source="jaxlib's wheels on PyPI",
+)
 def _python(case: Case) -> Iterator[str]:
     row = _row(case)
     if row and row.pythons and case.python not in row.pythons:
         yield f"JAX {row.version} has no wheel for Python {case.python}; it has them for {', '.join(row.pythons)}"
 
 
+@rule(
+    "jax-cuda",
+    "JAX brings CUDA of the major that compiles",
+    why="A wheel that leaves CUDA's libraries to jax[cudaN] finds none of its major beside a JAX without that extra.",
+    fix="take a CUDA release of a major that this JAX brings, or another JAX",
+    source="metadata of jax on PyPI",
+)
 def _cuda(case: Case) -> Iterator[str]:
     row, major = _row(case), case.cuda.partition(".")[0] if case.compiler else ""
     if row and major and f"cuda{major}" not in row.extras:
         yield f"JAX {row.version} has no extra cuda{major}; it has {', '.join(row.extras)}"
-
-
-RULES = (
-    Rule(
-        id="jax-python",
-        severity=Severity.ERROR,
-        text="jaxlib has wheels for the cell's Python",
-        why="Nothing can be built for a JAX that cannot be installed.",
-        fix="exclude the combination (matrix.exclude), or take another JAX",
-        source="jaxlib's wheels on PyPI",
-        check=_python,
-    ),
-    Rule(
-        id="jax-cuda",
-        severity=Severity.ERROR,
-        text="JAX brings CUDA of the major that compiles",
-        why="A wheel that leaves CUDA's libraries to jax[cudaN] finds none of its major beside a JAX without that extra.",
-        fix="take a CUDA release of a major that this JAX brings, or another JAX",
-        source="metadata of jax on PyPI",
-        check=_cuda,
-    ),
-)

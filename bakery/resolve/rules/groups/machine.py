@@ -6,11 +6,20 @@ import re
 from collections.abc import Iterator
 
 from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.rule import Rule, Severity
+from bakery.resolve.rules.rule import rule
 
 _NUMBER = re.compile(r"[1-9][0-9]*")
 
 
+@rule(
+    "jobs-memory",
+    "The machine has the memory for as many compilers as the recipe fixes",
+    why="The kernel ends a compiler when memory runs out, and the build fails late, with no word of the reason but "
+    "'Killed'. It is judged when wheels are baked, by the memory of the engine's machine.",
+    fix="leave the number out: with builder.job-memory it follows the machine; or bake on a larger one",
+    source="SageAttention 2.2: 3.1 to 3.3 GB for each nvcc, and 4 × 32 of them unless told otherwise; flash-attention "
+    "#2079",
+)
 def _jobs_memory(case: Case) -> Iterator[str]:
     said, jobs = max(_fixed(case), key=lambda item: item[1])
     if case.host.memory and jobs * case.job_memory > case.host.memory:
@@ -33,18 +42,3 @@ def _fixed(case: Case) -> Iterator[tuple[str, int]]:
     for number in numbers.values():
         product *= number
     yield " × ".join(f"{name} = {number}" for name, number in numbers.items()), product if numbers else 0
-
-
-RULES = (
-    Rule(
-        id="jobs-memory",
-        severity=Severity.ERROR,
-        text="The machine has the memory for as many compilers as the recipe fixes",
-        why="The kernel ends a compiler when memory runs out, and the build fails late, with no word of the reason but "
-        "'Killed'. It is judged when wheels are baked, by the memory of the engine's machine.",
-        fix="leave the number out: with builder.job-memory it follows the machine; or bake on a larger one",
-        source="SageAttention 2.2: 3.1 to 3.3 GB for each nvcc, and 4 × 32 of them unless told otherwise; flash-attention "
-        "#2079",
-        check=_jobs_memory,
-    ),
-)

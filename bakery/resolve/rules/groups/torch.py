@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.rule import Rule, Severity
+from bakery.resolve.rules.rule import Severity, rule
 from bakery.toolchains.facts import minor, number, torch_arch_lists, torch_release
 from bakery.toolchains.facts.rows import TorchArchList, TorchRelease
 
@@ -49,6 +49,14 @@ def _accepting(case: Case) -> TorchArchList:
     return next((row for row in rows if version is None or number(row.since) <= version.release), rows[-1])
 
 
+@rule(
+    "torch-arch-list",
+    "TORCH_CUDA_ARCH_LIST holds what torch accepts",
+    why="torch.utils.cpp_extension raises ValueError for anything but its own list of names: it has no 8.8, no "
+    "10.7 and no f variant, and it separates with semicolons or blanks, not commas.",
+    fix="write it as 8.0;9.0a;12.0+PTX; for what torch does not accept, pass -gencode to nvcc in the project",
+    source="torch 2.13, torch/utils/cpp_extension.py",
+)
 def _arch_list(case: Case) -> Iterator[str]:
     text = case.environment.get(LIST, "")
     if not text:
@@ -67,23 +75,55 @@ def _arch_list(case: Case) -> Iterator[str]:
             yield shown
 
 
+@rule(
+    "torch-arch-unset",
+    "A torch extension with CUDA code is told its architectures",
+    why="torch asks the GPUs of the machine otherwise, and a container that builds has none: IndexError. A "
+    "project that sets the list itself is fine.",
+    fix=f'set it: builder.environment {LIST} = "8.0;9.0+PTX"',
+    source="torch 2.13, torch/utils/cpp_extension.py",
+    severity=Severity.WARNING,
+)
 def _arch_unset(case: Case) -> Iterator[str]:
     if case.torch and case.compiler and not case.arch_lists:
         yield f"torch {case.torch} is built for, CUDA is compiled, and {LIST} is not set"
 
 
+@rule(
+    "torch-python",
+    "torch has wheels for the cell's Python",
+    why="Nothing can be built for a torch that cannot be installed.",
+    fix="exclude the combination (matrix.exclude), or take another torch",
+    source="PyPI's wheels of torch 2.4 to 2.15",
+)
 def _python(case: Case) -> Iterator[str]:
     row = _row(case)
     if row and case.python not in row.pythons:
         yield f"torch {case.torch} has no wheel for Python {case.python}; it has them for {', '.join(row.pythons)}"
 
 
+@rule(
+    "torch-cuda",
+    "torch is built for the CUDA major that compiles",
+    why="torch compares the major of nvcc with its own and raises RuntimeError. Another minor only warns.",
+    fix="take a CUDA release of a major that this torch is built for, or exclude the combination (matrix.exclude)",
+    source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
+)
 def _cuda(case: Case) -> Iterator[str]:
     row, major = _row(case), _cuda_major(case)
     if row and major and major not in _variants(row):
         yield f"torch {case.torch} is never built for CUDA {major}; there are {', '.join(row.variants)}"
 
 
+@rule(
+    "torch-pypi-cuda",
+    "torch comes from the index that has it for the cell's CUDA",
+    why="PyPI has torch for one CUDA only. For another major, pip must be told of torch's own index, or torch "
+    "raises RuntimeError in the build. Bakery does not see which indexes pip is told of.",
+    fix="give pip torch's index (https://download.pytorch.org/whl/cuXYZ) and pin the variant: torch==2.11.0+cu128",
+    source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
+    severity=Severity.WARNING,
+)
 def _index(case: Case) -> Iterator[str]:
     row, major, version = _row(case), _cuda_major(case), _version(case)
     if row is None or version is None or not major or major not in _variants(row):
@@ -96,11 +136,27 @@ def _index(case: Case) -> Iterator[str]:
         )
 
 
+@rule(
+    "torch-clang",
+    "What compiles a torch extension's CUDA code is nvcc",
+    why="torch.utils.cpp_extension writes nvcc's own options and calls nvcc by name. What stands there in the clang "
+    "toolkit answers questions about the release and compiles nothing: the first .cu fails.",
+    fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (which framework = "torch" makes of "cuda"), '
+    '"image" or "repository"',
+    source="torch 2.11, torch/utils/cpp_extension.py",
+)
 def _clang(case: Case) -> Iterator[str]:
     if case.torch and case.compiler == "clang":
         yield f"torch {case.torch} is built for, and clang compiles CUDA {case.cuda} here"
 
 
+@rule(
+    "torch-manylinux",
+    "The base's glibc is new enough to install torch",
+    why="From 2.7 on, torch's wheels are manylinux_2_28: pip finds none in manylinux2014.",
+    fix="take a manylinux_2_28 image as base, or torch 2.6 and older",
+    source="PyPI's wheels of torch 2.4 to 2.15",
+)
 def _manylinux(case: Case) -> Iterator[str]:
     row = _row(case)
     match = _PLAT.fullmatch(row.tag) if row else None
@@ -109,75 +165,3 @@ def _manylinux(case: Case) -> Iterator[str]:
             f"torch {case.torch} needs glibc {match[1]}.{match[2]} and the base "
             f"{case.image.text if case.image else ''} has {case.glibc}"
         )
-
-
-RULES = (
-    Rule(
-        id="torch-arch-list",
-        severity=Severity.ERROR,
-        text="TORCH_CUDA_ARCH_LIST holds what torch accepts",
-        why="torch.utils.cpp_extension raises ValueError for anything but its own list of names: it has no 8.8, no "
-        "10.7 and no f variant, and it separates with semicolons or blanks, not commas.",
-        fix="write it as 8.0;9.0a;12.0+PTX; for what torch does not accept, pass -gencode to nvcc in the project",
-        source="torch 2.13, torch/utils/cpp_extension.py",
-        check=_arch_list,
-    ),
-    Rule(
-        id="torch-arch-unset",
-        severity=Severity.WARNING,
-        text="A torch extension with CUDA code is told its architectures",
-        why="torch asks the GPUs of the machine otherwise, and a container that builds has none: IndexError. A "
-        "project that sets the list itself is fine.",
-        fix=f'set it: builder.environment {LIST} = "8.0;9.0+PTX"',
-        source="torch 2.13, torch/utils/cpp_extension.py",
-        check=_arch_unset,
-    ),
-    Rule(
-        id="torch-python",
-        severity=Severity.ERROR,
-        text="torch has wheels for the cell's Python",
-        why="Nothing can be built for a torch that cannot be installed.",
-        fix="exclude the combination (matrix.exclude), or take another torch",
-        source="PyPI's wheels of torch 2.4 to 2.15",
-        check=_python,
-    ),
-    Rule(
-        id="torch-cuda",
-        severity=Severity.ERROR,
-        text="torch is built for the CUDA major that compiles",
-        why="torch compares the major of nvcc with its own and raises RuntimeError. Another minor only warns.",
-        fix="take a CUDA release of a major that this torch is built for, or exclude the combination (matrix.exclude)",
-        source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
-        check=_cuda,
-    ),
-    Rule(
-        id="torch-pypi-cuda",
-        severity=Severity.WARNING,
-        text="torch comes from the index that has it for the cell's CUDA",
-        why="PyPI has torch for one CUDA only. For another major, pip must be told of torch's own index, or torch "
-        "raises RuntimeError in the build. Bakery does not see which indexes pip is told of.",
-        fix="give pip torch's index (https://download.pytorch.org/whl/cuXYZ) and pin the variant: torch==2.11.0+cu128",
-        source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
-        check=_index,
-    ),
-    Rule(
-        id="torch-clang",
-        severity=Severity.ERROR,
-        text="What compiles a torch extension's CUDA code is nvcc",
-        why="torch.utils.cpp_extension writes nvcc's own options and calls nvcc by name. What stands there in the clang "
-        "toolkit answers questions about the release and compiles nothing: the first .cu fails.",
-        fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (which framework = "torch" makes of "cuda"), '
-        '"image" or "repository"',
-        source="torch 2.11, torch/utils/cpp_extension.py",
-        check=_clang,
-    ),
-    Rule(
-        id="torch-manylinux",
-        severity=Severity.ERROR,
-        text="The base's glibc is new enough to install torch",
-        why="From 2.7 on, torch's wheels are manylinux_2_28: pip finds none in manylinux2014.",
-        fix="take a manylinux_2_28 image as base, or torch 2.6 and older",
-        source="PyPI's wheels of torch 2.4 to 2.15",
-        check=_manylinux,
-    ),
-)

@@ -72,13 +72,13 @@ variable "PIP_CONF" {
   description = "A pip configuration file, handed to steps as a secret"
 }
 
-# Each target and platform has a cache of its own, and each branch: none overwrites another's.
+# Each target, platform and branch has its own cache.
 function "cache_place" {
   params = [scope]
   result = CACHE_BRANCH == "" ? scope : "${scope}-${substr(sha256(CACHE_BRANCH), 0, 12)}"
 }
 
-# The cache of the branch that is built is asked first, then that of the default branch.
+# Read the cache of this branch first, then the cache of the default branch.
 function "cache_from" {
   params = [scope]
   result = [
@@ -90,7 +90,7 @@ function "cache_from" {
   ]
 }
 
-# Nothing is written where CACHE_READ_ONLY is true.
+# Write nothing if CACHE_READ_ONLY is true.
 function "cache_to" {
   params = [scope, mode]
   result = [
@@ -128,7 +128,7 @@ target "_common" {
     CUDA_ARCHS        = CUDA_ARCHS
     SOURCE_DATE_EPOCH = SOURCE_DATE_EPOCH
   }
-  # A file that is not named is no secret; steps then use what the image trusts.
+  # Without a file there is no secret; steps then trust what the image trusts.
   secret = [
     for file in [
       { type = "file", id = "ca-bundle", src = CA_BUNDLE },
