@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import IO
 
 from bakery.audit.binary import Binary, UnreadableBinary
-from bakery.audit.elf import SharedObject, UnreadableElf, read_elf
+from bakery.audit.elf import SharedObject, read_elf
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.macho import MAGICS, MachObject, read_macho
 from bakery.audit.metadata import check_work
 from bakery.audit.pe import PeImage, read_pe
-from bakery.audit.zips import ERRORS, METHODS, opened, told
+from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 from bakery.core.plain_files import open_plain
 
 _CHUNK = 1 << 20
@@ -150,12 +150,12 @@ def read_archive(path: Path) -> Archive:
     with open_plain(path) as stream:
         reader = _Reader(stream.seek(0, 2))
         try:
-            with opened(stream) as zipped:
+            with open_zip(stream) as zipped:
                 reader.read(zipped)
         except OverLimit as reason:
             return reader.archive(excess=str(reason))
-        except ERRORS as reason:
-            return Archive(defect=told(reason), size=reader.size)
+        except ZIP_ERRORS as reason:
+            return Archive(defect=error_text(reason), size=reader.size)
         return reader.archive()
 
 
@@ -192,10 +192,10 @@ class _Reader:
                 continue
             try:
                 self._read_member(zipped, info, budget)
-            except (UnreadableBinary, UnreadableElf) as reason:
+            except UnreadableBinary as reason:
                 self._unreadable[info.orig_filename] = str(reason)
-            except ERRORS as reason:
-                self._entries.append(_entry(info, defect=told(reason)))
+            except ZIP_ERRORS as reason:
+                self._entries.append(_entry(info, defect=error_text(reason)))
 
     def _read_member(self, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
         name = info.orig_filename

@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.audit.apart import LimitExceeded, call
 from bakery.audit.archive import Archive
-from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import run_checks
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import Metadata
 from bakery.audit.report import WheelReport, make_report
 from bakery.audit.symbols import Symbols
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.audit.wheel import Wheel, parse_name, read_wheel
+from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import OutputError
 from bakery.core.plain_files import open_plain
 
 
-def audit_wheel(path: Path, promise: Promise | None = None) -> WheelReport:
-    """Audit one wheel; without a promise, its own name is what it must live up to.
+def audit_wheel(path: Path, expected: ExpectedWheel | None = None) -> WheelReport:
+    """Audit one wheel; without a expected, its own name is what it must live up to.
 
     A file that is no wheel gets a report with errors, never an exception.
 
@@ -32,10 +31,10 @@ def audit_wheel(path: Path, promise: Promise | None = None) -> WheelReport:
         wheel = read_wheel(path)
     except OSError as reason:
         raise OutputError(f"cannot read {path}: {reason.strerror or reason}") from reason
-    return make_report(wheel, run_checks(wheel, promise or Promise()))
+    return make_report(wheel, run_checks(wheel, expected or ExpectedWheel()))
 
 
-def audit_apart(path: Path, promise: Promise | None = None) -> WheelReport:
+def audit_in_worker(path: Path, expected: ExpectedWheel | None = None) -> WheelReport:
     """Audit one wheel as `audit_wheel` does, in a process with limits; exceeding one is a finding that names it.
 
     Raises:
@@ -47,7 +46,7 @@ def audit_apart(path: Path, promise: Promise | None = None) -> WheelReport:
     except OSError as reason:
         raise OutputError(f"cannot read {path}: {reason.strerror or reason}") from reason
     try:
-        report = call(_audit, path.absolute(), promise, size=size)
+        report = call(_audit, path.absolute(), expected, size=size)
     except OutputError:
         raise
     except LimitExceeded as reason:
@@ -59,14 +58,14 @@ def audit_apart(path: Path, promise: Promise | None = None) -> WheelReport:
     return replace(report, path=path)
 
 
-def _audit(path: Path, promise: Promise | None) -> WheelReport:
+def _audit(path: Path, expected: ExpectedWheel | None) -> WheelReport:
     """Return a report without what only the checks need: a hundred thousand names, of some libraries."""
-    report = audit_wheel(path, promise)
+    report = audit_wheel(path, expected)
     objects = (replace(found, symbols=Symbols(cxx_abi=found.symbols.cxx_abi)) for found in report.objects)
     return replace(report, objects=tuple(objects))
 
 
 def _unfinished(path: Path, size: int, finding: Finding) -> WheelReport:
     """Return the report on a wheel of which nothing is known but its name and size."""
-    wheel = Wheel(path, "", parse_name(path.name), Archive(size=size), Metadata(), Verdict(), Answers())
+    wheel = Wheel(path, "", parse_name(path.name), Archive(size=size), Metadata(), AuditwheelReport(), ToolResults())
     return make_report(wheel, [finding])

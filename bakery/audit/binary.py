@@ -1,8 +1,12 @@
-"""What the readers of machine code share: names, texts of bounded length, and the refusal of damaged files."""
+"""What the readers of machine code share: the common facts, and reading within the bounds of a file and a budget."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import PurePosixPath
+from typing import IO, Any
 
 from bakery.audit.limits import LONGEST_NAME, Budget
 
@@ -14,32 +18,72 @@ class UnreadableBinary(ValueError):
     """A file that starts like machine code but cannot be read as such."""
 
 
-class Binary(Protocol):
-    """What is known of machine code of any format."""
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Machine code of any format.
 
-    @property
-    def path(self) -> str:
-        """The path inside the wheel."""
-        ...
+    Attributes:
+        path: inside the wheel.
+        size: in bytes.
+        soname: its own name to the loader; None where it has none.
+    """
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        ...
+    path: str
+    size: int
+    soname: str | None
 
     @property
     def file_name(self) -> str:
         """The last part of the path."""
-        ...
-
-    @property
-    def soname(self) -> str | None:
-        """Its own name to the loader, where the format has one."""
-        ...
+        return PurePosixPath(self.path).name
 
     def to_json(self) -> dict[str, object]:
         """Return its row of the machine report."""
-        ...
+        return to_row(self)
+
+
+def to_row(item: Any, *omitted: str, **replaced: object) -> dict[str, object]:
+    """Return the fields of a dataclass, of which some are left out or replaced, for a machine report."""
+    row = {field.name: getattr(item, field.name) for field in fields(item) if field.name not in omitted}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()} | replaced
+
+
+class BoundedFile:
+    """Reads parts of one file, each within the file and all within a budget.
+
+    Its methods raise `UnreadableBinary` where a part lies outside, and `OverLimit` where the budget is used up.
+    """
+
+    def __init__(self, stream: IO[bytes], budget: Budget) -> None:
+        self.stream = stream
+        self.budget = budget
+        self.size = stream.seek(0, 2)
+
+    def check_inside(self, at: int, size: int) -> None:
+        """Refuse what a damaged table claims, before it counts as work."""
+        if at + size > self.size:
+            raise UnreadableBinary("it ends too early")
+
+    def read(self, at: int, size: int) -> bytes:
+        """Return ``size`` bytes."""
+        self.check_inside(at, size)
+        self.budget.take_data(size)
+        self.stream.seek(at)
+        data = self.stream.read(size)
+        if len(data) != size:
+            raise UnreadableBinary("it ends too early")
+        return data
+
+    def unpack(self, layout: str, at: int) -> tuple[Any, ...]:
+        """Return the fields of one ``struct``."""
+        return struct.unpack(layout, self.read(at, struct.calcsize(layout)))
+
+    def rows(self, layout: str, at: int, count: int) -> Iterator[tuple[Any, ...]]:
+        """Return the fields of ``count`` structs, one after the other."""
+        size = count * struct.calcsize(layout)
+        self.check_inside(at, size)
+        self.budget.take_rows(count)
+        return struct.iter_unpack(layout, self.read(at, size))
 
 
 def text_at(data: bytes, start: int, budget: Budget, end: int | None = None) -> str:

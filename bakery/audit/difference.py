@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import stat
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO
 
-from bakery.audit.apart import LimitExceeded, call
-from bakery.audit.elf import SectionRange, UnreadableElf, read_section_table
+from bakery.audit.binary import UnreadableBinary, to_row
+from bakery.audit.elf import read_section_table
 from bakery.audit.fatbin import SECTIONS as DEVICE_CODE
 from bakery.audit.fatbin import DeviceImage, read_sections
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
-from bakery.audit.zips import ERRORS, METHODS, opened, told
+from bakery.audit.worker import LimitExceeded, call
+from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
 
@@ -52,8 +55,34 @@ _CAUSES = (
 )
 """What is known to make two builds differ, by what the differing bytes say."""
 
-_Range: TypeAlias = tuple[IO[bytes], int, int]
-"""A file, and where in it something begins, and its size."""
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Bytes of a file: where they begin, and how many they are."""
+
+    file: IO[bytes]
+    start: int
+    size: int
+
+    @classmethod
+    def whole(cls, file: IO[bytes]) -> _Range:
+        return cls(file, 0, file.seek(0, 2))
+
+    def read(self, at: int, most: int) -> bytes:
+        self.file.seek(self.start + at)
+        return self.file.read(max(0, min(most, self.size - at)))
+
+    def chunks(self) -> Iterator[bytes]:
+        at = 0
+        while chunk := self.read(at, _CHUNK):
+            yield chunk
+            at += len(chunk)
+
+    def digest(self) -> bytes:
+        value = hashlib.sha256()
+        for chunk in self.chunks():
+            value.update(chunk)
+        return value.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +105,7 @@ class Difference:
 
     def to_json(self) -> dict[str, object]:
         """Return its row of a machine report."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return to_row(self)
 
 
 def differences(old: Path, new: Path) -> tuple[Difference, ...]:
@@ -97,57 +126,59 @@ def differences(old: Path, new: Path) -> tuple[Difference, ...]:
 
 def read_differences(old: Path, new: Path) -> tuple[Difference, ...]:
     """Do what `differences` does, in this process."""
-    found: list[Difference] = []
+    result: list[Difference] = []
     if old.name != new.name:
-        found.append(Difference("", "file name", (old.name,), (new.name,)))
+        result.append(Difference("", "file name", (old.name,), (new.name,)))
     with open_plain(old) as first, open_plain(new) as second:
-        if _digest(first) == _digest(second):
-            return tuple(found)
-        for item in _archives(first, second):
-            if len(found) == _MOST:
-                found.append(Difference("", f"more than {_MOST} differences; the others are not shown"))
-                break
-            found.append(item)
-        if not any(item.part != "file name" for item in found):
-            found.append(_bytes("", "layout of the archive", _whole(first), _whole(second)))
-    return tuple(found)
+        one, other = _Range.whole(first), _Range.whole(second)
+        if one.digest() == other.digest():
+            return tuple(result)
+        named = len(result)
+        result += islice(_archives(one, other), _MOST + 1)
+        if len(result) > _MOST:
+            result[_MOST:] = [Difference("", f"more than {_MOST} differences; the others are not shown")]
+        if len(result) == named:
+            result.append(_bytes("", "layout of the archive", one, other))
+    return tuple(result)
 
 
-def _archives(first: IO[bytes], second: IO[bytes]) -> Iterator[Difference]:
-    first.seek(0)
-    second.seek(0)
+def _archives(first: _Range, second: _Range) -> Iterator[Difference]:
+    first.file.seek(0)
+    second.file.seek(0)
     try:
-        with opened(first) as old, opened(second) as new:
+        with open_zip(first.file) as old, open_zip(second.file) as new:
             sizes = [sum(info.file_size for info in archive.infolist()) for archive in (old, new)]
-            if any(size > expansion_limit(_whole(file)[2]) for size, file in zip(sizes, (first, second), strict=True)):
+            if sizes[0] > expansion_limit(first.size) or sizes[1] > expansion_limit(second.size):
                 yield Difference("", "one of them unpacks to an absurd size; its content was not read")
                 return
-            yield from _members(old, new, Budget.of(_whole(first)[2] + _whole(second)[2], sum(sizes)))
+            yield from _members(old, new, Budget.of(first.size + second.size, sum(sizes)))
     except OverLimit as error:
         yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
-    except ERRORS as error:
-        yield Difference("", f"one of them cannot be read as an archive: {told(error)}")
+    except ZIP_ERRORS as error:
+        yield Difference("", f"one of them cannot be read as an archive: {error_text(error)}")
 
 
 def _members(old: zipfile.ZipFile, new: zipfile.ZipFile, budget: Budget) -> Iterator[Difference]:
     before, after = ({info.filename: info for info in archive.infolist()} for archive in (old, new))
-    gone, added = ([name for name in ours if name not in theirs] for ours, theirs in ((before, after), (after, before)))
-    yield from (Difference(name, "the file itself", old=(f"{before[name].file_size} bytes",)) for name in gone)
-    yield from (Difference(name, "the file itself", new=(f"{after[name].file_size} bytes",)) for name in added)
+    for name in (name for name in before if name not in after):
+        yield Difference(name, "the file itself", old=(f"{before[name].file_size} bytes",))
+    for name in (name for name in after if name not in before):
+        yield Difference(name, "the file itself", new=(f"{after[name].file_size} bytes",))
     common = [name for name in before if name in after]
     order = [name for name in after if name in before]
     if common != order:
-        at = next(number for number, (one, other) in enumerate(zip(common, order, strict=True)) if one != other)
-        yield Difference(
-            "",
-            f"order of members, from number {at + 1} on",
-            tuple(common[at : at + LINES]),
-            tuple(order[at : at + LINES]),
-        )
+        at = _first_difference(common, order)
+        part = f"order of members, from number {at + 1} on"
+        yield Difference("", part, tuple(common[at : at + LINES]), tuple(order[at : at + LINES]))
     if old.comment != new.comment:
         yield Difference("", "comment", _first([repr(old.comment)]), _first([repr(new.comment)]))
     for name in common:
         yield from _member(name, (old, before[name]), (new, after[name]), budget)
+
+
+def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _member(
@@ -163,13 +194,12 @@ def _member(
         yield Difference(name, "packed in a way that is not read here")
         return
     with _unpacked(*old) as first, _unpacked(*new) as second:
-        if _digest(first) != _digest(second):
+        if first.digest() != second.digest():
             yield from _content(name, first, second, budget)
         elif old[1].compress_size != new[1].compress_size and old[1].compress_type == new[1].compress_type:
             sizes = tuple(f"{info.compress_size} bytes" for _, info in (old, new))
-            yield Difference(
-                name, "compressed form of the same content", sizes[:1], sizes[1:], "another zlib, or another level"
-            )
+            part = "compressed form of the same content"
+            yield Difference(name, part, sizes[:1], sizes[1:], "another zlib, or another level")
 
 
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
@@ -190,35 +220,30 @@ def _header(info: zipfile.ZipInfo) -> tuple[str, ...]:
 
 
 @contextmanager
-def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[_Range]:
     """Give a member's content in memory that is bounded."""
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy, archive.open(info) as member:
-        while chunk := member.read(_CHUNK):
-            copy.write(chunk)
-        yield copy
+        shutil.copyfileobj(member, copy, _CHUNK)
+        yield _Range.whole(copy)
 
 
-def _content(name: str, old: IO[bytes], new: IO[bytes], budget: Budget) -> Iterator[Difference]:
-    heads = []
-    for stream in (old, new):
-        stream.seek(0)
-        heads.append(stream.read(4))
-    if all(head == b"\x7fELF" for head in heads):
+def _content(name: str, old: _Range, new: _Range, budget: Budget) -> Iterator[Difference]:
+    if old.read(0, 4) == new.read(0, 4) == b"\x7fELF":
         try:
             yield from _sections(name, old, new, budget)
             return
-        except UnreadableElf as error:
+        except UnreadableBinary as error:
             yield Difference(name, f"sections, which cannot be told apart: {error}")
-    texts = _text(old), _text(new)
-    if texts[0] is not None and texts[1] is not None:
-        yield _lines(name, texts[0], texts[1])
+    lines = _lines_of(old), _lines_of(new)
+    if lines[0] is not None and lines[1] is not None:
+        yield _lines(name, lines[0], lines[1])
     else:
-        yield _bytes(name, "content", _whole(old), _whole(new))
+        yield _bytes(name, "content", old, new)
 
 
-def _text(stream: IO[bytes]) -> list[str] | None:
-    stream.seek(0)
-    data = stream.read(_TEXT_LIMIT + 1)
+def _lines_of(content: _Range) -> list[str] | None:
+    """Return the lines of a text; None for what is no text, or a long one."""
+    data = content.read(0, _TEXT_LIMIT + 1)
     if len(data) > _TEXT_LIMIT or b"\0" in data:
         return None
     try:
@@ -232,9 +257,9 @@ def _lines(name: str, old: list[str], new: list[str]) -> Difference:
     if gone or added:
         return _shown(name, "lines", gone, added)
     if old == new:
-        return Difference(name, "line ends", (), ())
-    at = next(number for number, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+        return Difference(name, "line ends")
     # The same lines in another order.
+    at = _first_difference(old, new)
     return _shown(name, "lines", old[at : at + LINES], new[at : at + LINES])
 
 
@@ -242,73 +267,59 @@ def _only(lines: list[str], others: list[str]) -> list[str]:
     """Return the lines that ``others`` lacks, or has less often."""
     left = Counter(others)
     left.subtract(lines)
-    found = []
+    result = []
     for line in reversed(lines):
         if left[line] < 0:
             left[line] += 1
-            found.append(line)
-    return found[::-1]
+            result.append(line)
+    return result[::-1]
 
 
-def _sections(name: str, old: IO[bytes], new: IO[bytes], budget: Budget) -> Iterator[Difference]:
+def _sections(name: str, old: _Range, new: _Range, budget: Budget) -> Iterator[Difference]:
     """Compare two ELF files section by section."""
-    tables = read_section_table(old, budget), read_section_table(new, budget)
-    before, after = ({section.key: section for section in table} for table in tables)
-    count = 0
+    before, after = read_section_table(old.file, budget), read_section_table(new.file, budget)
+    same = True
     for key in dict.fromkeys([*before, *after]):
-        one, other = before.get(key), after.get(key)
-        title = f"section {key[0] or '(no name)'}" + (f" ({key[1] + 1})" if key[1] else "")
-        if one is None or other is None:
-            found = one or other
-            size = (f"{found.size} bytes",) if found else ()
-            yield Difference(name, title, size if one else (), size if other else ())
-            count += 1
-            continue
-        # Sections may overlap: all of them together are bounded.
-        budget.take_data(_stored(old, one) + _stored(new, other))
-        if _digest(old, one.offset, one.size) == _digest(new, other.offset, other.size):
-            continue
-        if key[0] in DEVICE_CODE:
-            places = (old, one.offset, one.size), (new, other.offset, other.size)
-            yield _device_code(name, title, *places, key[0], budget)
+        section, number = key
+        part = f"section {section or '(no name)'}" + (f" ({number + 1})" if number else "")
+        if key not in before or key not in after:
+            gone, added = ((f"{table[key][1]} bytes",) if key in table else () for table in (before, after))
+            yield Difference(name, part, gone, added)
         else:
-            yield _section(name, title, (old, one.offset, one.size), (new, other.offset, other.size), budget)
-        count += 1
-    if not count:
-        yield _bytes(name, "headers and space between sections", _whole(old), _whole(new))
+            one, other = _Range(old.file, *before[key]), _Range(new.file, *after[key])
+            # Sections may overlap: all of them together are bounded.
+            budget.take_data(
+                max(0, min(one.size, old.size - one.start)) + max(0, min(other.size, new.size - other.start))
+            )
+            if one.digest() == other.digest():
+                continue
+            yield (_device_code if section in DEVICE_CODE else _section)(name, part, one, other, section, budget)
+        same = False
+    if same:
+        yield _bytes(name, "headers and space between sections", old, new)
 
 
-def _stored(stream: IO[bytes], section: SectionRange) -> int:
-    """Return how many bytes of a section the file really has."""
-    return max(0, min(section.size, _whole(stream)[2] - section.offset))
-
-
-def _section(name: str, title: str, old: _Range, new: _Range, budget: Budget) -> Difference:
+def _section(name: str, part: str, old: _Range, new: _Range, section: str, budget: Budget) -> Difference:
     gone, added = _strings(old, new, budget)
-    if gone or added:
-        return _shown(name, title, gone, added)
-    return _bytes(name, title, old, new)
+    return _shown(name, part, gone, added) if gone or added else _bytes(name, part, old, new)
 
 
-def _device_code(name: str, title: str, old: _Range, new: _Range, section: str, budget: Budget) -> Difference:
+def _device_code(name: str, part: str, old: _Range, new: _Range, section: str, budget: Budget) -> Difference:
     """Compare the programs in two fat binaries one by one."""
-    codes = [read_sections(stream, [(section, start, size)], budget) for stream, start, size in (old, new)]
-    images = [[*code.images] for code in codes]
-    gone, added = (
-        [_image(number, image) for number, image in enumerate(images[own]) if _differs(number, images, old[0], new[0])]
-        for own in (0, 1)
+    before, after = (
+        [
+            (_image(number, image), _Range(code.file, image.offset, image.size).digest())
+            for number, image in enumerate(read_sections(code.file, [(section, code.start, code.size)], budget).images)
+        ]
+        for code in (old, new)
     )
+    pairs = list(zip_longest(before, after, fillvalue=("", b"")))
+    gone = [one for (one, digest), (_, other_digest) in pairs if one and digest != other_digest]
+    added = [other for (_, digest), (other, other_digest) in pairs if other and digest != other_digest]
     if not gone and not added:
-        return _section(name, title, old, new, budget)
+        return _section(name, part, old, new, section, budget)
     cause = _cause([text for texts in _strings(old, new, budget) for text in texts])
-    return Difference(name, title, _first(gone), _first(added), cause)
-
-
-def _differs(number: int, images: list[list[DeviceImage]], old: IO[bytes], new: IO[bytes]) -> bool:
-    if number >= min(map(len, images)):
-        return True
-    one, other = images[0][number], images[1][number]
-    return _digest(old, one.offset, one.size) != _digest(new, other.offset, other.size)
+    return Difference(name, part, _first(gone), _first(added), cause)
 
 
 def _image(number: int, image: DeviceImage) -> str:
@@ -318,13 +329,14 @@ def _image(number: int, image: DeviceImage) -> str:
 
 def _strings(old: _Range, new: _Range, budget: Budget) -> tuple[list[str], list[str]]:
     """Return the texts that only one of two ranges has, if both are small enough to look."""
-    sets = []
-    for stream, start, size in (old, new):
-        stream.seek(start)
-        data = stream.read(min(size, _STRINGS_LIMIT))
-        budget.take_text(len(data))
-        sets.append(dict.fromkeys(text.decode("ascii") for text in _STRING.findall(data)))
-    return [text for text in sets[0] if text not in sets[1]], [text for text in sets[1] if text not in sets[0]]
+    before, after = (_strings_of(content, budget) for content in (old, new))
+    return [text for text in before if text not in after], [text for text in after if text not in before]
+
+
+def _strings_of(content: _Range, budget: Budget) -> dict[str, None]:
+    data = content.read(0, _STRINGS_LIMIT)
+    budget.take_text(len(data))
+    return dict.fromkeys(text.decode("ascii") for text in _STRING.findall(data))
 
 
 def _shown(name: str, part: str, old: list[str], new: list[str]) -> Difference:
@@ -336,44 +348,19 @@ def _first(texts: list[str]) -> tuple[str, ...]:
     return (*cut, *([f"and {len(texts) - LINES} more"] if texts[LINES:] else []))
 
 
-def _cause(texts: Iterable[str]) -> str:
-    said = list(texts)
-    return ", ".join(cause for pattern, cause in _CAUSES if any(pattern.search(text) for text in said))
+def _cause(texts: list[str]) -> str:
+    return ", ".join(cause for pattern, cause in _CAUSES if any(pattern.search(text) for text in texts))
 
 
 def _bytes(name: str, part: str, old: _Range, new: _Range) -> Difference:
     """Return the first bytes in which two ranges differ, as hexadecimal text."""
     at = 0
-    while True:
-        one, other = (_chunk(place, at) for place in (old, new))
-        if one != other or not one:
+    for one, other in zip_longest(old.chunks(), new.chunks(), fillvalue=b""):
+        if one != other:
+            at += _first_difference(one, other)
             break
         at += len(one)
-    pairs = enumerate(zip(one, other, strict=False))
-    inside = next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
-    shown = (
-        f"{size} bytes; at {at + inside:#x}: {chunk[inside : inside + 16].hex(' ') or 'the end'}"
-        for chunk, (_, _, size) in ((one, old), (other, new))
+    old_text, new_text = (
+        f"{content.size} bytes; at {at:#x}: {content.read(at, 16).hex(' ') or 'the end'}" for content in (old, new)
     )
-    return Difference(name, part, (next(shown),), (next(shown),))
-
-
-def _chunk(place: _Range, at: int) -> bytes:
-    stream, start, size = place
-    stream.seek(start + at)
-    return stream.read(max(0, min(_CHUNK, size - at)))
-
-
-def _whole(stream: IO[bytes]) -> _Range:
-    return stream, 0, stream.seek(0, 2)
-
-
-def _digest(stream: IO[bytes], start: int = 0, size: int = -1) -> bytes:
-    """Return the hash of a range of a file; of all of it for size -1."""
-    value = hashlib.sha256()
-    stream.seek(start)
-    left = size
-    while left and (chunk := stream.read(_CHUNK if left < 0 else min(_CHUNK, left))):
-        value.update(chunk)
-        left -= len(chunk) if left > 0 else 0
-    return value.digest()
+    return Difference(name, part, (old_text,), (new_text,))

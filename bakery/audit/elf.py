@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple
 
-from bakery.audit.binary import NEED_ROWS
+from bakery.audit.binary import NEED_ROWS, Binary, BoundedFile, UnreadableBinary, to_row
 from bakery.audit.fatbin import DeviceCode, read_sections, search_segments
 from bakery.audit.limits import LONGEST_NAME, Budget
-from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, read_symbols
+from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, newest_version, read_symbols
 from bakery.audit.tags import Release, release_text
 
 _MOST_ITEMS = 20_000
@@ -55,12 +55,10 @@ _MORE = 0xFFFF
 
 _DEBUG = re.compile(r"\.z?debug_|\.gdb_index$")
 _SHARED = re.compile(r"\.so(\.|$)")
-_DT_RELR = (2, 36)
 _VER_FLG_WEAK = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(NamedTuple):
     name: str
     kind: int
     offset: int
@@ -72,33 +70,21 @@ class _Section:
         """Whether it has bytes in the file."""
         return self.kind != _SHT_NOBITS
 
-    def ends_within(self, size: int) -> bool:
-        """Whether a file of ``size`` bytes really has it."""
-        return self.stored and self.offset + self.size <= size
 
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(NamedTuple):
     kind: int
     offset: int
     address: int
     stored: int
 
 
-class UnreadableElf(ValueError):
-    """A file that starts like an ELF object but cannot be read as one."""
-
-
 @dataclass(frozen=True, slots=True)
-class SharedObject:
+class SharedObject(Binary):
     """One ELF shared object or program.
 
     Attributes:
-        path: inside the wheel.
-        size: in bytes.
         elf_class: 32 or 64.
         machine: as in platform tags (``x86_64``, ``aarch64``); ELF's own name for what has no tag.
-        soname: its own name to the loader.
         needed: the sonames it asks for, in order.
         rpath: DT_RPATH as stored.
         runpath: DT_RUNPATH as stored.
@@ -110,11 +96,8 @@ class SharedObject:
         device_code: its code for GPUs.
     """
 
-    path: str
-    size: int
     elf_class: int
     machine: str
-    soname: str | None
     needed: tuple[str, ...]
     rpath: str | None
     runpath: str | None
@@ -125,29 +108,16 @@ class SharedObject:
     symbols: Symbols
     device_code: DeviceCode
 
-    @property
-    def file_name(self) -> str:
-        """The last part of the path."""
-        return PurePosixPath(self.path).name
-
     def to_json(self) -> dict[str, object]:
         """Return the object's row of the machine report."""
-        return {
-            "path": self.path,
-            "size": self.size,
-            "elf_class": self.elf_class,
-            "machine": self.machine,
-            "soname": self.soname,
-            "needed": list(self.needed),
-            "rpath": self.rpath,
-            "runpath": self.runpath,
-            "stripped": self.stripped,
-            "debug_size": self.debug_size,
-            "glibc": release_text(self.glibc),
-            "glibcxx": release_text(self.glibcxx),
-            "cxx_abi": self.symbols.cxx_abi,
-            "device_code": self.device_code.to_json(),
-        }
+        return to_row(
+            self,
+            "symbols",
+            glibc=release_text(self.glibc),
+            glibcxx=release_text(self.glibcxx),
+            cxx_abi=self.symbols.cxx_abi,
+            device_code=self.device_code.to_json(),
+        )
 
 
 def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> SharedObject | None:
@@ -157,18 +127,17 @@ def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = No
         budget: what is left for the whole wheel; None for a file by itself.
 
     Raises:
-        UnreadableElf: it is damaged.
+        UnreadableBinary: it is damaged.
         OverLimit: it takes more work than the budget has.
     """
     elf = _Elf(stream, budget or Budget.of(size))
-    named_shared = _SHARED.search(PurePosixPath(path).name) is not None
-    if not named_shared and (elf.kind not in (_ET_DYN, _ET_EXEC) or elf.machine in _DEVICES):
+    if not _SHARED.search(path.rpartition("/")[2]) and (elf.kind not in (_ET_DYN, _ET_EXEC) or elf.machine in _DEVICES):
         return None
     dynamic = elf.dynamic()
     needs = list(elf.version_needs())
     versions = [need.version for need in needs]
     if dynamic.has_versions and not needs:
-        raise UnreadableElf("it needs symbol versions, but its section headers do not show them")
+        raise UnreadableBinary("it needs symbol versions, but its section headers do not show them")
     return SharedObject(
         path=path,
         size=size,
@@ -179,41 +148,31 @@ def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = No
         rpath=dynamic.rpath,
         runpath=dynamic.runpath,
         stripped=not any(section.name == ".symtab" for section in elf.sections),
-        debug_size=sum(found.size for found in elf.sections if _DEBUG.match(found.name) and found.ends_within(size)),
-        glibc=_floor("GLIBC_", versions),
-        glibcxx=_floor("GLIBCXX_", versions),
+        debug_size=sum(part.size for part in elf.sections if _DEBUG.match(part.name) and elf.has(part)),
+        glibc=newest_version("GLIBC_", versions),
+        glibcxx=newest_version("GLIBCXX_", versions),
         symbols=elf.symbols(needs),
         device_code=elf.device_code(),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SectionRange:
-    """Where a section's bytes lie in a file.
-
-    Attributes:
-        key: its name, and how many sections of that name come before it.
-    """
-
-    key: tuple[str, int]
-    offset: int
-    size: int
-
-
-def read_section_table(stream: IO[bytes], budget: Budget) -> tuple[SectionRange, ...]:
+def read_section_table(stream: IO[bytes], budget: Budget) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the sections of an ELF file that have bytes in it, in the file's order.
 
+    Returns:
+        Name, and how many sections of that name come before it → offset and size.
+
     Raises:
-        UnreadableElf: it is damaged.
+        UnreadableBinary: it is damaged.
         OverLimit: it takes more work than the budget has.
     """
-    seen: dict[str, int] = {}
-    result = []
+    counts: Counter[str] = Counter()
+    table = {}
     for section in _Elf(stream, budget).sections:
         if section.stored and section.size:
-            number = seen[section.name] = seen.get(section.name, -1) + 1
-            result.append(SectionRange((section.name, number), section.offset, section.size))
-    return tuple(result)
+            table[section.name, counts[section.name]] = section.offset, section.size
+            counts[section.name] += 1
+    return table
 
 
 @dataclass(slots=True)
@@ -227,28 +186,24 @@ class _Dynamic:
     has_versions: bool = False
 
 
-class _Elf:
+class _Elf(BoundedFile):
     """Reads the tables of one file, each within the file and all within a budget."""
 
     def __init__(self, stream: IO[bytes], budget: Budget) -> None:
-        self._stream = stream
-        self._budget = budget
+        super().__init__(stream, budget)
         self._texts: dict[tuple[int, int], bytes] = {}
-        self._size = stream.seek(0, 2)
-        identity = self._bytes(0, 16)
+        identity = self.read(0, 16)
         if identity[:4] != b"\x7fELF" or identity[4] not in (1, 2) or identity[5] not in (1, 2):
-            raise UnreadableElf("not a valid ELF file")
+            raise UnreadableBinary("not a valid ELF file")
         self.wide, self.little = identity[4] == 2, identity[5] == 1
         self._order = "<" if self.little else ">"
-        header = self._struct("HHIQQQIHHHHHH" if self.wide else "HHIIIIIHHHHHH")
-        fields = header.unpack(self._bytes(16, header.size))
-        self.kind, self.machine = fields[0], fields[1]
-        self._segments_at, self._sections_at = fields[4], fields[5]
-        segment_size, self._segment_count, section_size, self._section_count, self._names_index = fields[8:]
+        layout = "HH4xQQQ4x2xHHHHH" if self.wide else "HH4xIII4x2xHHHHH"
+        self.kind, self.machine, _, self._segments_at, self._sections_at, *sizes = self.unpack(self._order + layout, 16)
+        segment_size, self._segment_count, section_size, self._section_count, self._names_index = sizes
         if self._segment_count and segment_size != (56 if self.wide else 32):
-            raise UnreadableElf(f"program headers of {segment_size} bytes")
+            raise UnreadableBinary(f"program headers of {segment_size} bytes")
         if self._sections_at and section_size != (64 if self.wide else 40):
-            raise UnreadableElf(f"section headers of {section_size} bytes")
+            raise UnreadableBinary(f"section headers of {section_size} bytes")
         self._count_in_first_section()
 
     def _count_in_first_section(self) -> None:
@@ -261,34 +216,12 @@ class _Elf:
             self._names_index = link if self._names_index == _MORE else self._names_index
             self._segment_count = info if self._segment_count == _MORE else self._segment_count
         if self._section_count > _MOST_ITEMS or self._segment_count > _MOST_ITEMS:
-            raise UnreadableElf("too many section or program headers")
-
-    def _struct(self, fields: str) -> struct.Struct:
-        return struct.Struct(self._order + fields)
-
-    def _bytes(self, at: int, size: int) -> bytes:
-        self._check_inside(at, size)
-        self._budget.take_data(size)
-        self._stream.seek(at)
-        data = self._stream.read(size)
-        if len(data) != size:
-            raise UnreadableElf("it ends too early")
-        return data
-
-    def _check_inside(self, at: int, size: int) -> None:
-        """Refuse what a damaged table claims, before it counts as work."""
-        if at + size > self._size:
-            raise UnreadableElf("it ends too early")
-
-    def _rows(self, at: int, count: int, row: struct.Struct) -> Iterator[tuple[int, ...]]:
-        self._check_inside(at, count * row.size)
-        self._budget.take_rows(count)
-        return row.iter_unpack(self._bytes(at, count * row.size))
+            raise UnreadableBinary("too many section or program headers")
 
     def _section_headers(self, count: int) -> Iterator[tuple[int, ...]]:
         """Return name, type, offset, size, link and info of each."""
-        row = self._struct("II16xQQII16x" if self.wide else "II8xIIII8x")
-        return self._rows(self._sections_at, count, row)
+        layout = "II16xQQII16x" if self.wide else "II8xIIII8x"
+        return self.rows(self._order + layout, self._sections_at, count)
 
     @cached_property
     def sections(self) -> tuple[_Section, ...]:
@@ -297,11 +230,11 @@ class _Elf:
         if not headers:
             return ()
         if self._names_index >= len(headers):
-            raise UnreadableElf("it has no table of its sections' names")
+            raise UnreadableBinary("it has no table of its sections' names")
         _, _, at, size, _, _ = headers[self._names_index]
         names = self._text(at, size)
-        known = {name: self._name(names, name) for name in {header[0] for header in headers}}
-        return tuple(_Section(known[name], kind, offset, size, link) for name, kind, offset, size, link, _ in headers)
+        texts = {name: self._name(names, name) for name in {header[0] for header in headers}}
+        return tuple(_Section(texts[name], *fields) for name, *fields, _ in headers)
 
     @cached_property
     def _named(self) -> dict[str, _Section]:
@@ -309,68 +242,63 @@ class _Elf:
 
     @cached_property
     def _segments(self) -> tuple[_Segment, ...]:
-        if not self._segment_count:
-            return ()
-        if self.wide:
-            rows = self._rows(self._segments_at, self._segment_count, self._struct("I4xQQ8xQ16x"))
-        else:
-            rows = self._rows(self._segments_at, self._segment_count, self._struct("III4xI12x"))
-        return tuple(_Segment(kind, offset, address, stored) for kind, offset, address, stored in rows)
+        layout = self._order + ("I4xQQ8xQ16x" if self.wide else "III4xI12x")
+        rows = self.rows(layout, self._segments_at, self._segment_count) if self._segment_count else ()
+        return tuple(_Segment(*row) for row in rows)
 
     def _text(self, at: int, size: int) -> bytes:
         """Return a table of texts; the same one is read once."""
-        known = self._texts.get((at, size))
-        if known is None:
+        if (at, size) not in self._texts:
             if size > LIMIT:
-                raise UnreadableElf(f"a table of names has {size:,} bytes")
-            self._check_inside(at, size)
-            self._budget.take_text(size)
-            known = self._texts[at, size] = self._bytes(at, size)
-        return known
+                raise UnreadableBinary(f"a table of names has {size:,} bytes")
+            self.check_inside(at, size)
+            self.budget.take_text(size)
+            self._texts[at, size] = self.read(at, size)
+        return self._texts[at, size]
 
     def _name(self, table: bytes, at: int, most: int = LONGEST_NAME) -> str:
         end = table.find(b"\0", at, at + most)
         if end < 0:
-            raise UnreadableElf("a name lies outside its table, or has no end")
-        self._budget.take_text(end - at)
+            raise UnreadableBinary("a name lies outside its table, or has no end")
+        self.budget.take_text(end - at)
         return table[at:end].decode("utf-8", "replace")
 
     def dynamic(self) -> _Dynamic:
         """Return what the dynamic section says."""
-        found = _Dynamic([])
+        dynamic = _Dynamic([])
         for segment in self._segments:
             if segment.kind == _PT_DYNAMIC and segment.stored:
-                self._read_dynamic(segment, found)
-        return found
+                self._read_dynamic(segment, dynamic)
+        return dynamic
 
-    def _read_dynamic(self, segment: _Segment, found: _Dynamic) -> None:
-        row = self._struct("qQ" if self.wide else "iI")
+    def _read_dynamic(self, segment: _Segment, dynamic: _Dynamic) -> None:
+        layout, entry = (self._order + "qQ", 16) if self.wide else (self._order + "iI", 8)
         tags: list[tuple[int, int]] = []
-        for tag, value in self._rows(segment.offset, min(segment.stored // row.size, _MOST_ITEMS), row):
+        for tag, value in self.rows(layout, segment.offset, min(segment.stored // entry, _MOST_ITEMS)):
             if tag == _DT_NULL:
                 break
             tags.append((tag, value))
         else:
-            raise UnreadableElf("its dynamic section does not end, or has too many entries")
-        values = dict(reversed(tags))
-        found.has_versions |= _DT_VERNEED in values
-        if not values.keys() & {_DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH}:
+            raise UnreadableBinary("its dynamic section does not end, or has too many entries")
+        first = dict(reversed(tags))
+        dynamic.has_versions |= _DT_VERNEED in first
+        if not first.keys() & {_DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH}:
             return
-        table = self._dynamic_names(values)
+        table = self._dynamic_names(first)
         for tag, value in tags:
             if tag == _DT_NEEDED:
-                self._budget.take_rows(NEED_ROWS)
-                found.needed.append(self._name(table, value))
-            elif tag == _DT_SONAME and found.soname is None:
-                found.soname = self._name(table, value)
-            elif tag == _DT_RPATH and found.rpath is None:
-                found.rpath = self._paths(table, value)
-            elif tag == _DT_RUNPATH and found.runpath is None:
-                found.runpath = self._paths(table, value)
+                self.budget.take_rows(NEED_ROWS)
+                dynamic.needed.append(self._name(table, value))
+        if dynamic.soname is None and _DT_SONAME in first:
+            dynamic.soname = self._name(table, first[_DT_SONAME])
+        if dynamic.rpath is None and _DT_RPATH in first:
+            dynamic.rpath = self._paths(table, first[_DT_RPATH])
+        if dynamic.runpath is None and _DT_RUNPATH in first:
+            dynamic.runpath = self._paths(table, first[_DT_RUNPATH])
 
     def _paths(self, table: bytes, at: int) -> str:
         text = self._name(table, at, _LONGEST_PATHS)
-        self._budget.take_rows(text.count(":"))
+        self.budget.take_rows(text.count(":"))
         return text
 
     def _dynamic_names(self, values: dict[int, int]) -> bytes:
@@ -380,7 +308,11 @@ class _Elf:
                 within = address - segment.address
                 if 0 <= within < segment.stored:
                     return self._text(segment.offset + within, size)
-        raise UnreadableElf("its dynamic section has no table of names")
+        raise UnreadableBinary("its dynamic section has no table of names")
+
+    def has(self, section: _Section) -> bool:
+        """Whether all bytes of a section are in the file."""
+        return section.stored and section.offset + section.size <= self.size
 
     def version_needs(self) -> Iterator[VersionNeed]:
         """Yield each symbol version asked of other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
@@ -388,9 +320,9 @@ class _Elf:
         if tables is None:
             return
         data, texts = tables
-        for at, (_, _, file, first, _) in self._chain(data, 0, self._struct("HHIII")):
+        for at, (_, _, file, first, _) in self._chain(data, 0, "HHIII"):
             library = self._name(texts, file)
-            for _, (_, flags, other, name, _) in self._chain(data, at + first, self._struct("IHHII")):
+            for _, (_, flags, other, name, _) in self._chain(data, at + first, "IHHII"):
                 weak = bool(flags & _VER_FLG_WEAK)
                 yield VersionNeed(library, self._name(texts, name), other, weak)
 
@@ -399,10 +331,10 @@ class _Elf:
         if tables is None:
             return
         data, texts = tables
-        for at, (_, _, _, count, _, first, _) in self._chain(data, 0, self._struct("HHHHIII")):
+        for at, (_, _, _, count, _, first, _) in self._chain(data, 0, "HHHHIII"):
             if count:
                 # The others are its predecessors.
-                _, (name, _) = next(self._chain(data, at + first, self._struct("II")))
+                _, (name, _) = next(self._chain(data, at + first, "II"))
                 yield self._name(texts, name)
 
     def _version_tables(self, name: str, kind: int) -> tuple[bytes, bytes] | None:
@@ -411,16 +343,17 @@ class _Elf:
         if section is None or section.kind != kind or not section.size:
             return None
         if section.link >= len(self.sections):
-            raise UnreadableElf(f"{name} has no table of names")
+            raise UnreadableBinary(f"{name} has no table of names")
         linked = self.sections[section.link]
         return self._text(section.offset, section.size), self._text(linked.offset, linked.size)
 
-    def _chain(self, data: bytes, at: int, row: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the entries of a list with their places; the last field says how far the next one is."""
+    def _chain(self, data: bytes, at: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the entries of a list with their offsets; the last field says how far the next one is."""
+        row = struct.Struct(self._order + layout)
         while True:
-            self._budget.take_rows(1)
+            self.budget.take_rows(1)
             if at + row.size > len(data):
-                raise UnreadableElf("a table of versions ends too early")
+                raise UnreadableBinary("a table of versions ends too early")
             fields = row.unpack_from(data, at)
             yield at, fields
             if not fields[-1]:
@@ -437,18 +370,18 @@ class _Elf:
         if not (table.stored and strings.stored and (versions is None or versions.stored)):
             return Symbols()  # a file with debug information alone
         size = min(table.size, LIMIT)
-        self._check_inside(table.offset, size)
-        self._budget.take_rows(size // entry)
+        self.check_inside(table.offset, size)
+        self.budget.take_rows(size // entry)
         texts = self._text(strings.offset, strings.size)
         return replace(
             read_symbols(
-                self._bytes(table.offset, size),
+                self.read(table.offset, size),
                 texts,
-                self._bytes(versions.offset, min(versions.size, 2 * size // entry)) if versions else b"",
+                self.read(versions.offset, min(versions.size, 2 * size // entry)) if versions else b"",
                 needs,
                 wide=self.wide,
                 little_endian=self.little,
-                budget=self._budget,
+                budget=self.budget,
             ),
             versions_wanted=frozenset((need.library, need.version) for need in needs if not need.weak),
             versions_defined=frozenset(self._versions_defined()),
@@ -458,21 +391,6 @@ class _Elf:
         """Return the code for GPUs."""
         if self.sections:
             stored = [(found.name, found.offset, found.size) for found in self.sections if found.stored]
-            return read_sections(self._stream, stored, self._budget)
+            return read_sections(self.stream, stored, self.budget)
         loaded = [(found.offset, found.stored) for found in self._segments if found.kind == _PT_LOAD]
-        return search_segments(self._stream, loaded, self._budget)
-
-
-def _floor(prefix: str, versions: list[str]) -> Release | None:
-    """Return the newest release among the versions with ``prefix``.
-
-    ``GLIBC_ABI_DT_RELR`` carries no number: it came with glibc 2.36.
-    """
-    found = [
-        tuple(int(part) for part in version.removeprefix(prefix).split("."))
-        for version in versions
-        if re.fullmatch(re.escape(prefix) + r"\d{1,4}(\.\d{1,4})+", version)
-    ]
-    if prefix + "ABI_DT_RELR" in versions:
-        found.append(_DT_RELR)
-    return max(found, default=None)
+        return search_segments(self.stream, loaded, self.budget)

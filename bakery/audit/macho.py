@@ -7,11 +7,11 @@ bounds; slices may overlap, so a budget bounds them all together.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import IO
 
-from bakery.audit.binary import UnreadableBinary, text_at
+from bakery.audit.binary import Binary, BoundedFile, UnreadableBinary, text_at, to_row
 from bakery.audit.limits import Budget
 from bakery.audit.tags import Release, release_text
 
@@ -20,8 +20,10 @@ _MOST_COMMANDS = 10_000
 _LARGEST_COMMANDS = 4 << 20
 """Bytes of all load commands: those of Xcode's largest libraries take some ten thousand."""
 
-_THIN = {b"\xcf\xfa\xed\xfe": (64, "<"), b"\xce\xfa\xed\xfe": (32, "<")}
-_FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}
+_THIN = {b"\xcf\xfa\xed\xfe": 32, b"\xce\xfa\xed\xfe": 28}
+"""Bytes of the header, by its first ones: 64 and 32 bits, little endian."""
+_FAT = {b"\xca\xfe\xba\xbe": ">8xII4x", b"\xca\xfe\xba\xbf": ">8xQQ8x"}
+"""Layout of the entries of a universal file."""
 MAGICS = (*_THIN, *_FAT)
 """The first bytes of what is read here; Java's classes share one of them."""
 
@@ -35,7 +37,7 @@ _VERSION_MIN = {0x24: "macos", 0x25: "ios", 0x2F: "tvos", 0x30: "watchos"}
 _PLATFORMS = {1: "macos", 2: "ios", 3: "tvos", 4: "watchos", 6: "mac catalyst", 7: "ios simulator"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Slice:
     """What a file holds for one machine.
 
@@ -53,46 +55,24 @@ class Slice:
 
     machine: str
     kind: str
-    system: str
-    floor: Release | None
-    install_name: str | None
-    needed: tuple[str, ...]
-    weak: frozenset[str]
-    rpaths: tuple[str, ...]
-    signed: bool
+    system: str = ""
+    floor: Release | None = None
+    install_name: str | None = None
+    needed: list[str] = field(default_factory=list)
+    weak: set[str] = field(default_factory=set)
+    rpaths: list[str] = field(default_factory=list)
+    signed: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return the slice's part of the machine report."""
-        return {
-            "machine": self.machine,
-            "kind": self.kind,
-            "system": self.system,
-            "floor": release_text(self.floor),
-            "install_name": self.install_name,
-            "needed": list(self.needed),
-            "rpaths": list(self.rpaths),
-            "signed": self.signed,
-        }
+        return to_row(self, "weak", floor=release_text(self.floor))
 
 
 @dataclass(frozen=True, slots=True)
-class MachObject:
+class MachObject(Binary):
     """One Mach-O module, library or program; a universal one has several slices."""
 
-    path: str
-    size: int
     slices: tuple[Slice, ...]
-
-    @property
-    def file_name(self) -> str:
-        """The last part of the path."""
-        return PurePosixPath(self.path).name
-
-    @property
-    def soname(self) -> str | None:
-        """The last part of its install name."""
-        name = self.slices[0].install_name
-        return PurePosixPath(name).name if name else None
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -101,7 +81,7 @@ class MachObject:
 
     def to_json(self) -> dict[str, object]:
         """Return the object's row of the machine report."""
-        return {"path": self.path, "size": self.size, "slices": [part.to_json() for part in self.slices]}
+        return to_row(self, "soname", slices=[part.to_json() for part in self.slices])
 
 
 def read_macho(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> MachObject | None:
@@ -114,120 +94,82 @@ def read_macho(path: str, size: int, stream: IO[bytes], budget: Budget | None = 
         UnreadableBinary: it is damaged.
         OverLimit: it takes more work than the budget has.
     """
-    budget = budget or Budget.of(size)
-    parts = [_slice(stream, start, length, budget) for start, length in _places(stream, size)]
+    file = BoundedFile(stream, budget or Budget.of(size))
+    parts = [_slice(file, start, length) for start, length in _ranges(file)]
     loaded = tuple(part for part in parts if part is not None)
-    return MachObject(path, size, loaded) if loaded else None
+    if not loaded:
+        return None
+    name = loaded[0].install_name
+    return MachObject(path, size, PurePosixPath(name).name if name else None, loaded)
 
 
-def _places(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
+def _ranges(file: BoundedFile) -> list[tuple[int, int]]:
     """Return where the slices lie: offset and bytes."""
-    entry = _FAT.get(_read(stream, 0, 4))
-    if entry is None:
-        return [(0, size)]
-    (count,) = struct.unpack(">I", _read(stream, 4, 4))
+    layout = _FAT.get(file.read(0, 4))
+    if layout is None:
+        return [(0, file.size)]
+    (count,) = file.unpack(">I", 4)
     if not 0 < count <= _MOST_SLICES:
         raise UnreadableBinary(f"has {count} machines")
-    table = _read(stream, 8, count * entry)
-    shape = ">8xII4x" if entry == 20 else ">8xQQ8x"
-    places = [struct.unpack_from(shape, table, index * entry) for index in range(count)]
-    if any(offset < 8 + len(table) or offset + length > size for offset, length in places):
+    ranges = [(offset, length) for offset, length in file.rows(layout, 8, count)]
+    end_of_table = 8 + count * struct.calcsize(layout)
+    if any(offset < end_of_table or offset + length > file.size for offset, length in ranges):
         raise UnreadableBinary("a machine's code lies outside the file")
-    return [(offset, length) for offset, length in places]
+    return ranges
 
 
-def _slice(stream: IO[bytes], start: int, length: int, budget: Budget) -> Slice | None:
-    bits, order = _THIN.get(_read(stream, start, 4), (0, ""))
-    if not bits:
+def _slice(file: BoundedFile, start: int, length: int) -> Slice | None:
+    header = _THIN.get(file.read(start, 4))
+    if header is None:
         raise UnreadableBinary("a machine's code has no known header")
-    machine, kind, count, taken = struct.unpack(f"{order}I4xIII", _read(stream, start + 4, 20))
-    header = 32 if bits == 64 else 28
-    if count > _MOST_COMMANDS or taken > min(_LARGEST_COMMANDS, length - header):
+    machine, kind, count, size = file.unpack("<I4xIII", start + 4)
+    if count > _MOST_COMMANDS or size > min(_LARGEST_COMMANDS, length - header):
         raise UnreadableBinary("its load commands lie outside the file, or are too many")
     if kind not in _KINDS:
         return None
-    budget.take_rows(count)
-    budget.take_data(taken)
-    reader = _Commands(order, budget)
-    reader.read(_read(stream, start + header, taken), count)
-    return Slice(
-        machine=_MACHINES.get(machine, f"cpu {machine:#x}"),
-        kind=_KINDS[kind],
-        system=reader.system,
-        floor=reader.floor,
-        install_name=reader.install_name,
-        needed=tuple(reader.needed),
-        weak=frozenset(reader.weak),
-        rpaths=tuple(reader.rpaths),
-        signed=reader.signed,
-    )
+    file.budget.take_rows(count)
+    part = Slice(_MACHINES.get(machine, f"cpu {machine:#x}"), _KINDS[kind])
+    commands = file.read(start + header, size)
+    at = 0
+    for _ in range(count):
+        command, size = _numbers(commands, at, 2)
+        if size < 8 or at + size > len(commands):
+            raise UnreadableBinary("a load command ends outside the others")
+        _read_command(part, command, commands[at : at + size], file.budget)
+        at += size
+    return part
 
 
-class _Commands:
-    """Collects what the load commands of one slice say."""
-
-    def __init__(self, order: str, budget: Budget) -> None:
-        self._order = order
-        self._budget = budget
-        self.system = ""
-        self.floor: Release | None = None
-        self.install_name: str | None = None
-        self.needed: list[str] = []
-        self.weak: set[str] = set()
-        self.rpaths: list[str] = []
-        self.signed = False
-
-    def read(self, data: bytes, count: int) -> None:
-        """Read ``count`` commands.
-
-        Raises:
-            UnreadableBinary: one is too short, or ends outside.
-        """
-        at = 0
-        for _ in range(count):
-            command, size = self._numbers(data, at, 2)
-            if size < 8 or at + size > len(data):
-                raise UnreadableBinary("a load command ends outside the others")
-            self._one(command, data[at : at + size])
-            at += size
-
-    def _one(self, command: int, data: bytes) -> None:
-        if command in _LOADS:
-            name = self._text(data)
-            self.needed.append(name)
-            if _LOADS[command] == "weak":
-                self.weak.add(name)
-        elif command == _ID:
-            self.install_name = self._text(data)
-        elif command == _RPATH:
-            self.rpaths.append(self._text(data))
-        elif command == _SIGNATURE:
-            self.signed = True
-        elif command == _BUILD:
-            platform, floor = self._numbers(data, 8, 2)
-            self._runs_on(_PLATFORMS.get(platform, f"platform {platform}"), floor)
-        elif command in _VERSION_MIN:
-            (floor,) = self._numbers(data, 8, 1)
-            self._runs_on(_VERSION_MIN[command], floor)
-
-    def _runs_on(self, system: str, floor: int) -> None:
-        # A library for macOS may serve Mac Catalyst, too: the first that is macOS counts.
-        if self.system != "macos":
-            self.system, self.floor = system, (floor >> 16, floor >> 8 & 0xFF)
-
-    def _text(self, data: bytes) -> str:
-        (offset,) = self._numbers(data, 8, 1)
-        return text_at(data, offset, self._budget, len(data))
-
-    def _numbers(self, data: bytes, at: int, count: int) -> tuple[int, ...]:
-        if at + 4 * count > len(data):
-            raise UnreadableBinary("a load command is too short")
-        return struct.unpack_from(f"{self._order}{count}I", data, at)
+def _read_command(part: Slice, command: int, data: bytes, budget: Budget) -> None:
+    if command in _LOADS:
+        name = _text(data, budget)
+        part.needed.append(name)
+        if _LOADS[command] == "weak":
+            part.weak.add(name)
+    elif command == _ID:
+        part.install_name = _text(data, budget)
+    elif command == _RPATH:
+        part.rpaths.append(_text(data, budget))
+    elif command == _SIGNATURE:
+        part.signed = True
+    # A library for macOS may serve Mac Catalyst, too: the first that is macOS counts.
+    elif command == _BUILD and part.system != "macos":
+        platform, floor = _numbers(data, 8, 2)
+        part.system, part.floor = _PLATFORMS.get(platform, f"platform {platform}"), _release(floor)
+    elif command in _VERSION_MIN and part.system != "macos":
+        part.system, part.floor = _VERSION_MIN[command], _release(*_numbers(data, 8, 1))
 
 
-def _read(stream: IO[bytes], start: int, size: int) -> bytes:
-    stream.seek(start)
-    data = stream.read(size)
-    if len(data) != size:
-        raise UnreadableBinary("it ends too early")
-    return data
+def _release(number: int) -> Release:
+    return number >> 16, number >> 8 & 0xFF
+
+
+def _text(data: bytes, budget: Budget) -> str:
+    (offset,) = _numbers(data, 8, 1)
+    return text_at(data, offset, budget, len(data))
+
+
+def _numbers(data: bytes, at: int, count: int) -> tuple[int, ...]:
+    if at + 4 * count > len(data):
+        raise UnreadableBinary("a load command is too short")
+    return struct.unpack_from(f"<{count}I", data, at)

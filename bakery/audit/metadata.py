@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesHeaderParser
 
 from packaging.metadata import Metadata as Checked
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_version
+from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import Version
 
 from bakery.audit.limits import Budget, OverLimit
@@ -33,6 +33,7 @@ _MOST_FIELDS = 500
 _MOST_WORDS = 1000
 """Encoded words (``=?utf-8?…``), for which Python's parser may look through the rest of the line, each time."""
 
+_PROJECT = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_TYPE = 1000
 """Characters of Description-Content-Type. Python's parser takes time that grows with the square of a header's quotes."""
 
@@ -126,6 +127,18 @@ def parse_requirement(text: str) -> Requirement | None:
     except (ValueError, RecursionError):
         return None
     return requirement
+
+
+def requirements_for(requires_dist: Iterable[str], name: str) -> list[Requirement]:
+    """Return the requirements for a project; what cannot be read is passed over, as are extras' own."""
+    result: list[Requirement] = []
+    for text in requires_dist:
+        project = _PROJECT.match(text)
+        if project and canonicalize_name(project[0]) == canonicalize_name(name):
+            requirement = parse_requirement(text)
+            if requirement and not (requirement.marker is not None and "extra" in str(requirement.marker)):
+                result.append(requirement)
+    return result
 
 
 def same_version(one: str, other: str) -> bool:

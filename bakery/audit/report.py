@@ -138,6 +138,6 @@ def make_report(wheel: Wheel, findings: Iterable[Finding]) -> WheelReport:
         other_binaries=tuple(
             (entry.path, entry.kind) for entry in wheel.archive.entries if entry.kind in ("mach-o", "pe")
         ),
-        platform_tag=wheel.verdict.overall or None,
+        platform_tag=wheel.auditwheel.overall or None,
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
     )

@@ -1,4 +1,4 @@
-"""Remembers which wheels kept which promise, so that an unchanged wheel is not looked into again.
+"""Remembers which wheels kept which expected, so that an unchanged wheel is not looked into again.
 
 A memory is named by a digest of the wheel's bytes and name, the promise, and the versions of bakery and of the tools
 that it asks; it holds the warnings. Nothing that could be wrong about another wheel is kept, nothing of an audit that
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.tools import versions
 from bakery.core.errors import OutputError
@@ -26,7 +26,7 @@ MOST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditResult:
     """What an audit came to.
 
     Attributes:
@@ -42,8 +42,8 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
-    """Audit a wheel against a promise, or recall that this was done.
+def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
+    """Audit a wheel against a expected, or recall that this was done.
 
     Args:
         folder: where memories are kept.
@@ -57,19 +57,19 @@ def audit(path: Path, promise: Promise, folder: Path) -> Verdict:
             size = stream.tell()
     except OSError as error:
         raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
-    memory = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, promise)).encode()).hexdigest()
+    memory = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, expected)).encode()).hexdigest()
     known = _recalled(memory)
     if known is not None:
-        return Verdict(path, sha256, size, (), known)
-    from bakery.audit.auditor import audit_apart  # slow to import, and seldom needed: most wheels are known
+        return AuditResult(path, sha256, size, (), known)
+    from bakery.audit.auditor import audit_in_worker  # slow to import, and seldom needed: most wheels are known
 
-    findings = audit_apart(path, promise).findings
+    findings = audit_in_worker(path, expected).findings
     faults = _said(findings, Severity.ERROR)
     skipped = tuple(f"not looked into: {text}" for text in _said(findings, Severity.SKIPPED))
     warnings = (*_said(findings, Severity.WARNING), *skipped)
     if not faults and not skipped:
         _remember(memory, warnings)
-    return Verdict(path, sha256, size, faults, warnings)
+    return AuditResult(path, sha256, size, faults, warnings)
 
 
 def _said(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:

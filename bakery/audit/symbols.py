@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bakery.audit.limits import Budget
+from bakery.audit.tags import Release, parse_release
 
 CxxAbi = Literal["", "cxx11", "old", "mixed"]
 """libstdc++'s ABI of strings (``_GLIBCXX_USE_CXX11_ABI``): 1, 0, both; empty where no symbol tells."""
@@ -45,6 +46,16 @@ class VersionNeed:
     version: str
     index: int
     weak: bool = False
+
+
+def newest_version(prefix: str, versions: list[str]) -> Release | None:
+    """Return the newest release among the versions with ``prefix``.
+
+    ``GLIBC_ABI_DT_RELR`` carries no number: it came with glibc 2.36.
+    """
+    matches = (re.fullmatch(re.escape(prefix) + r"(\d{1,4}(?:\.\d{1,4})+)", version) for version in versions)
+    releases = [parse_release(match[1]) for match in matches if match]
+    return max(releases + [(2, 36)] * (prefix + "ABI_DT_RELR" in versions), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""What other tools say of a wheel: abi3audit and check-wheel-contents, in processes of their own, and readme-renderer.
+"""What other tools find: auditwheel, abi3audit and check-wheel-contents, in processes of their own, and readme-renderer.
 
-The first two are no libraries with a stable interface. abi3audit writes JSON; the others write lines that have been the
-same for years, and whatever cannot be read is a failure of the tool, never a verdict on the wheel. None of them
-needs a network for a file that lies here.
+auditwheel documents its JSON (``show --json``, version 1). The next two have no stable interface: abi3audit writes JSON,
+check-wheel-contents lines that have been the same for years. What cannot be read is a failure of the tool, never a
+verdict on the wheel. No tool needs a network for a file on disk.
 """
 
 from __future__ import annotations
@@ -13,21 +13,51 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-_TIMEOUT = 900.0
+_AUDITWHEEL_SECONDS = 300.0
+_SECONDS = 900.0
 _VERSIONED = ("auditwheel", "abi3audit", "abi3info", "check-wheel-contents", "readme-renderer", "docutils")
 _CONTENTS_LINE = re.compile(r"(W\d{3}): (.*?):?")
+_INSTALL = "install it: python -m pip install 'wheel-bakery[audit]'"
+_BROKEN = {
+    "unsupported_isa": "instructions beyond the platform's baseline",
+    "ucs2": "a narrow unicode (UCS2) Python",
+    "pyfpe": "PyFPE_jbuf",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class AuditwheelReport:
+    """What auditwheel finds.
+
+    Attributes:
+        overall: the oldest platform tag the wheel fulfils, external libraries counted; may be empty.
+        symbols: the oldest tag by symbol versions alone.
+        broken: why no manylinux tag can hold whatever the libraries (instruction set, UCS2, PyFPE).
+        libraries: tag to the external libraries it does not allow.
+        blacklisted: tag to the symbols it forbids.
+        failure: why auditwheel itself failed.
+        skipped: why it was not run.
+    """
+
+    overall: str = ""
+    symbols: str = ""
+    broken: str = ""
+    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    blacklisted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failure: str = ""
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRemark:
     """One thing that a tool found.
 
     Attributes:
@@ -42,25 +72,25 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a tool said.
+class ToolResult:
+    """What a tool found; ``failure`` says why it has no verdict, ``hint`` what to do about that."""
 
-    Attributes:
-        remarks: what it found.
-        failure: why it has no verdict; empty if it has one, or was not asked.
-    """
-
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[ToolRemark, ...] = ()
     failure: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What each of the tools said; one that was not asked said nothing."""
+class ToolResults:
+    """What each of the tools found; one that was not run found nothing."""
 
-    abi3: Answer = Answer()
-    contents: Answer = Answer()
-    readme: Answer = Answer()
+    abi3: ToolResult = ToolResult()
+    contents: ToolResult = ToolResult()
+    readme: ToolResult = ToolResult()
+
+
+class _ToolError(Exception):
+    """Why a tool did not finish."""
 
 
 @cache
@@ -76,68 +106,70 @@ def versions() -> tuple[tuple[str, str], ...]:
     return tuple((name, of(name)) for name in _VERSIONED)
 
 
-def ask_tools(wheel: Path, *, stable_abi: str = "", restructured: str = "") -> Answers:
-    """Ask the tools about the wheel at ``wheel``, all at once.
+def run_tools(wheel: Path, *, stable_abi: str = "", restructured: str = "") -> ToolResults:
+    """Run the tools on the wheel at ``wheel``, all at once.
 
     Args:
         stable_abi: the oldest Python, as ``3.9``, that its modules for the stable ABI load in; empty if it has none.
         restructured: its description, if the rendering of that can fail.
     """
     with ThreadPoolExecutor() as pool:
-        contents = pool.submit(ask_contents, wheel)
-        abi3 = pool.submit(ask_abi3, wheel, stable_abi) if stable_abi else None
-        readme = pool.submit(ask_readme, restructured) if restructured else None
-        return Answers(abi3.result() if abi3 else Answer(), contents.result(), readme.result() if readme else Answer())
+        contents = pool.submit(run_check_wheel_contents, wheel)
+        abi3 = pool.submit(run_abi3audit, wheel, stable_abi) if stable_abi else None
+        readme = pool.submit(render_readme, restructured) if restructured else None
+        return ToolResults(
+            abi3.result() if abi3 else ToolResult(), contents.result(), readme.result() if readme else ToolResult()
+        )
 
 
-def ask_abi3(wheel: Path, oldest: str) -> Answer:
-    """Ask abi3audit whether the modules use more of Python than the stable ABI of ``oldest``."""
-    return _ask("abi3audit", ["--report", "--assume-minimum-abi3", oldest], wheel, read_abi3)
+def run_abi3audit(wheel: Path, oldest: str) -> ToolResult:
+    """Let abi3audit look whether the modules use more of Python than the stable ABI of ``oldest``."""
+    return _run_and_parse("abi3audit", ["--report", "--assume-minimum-abi3", oldest], wheel, parse_abi3audit)
 
 
-def ask_contents(wheel: Path) -> Answer:
-    """Ask check-wheel-contents about the files; no configuration of the current folder counts."""
-    return _ask("check_wheel_contents", ["--no-config"], wheel, lambda output: read_contents(output, wheel))
+def run_check_wheel_contents(wheel: Path) -> ToolResult:
+    """Let check-wheel-contents look at the files; no configuration of the current folder counts."""
+    return _run_and_parse(
+        "check_wheel_contents", ["--no-config"], wheel, lambda output: parse_check_wheel_contents(output, wheel)
+    )
 
 
-def ask_readme(description: str) -> Answer:
+def render_readme(description: str) -> ToolResult:
     """Render a description in reStructuredText as PyPI does."""
     try:
         from readme_renderer import rst
     except ImportError:
-        return Answer(failure="readme-renderer is not installed")
+        return ToolResult(failure="readme-renderer is not installed")
     problems = io.StringIO()
     try:
         rendered = rst.render(description, stream=problems)
     except MemoryError:
         raise
     except Exception as reason:  # whatever a hostile text makes docutils stumble over
-        return Answer(failure=f"readme-renderer failed: {type(reason).__name__}")
+        return ToolResult(failure=f"readme-renderer failed: {type(reason).__name__}")
     first = next((line.strip() for line in problems.getvalue().splitlines() if line.strip()), "no reason given")
-    return Answer() if rendered else Answer((Remark("render", first),))
+    return ToolResult() if rendered else ToolResult((ToolRemark("render", first),))
 
 
-def read_abi3(output: str) -> Answer:
+def parse_abi3audit(output: str) -> ToolResult:
     """Read abi3audit's report.
 
     Raises:
         ValueError: it is none.
     """
-    remarks: list[Remark] = []
+    remarks: list[ToolRemark] = []
     for spec in json.loads(output)["specs"].values():
         for item in spec["wheel"]:
             name, result = item["name"], item["result"]
-            if found := sorted(set(result["non_abi3_symbols"])):
-                remarks.append(Remark("not-abi3", f"uses {_listed(found)}, not part of the stable ABI", (name,)))
+            if symbols := sorted(set(result["non_abi3_symbols"])):
+                remarks.append(ToolRemark("not-abi3", f"uses {_listed(symbols)}, not part of the stable ABI", (name,)))
             if later := sorted(f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()):
-                baseline = result["baseline"]
-                remarks.append(
-                    Remark("newer-abi3", f"uses {_listed(later)}, newer than the stable ABI of {baseline}", (name,))
-                )
-    return Answer(tuple(remarks))
+                text = f"uses {_listed(later)}, newer than the stable ABI of {result['baseline']}"
+                remarks.append(ToolRemark("newer-abi3", text, (name,)))
+    return ToolResult(tuple(remarks))
 
 
-def read_contents(output: str, wheel: Path) -> Answer:
+def parse_check_wheel_contents(output: str, wheel: Path) -> ToolResult:
     """Read check-wheel-contents' lines: ``WHEEL: CODE: text:`` and the files below, each behind two blanks.
 
     Raises:
@@ -145,40 +177,87 @@ def read_contents(output: str, wheel: Path) -> Answer:
     """
     remarks: list[tuple[str, str, list[str]]] = []
     for line in output.splitlines():
-        said = line.removeprefix(f"{wheel.absolute()}: ")
-        if said != line and (match := _CONTENTS_LINE.fullmatch(said)):
+        remark = line.removeprefix(f"{wheel.absolute()}: ")
+        if remark != line and (match := _CONTENTS_LINE.fullmatch(remark)):
             remarks.append((match[1], match[2], []))
         elif line.startswith("  ") and remarks:
             remarks[-1][2].append(line[2:])
-        elif said != "OK":
+        elif remark != "OK":
             raise ValueError(line)
     if not output.strip():
         raise ValueError("it wrote nothing")
-    return Answer(tuple(Remark(code, text, tuple(files)) for code, text, files in remarks))
+    return ToolResult(tuple(ToolRemark(code, text, tuple(files)) for code, text, files in remarks))
 
 
-def _ask(module: str, arguments: list[str], wheel: Path, read: Callable[[str], Answer]) -> Answer:
-    """Run ``python -m MODULE ARGUMENTS WHEEL`` and read what it writes."""
+def run_auditwheel(wheel: Path) -> AuditwheelReport:
+    """Return auditwheel's report; a failure is a report, too."""
+    if sys.platform != "linux":
+        return AuditwheelReport(skipped="auditwheel runs on Linux only")
+    if find_spec("auditwheel") is None:
+        return AuditwheelReport(skipped="auditwheel is not installed")
+    try:
+        # No search path: the verdict must not depend on what this machine has installed.
+        done = _run("auditwheel", ["show", "--json", "--ldpaths="], wheel, _AUDITWHEEL_SECONDS)
+    except (OSError, _ToolError) as reason:
+        return AuditwheelReport(failure=f"it {reason}")
+    last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return parse_auditwheel(done.stdout, failure=last)
+
+
+def parse_auditwheel(output: str, *, failure: str) -> AuditwheelReport:
+    """Read auditwheel's JSON; ``failure`` is the reason given where there is none."""
+    try:
+        document = json.loads(output)
+    except ValueError:
+        return AuditwheelReport(failure=failure)
+    if document.get("version") != 1 or "overall_tag" not in document:
+        return AuditwheelReport(failure=" ".join(str(document.get("error", failure)).split()))
+    libraries: dict[str, tuple[str, ...]] = {}
+    symbols: dict[str, tuple[str, ...]] = {}
+    for tag, policy in document["policy_upgrades"].items():
+        libraries[tag] = tuple(map(str, policy.get("libs_to_eliminate") or ()))
+        forbidden = policy.get("blacklisted_symbols") or {}
+        symbols[tag] = tuple(f"{library}:{name}" for library, names in forbidden.items() for name in names)
+    broken = ", ".join(text for key, text in _BROKEN.items() if document[key])
+    return AuditwheelReport(document["overall_tag"], document["sym_tag"], broken, libraries, symbols)
+
+
+def _run_and_parse(module: str, arguments: list[str], wheel: Path, parse: Callable[[str], ToolResult]) -> ToolResult:
+    name = module.replace("_", "-")
     if find_spec(module) is None:
-        return Answer(failure=f"{module.replace('_', '-')} is not installed")
+        return ToolResult(failure=f"{name} is not installed", hint=_INSTALL)
+    try:
+        done = _run(module, arguments, wheel, _SECONDS)
+        # They write only verdicts to stdout; an empty one says why in stderr.
+        return parse(done.stdout or done.stderr)
+    except _ToolError as reason:
+        return ToolResult(failure=f"{name} {reason}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
+        return ToolResult(failure=f"{name} failed: {reason}")
+
+
+def _run(module: str, arguments: list[str], wheel: Path, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m MODULE ARGUMENTS WHEEL``.
+
+    Raises:
+        _ToolError: it exceeded a limit.
+        OSError: it cannot be started.
+    """
     # -P: nothing in the working folder is imported.
     command = [sys.executable, "-P", "-m", module, *arguments, str(wheel.absolute())]
     try:
         done = subprocess.run(
-            command, capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT, check=False
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds, check=False
         )
-        if reason := stopped(done):
-            return Answer(failure=f"{module.replace('_', '-')} {reason}")
-        # They write only verdicts to stdout; an empty one says why in stderr.
-        return read(done.stdout or done.stderr)
-    except subprocess.TimeoutExpired:
-        return Answer(failure=f"{module.replace('_', '-')} took more than {_TIMEOUT:.0f} seconds")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
-        return Answer(failure=f"{module.replace('_', '-')} failed: {reason}")
+    except subprocess.TimeoutExpired as error:
+        raise _ToolError(f"took more than {seconds:.0f} seconds") from error
+    if limit := exceeded_limit(done):
+        raise _ToolError(limit)
+    return done
 
 
-def stopped(done: subprocess.CompletedProcess[str]) -> str:
-    """Return which limit ended a tool, which has those of the process that asks it; empty for none."""
+def exceeded_limit(done: subprocess.CompletedProcess[str]) -> str:
+    """Return which limit ended a tool, which has those of the process that runs it; empty for none."""
     if sys.platform != "win32" and done.returncode == -signal.SIGXCPU:
         return "took more CPU time than the audit of a wheel of its size may take"
     if done.returncode and "MemoryError" in done.stderr:

@@ -12,7 +12,6 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.archive import Archive, path_defect, read_archive
-from bakery.audit.auditwheel_verdict import Verdict, ask_auditwheel
 from bakery.audit.binary import Binary
 from bakery.audit.elf import SharedObject
 from bakery.audit.macho import MachObject
@@ -20,7 +19,7 @@ from bakery.audit.metadata import Metadata, read_metadata
 from bakery.audit.pe import PeImage
 from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
-from bakery.audit.tools import Answers, ask_tools
+from bakery.audit.tools import AuditwheelReport, ToolResults, run_auditwheel, run_tools
 from bakery.core.plain_files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
@@ -60,8 +59,8 @@ class Wheel:
         filename: its name taken apart.
         archive: its members.
         metadata: its dist-info folder.
-        verdict: auditwheel's.
-        answers: the other tools'.
+        auditwheel: what auditwheel found.
+        results: what the other tools found.
     """
 
     path: Path
@@ -69,8 +68,8 @@ class Wheel:
     filename: WheelName
     archive: Archive
     metadata: Metadata
-    verdict: Verdict
-    answers: Answers
+    auditwheel: AuditwheelReport
+    results: ToolResults
 
     @property
     def objects(self) -> tuple[SharedObject, ...]:
@@ -152,24 +151,24 @@ def read_wheel(path: Path) -> Wheel:
     metadata = read_metadata(tuple(entry.path for entry in archive.entries), archive.texts)
     filename = parse_name(path.name)
     with ThreadPoolExecutor() as pool:
-        verdict = pool.submit(_verdict, path, filename, archive, metadata)
-        answers = pool.submit(_answers, path, filename, archive, metadata)
-        return Wheel(path, sha256, filename, archive, metadata, verdict.result(), answers.result())
+        auditwheel = pool.submit(_run_auditwheel, path, filename, archive, metadata)
+        results = pool.submit(_run_tools, path, filename, archive, metadata)
+        return Wheel(path, sha256, filename, archive, metadata, auditwheel.result(), results.result())
 
 
-def _verdict(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> Verdict:
+def _run_auditwheel(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> AuditwheelReport:
     if not (archive.objects and any(tag.is_linux for tag in _platforms(filename))):
-        return Verdict()
+        return AuditwheelReport()
     if not _is_safe(archive, metadata):
-        return Verdict(skipped="the archive is not safe to unpack")
-    return ask_auditwheel(path)
+        return AuditwheelReport(skipped="the archive is not safe to unpack")
+    return run_auditwheel(path)
 
 
-def _answers(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> Answers:
-    # What makes a tool stumble is said by other checks.
+def _run_tools(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> ToolResults:
+    # What makes a tool fail is reported by other checks.
     if filename.defect or metadata.missing or metadata.record_defect or not _is_safe(archive, metadata):
-        return Answers()
-    return ask_tools(path, stable_abi=_stable_abi(filename, archive), restructured=metadata.restructured)
+        return ToolResults()
+    return run_tools(path, stable_abi=_stable_abi(filename, archive), restructured=metadata.restructured)
 
 
 def _is_safe(archive: Archive, metadata: Metadata) -> bool:

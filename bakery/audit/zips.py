@@ -14,7 +14,7 @@ from bakery.audit.limits import LARGEST_DIRECTORY, LONGEST_NAME, OverLimit
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """The compressions that every installer reads; the others can also ask for gigabytes of memory."""
 
-ERRORS = (
+ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError),
     *(ValueError, RuntimeError, OverflowError, LookupError),
 )
@@ -36,18 +36,18 @@ class _Bounded:
         return self._file.read(min(size, self._size))
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return why an archive cannot be read; ``zipfile`` repeats names that may be as long as the file."""
     return (str(error) or type(error).__name__)[:300]
 
 
 @contextmanager
-def opened(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+def open_zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
     """Give the archive in a file that is open for reading.
 
     Raises:
         OverLimit: it has more members, or longer names, than any wheel.
-        Exception: one of `ERRORS`: it is no archive.
+        Exception: one of `ZIP_ERRORS`: it is no archive.
     """
     bounded = _Bounded(file)
     with zipfile.ZipFile(bounded) as archive:

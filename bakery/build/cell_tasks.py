@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.audit.result_cache import Verdict
+from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.outcome import BakeOutcome, Result
 from bakery.build.context_digest import context_digest
 from bakery.build.scheduler import Item, needed
@@ -69,7 +69,7 @@ class CellState:
     result: Result = Result.CANCELED
     outcome: BakeOutcome | None = None
     tries: int = 0
-    wheels: tuple[Verdict, ...] = ()
+    wheels: tuple[AuditResult, ...] = ()
     error: BakeryError | None = None
     skip_reason: str = ""
     shares_failure: bool = False

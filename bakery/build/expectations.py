@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.utils import BuildTag, parse_wheel_filename
 from packaging.version import Version
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.symbols import CxxAbi
 from bakery.core.errors import AuditError
 from bakery.core.names import MACHINES
@@ -20,7 +20,7 @@ from bakery.resolve.rules.device import DevicePromise
 from bakery.toolchains.facts import torch_release
 
 
-def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[Promise, ...]:
+def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[ExpectedWheel, ...]:
     """Return what each of ``wheels`` promises, in their order: files with wheel names, all that a cell exported.
 
     Raises:
@@ -28,7 +28,7 @@ def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Seque
     """
     values = plan.values_of_wheel(cell)
     left = list(wheels)
-    found: dict[Path, Promise] = {}
+    found: dict[Path, ExpectedWheel] = {}
     # A naming that says more is looked for first: the project's own name fits every wheel.
     for naming in sorted(plan.audit.namings, key=_vagueness):
         local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
@@ -126,10 +126,10 @@ def _promise(
     values: dict[str, str],
     naming: Naming,
     version: str | None,
-) -> Promise:
+) -> ExpectedWheel:
     audit = plan.audit
     served = (item.axes["python"] for item in (*plan.cells, *plan.cibuildwheel_cells) if item.built_by == cell.id)
-    return Promise(
+    return ExpectedWheel(
         name=audit.name or None,
         version=version,
         python=cell.axes["python"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from bakery.audit.result_cache import Verdict, audit
+from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
@@ -50,7 +50,7 @@ class Finisher:
 
     def finish(
         self, tasks: Sequence[CellTask], peaks: Mapping[str, int], metadata: Mapping[str, Json]
-    ) -> tuple[Verdict, ...]:
+    ) -> tuple[AuditResult, ...]:
         """Audit and publish the wheel that tasks share, and write to the journal that all of them are done.
 
         The journal is written before the wheel is published: `--resume` looks into the output folder, too.
@@ -72,22 +72,22 @@ class Finisher:
         builder = next((task.cell for task in tasks if task.has(Kind.WHEEL)), None)
         cell = builder or tasks[0].cell
         # cibuildwheel builds a wheel for tests, too: it is audited, and not published.
-        verdicts = self._audited(cell, stage / cell.id) if builder or (stage / cell.id).is_dir() else ()
+        results = self._audited(cell, stage / cell.id) if builder or (stage / cell.id).is_dir() else ()
         if builder:
-            digests = {verdict.path: verdict.sha256 for verdict in verdicts}
+            digests = {result.path: result.sha256 for result in results}
             self.claims.take(builder.id, digests)
             if self.recorder:
                 self.recorder.publish(builder, digests, metadata, stage / "materials" / builder.id)
-        wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in verdicts)
+        wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in results)
         for task in tasks:
             self._write(task, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "", wheels)
         if not builder:
             return ()
-        publish([item.path for item in verdicts], self.context.output, root=self.context.root, is_halted=self.is_halted)
+        publish([item.path for item in results], self.context.output, root=self.context.root, is_halted=self.is_halted)
         # Removed now, so that a long run does not need the space twice.
         remove_tree(stage / builder.id)
         remove_tree(stage / "materials" / builder.id)
-        return verdicts
+        return results
 
     def failed(self, task: CellTask, peak: int) -> None:
         """Write to the journal that a task failed.
@@ -105,12 +105,12 @@ class Finisher:
             memory = max(peak, self.context.peaks.get(cell, 0))
             self.journal.write(Record(cell, self.context.keys[cell], result, memory, wheels if cell == builder else ()))
 
-    def _audited(self, cell: Cell, folder: Path) -> tuple[Verdict, ...]:
+    def _audited(self, cell: Cell, folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)
         memory = places(self.context.environment).cache / "audited"
         expected = promises(self.context.plan, cell, self._devices.get(cell.id), paths)
-        verdicts = tuple(audit(path, promise, memory) for path, promise in zip(paths, expected, strict=True))
-        faults = [f"{item.path.name}: {fault}" for item in verdicts for fault in item.faults]
+        results = tuple(audit(path, promise, memory) for path, promise in zip(paths, expected, strict=True))
+        faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]
         if not faults:
             # Only a wheel that passed the audit is unpacked once more.
             faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.mask)]
@@ -120,7 +120,7 @@ class Finisher:
                 details=faults,
                 hint="each line says what to change; `wheel-bakery audit WHEEL` audits any wheel",
             )
-        return verdicts
+        return results
 
     @cached_property
     def _devices(self) -> Mapping[str, DevicePromise]:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bakery.audit.result_cache import Verdict
+from bakery.audit.result_cache import AuditResult
 from bakery.build.backend import Backend
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.build.buildx.retryable import is_transient, went_away
@@ -56,7 +56,7 @@ class Runner:
     _groups: Mapping[str, Sequence[str]] = field(init=False)
     _args: Mapping[str, Mapping[str, str]] = field(init=False)
     _failed_steps: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
-    _finishing: dict[Future[tuple[Verdict, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
+    _finishing: dict[Future[tuple[AuditResult, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
     _unexplained: list[tuple[str, BakeOutcome]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -204,7 +204,7 @@ class Runner:
                     return outcome.targets[target.name].metadata
         return {}
 
-    def _end_finish(self, future: Future[tuple[Verdict, ...]]) -> None:
+    def _end_finish(self, future: Future[tuple[AuditResult, ...]]) -> None:
         members = self._finishing.pop(future)
         builder = self.context.tasks[members[0]].cell.built_by
         try:

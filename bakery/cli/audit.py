@@ -28,17 +28,17 @@ def audit(
     """
     from dataclasses import asdict
 
-    from bakery.audit.auditor import audit_apart
+    from bakery.audit.auditor import audit_in_worker
     from bakery.audit.compare import compare
     from bakery.cli.tables.audit import render, render_changes
     from bakery.core.text import printable
 
-    old = audit_apart(baseline) if baseline else None
+    old = audit_in_worker(baseline) if baseline else None
     reports: list[WheelReport] = []
     unread: list[OutputError] = []
     for path in wheels:
         try:
-            reports.append(audit_apart(path))
+            reports.append(audit_in_worker(path))
         except OutputError as error:
             unread.append(error)
     changes = [compare(old, report) if old else () for report in reports]

@@ -36,7 +36,7 @@ def index(
     from bakery.core.errors import OutputError, UsageError
     from bakery.core.text import printable
     from bakery.release.index.fetch import take
-    from bakery.release.index.store import Incoming
+    from bakery.release.index.store import NewWheel
     from bakery.release.index.store import extend as add
 
     files = wheel_files(wheels)
@@ -54,7 +54,7 @@ def index(
     with scratch as folder:
         bundle = find_ca_bundle(ca_bundle, os.environ)
         published = take(extend, output, Path(folder), say, str(bundle or "")) if extend else []
-        result = add(output, [*published, *(Incoming(file, now) for file in files)], now)
+        result = add(output, [*published, *(NewWheel(file, now) for file in files)], now)
     for name in result.dropped:
         err.print(f"{printable(name)}: the file is missing and was removed from the index", markup=False)
     for name in result.added:

@@ -47,7 +47,7 @@ def reproduce(
     if against:
         result = release.against(wheel, against)
     else:
-        choices = release.Again(recipe, provenance, here, tuple(set_ or ()))
+        choices = release.RebuildOptions(recipe, provenance, here, tuple(set_ or ()))
         display = progress_display(os.environ.get("BAKERY_PROGRESS", "auto"))
         result = release.reproduce(wheel, Path.cwd(), choices, open_engine(ca_bundle), display)
     if json:

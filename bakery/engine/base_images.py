@@ -31,7 +31,7 @@ class Bases:
             UnavailableError: an image cannot be had here.
             OSError: the cache cannot be written.
         """
-        made = {(image.ref, image.platform): image for image in images if image.provider == "debian"}
+        made = {(image.ref, image.platform): image for image in images if image.suite}
         missing = [image for key, image in made.items() if key not in self._names]
         if missing:
             with ThreadPoolExecutor() as pool:
@@ -41,4 +41,4 @@ class Bases:
 
     def _one(self, image: Image) -> str:
         arch = image.platform.partition("/")[2]
-        return ensure_debian(self.environment, image.release, arch, image.ref, self._say).name
+        return ensure_debian(self.environment, image.suite, arch, image.ref, self._say).name

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.audit.limits import OverLimit
-from bakery.audit.zips import ERRORS, opened, told
+from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
 
@@ -100,14 +100,14 @@ def read_vmfb(path: Path) -> Vmfb:
         with open_plain(path) as file:
             start, size = file.read(64), file.seek(0, 2)
             if start.startswith(b"PK\x03\x04"):
-                with opened(file) as archive:
+                with open_zip(file) as archive:
                     return _opened(path, archive)
             if size > LARGEST:
                 raise AuditError(f"{path} is too large for a module in one piece")
             file.seek(0)
             return Vmfb(_functions(path, file.read()), ())
-    except (OverLimit, *ERRORS) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
+    except (OverLimit, *ZIP_ERRORS) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error_text(error)
         raise AuditError(f"{path} is no IREE module: {reason}", hint="it may be cut off: compile it again") from error
 
 

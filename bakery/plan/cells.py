@@ -15,15 +15,13 @@ class Image:
     Attributes:
         ref: the image's name as the files write it.
         platform: the platform it is needed for; empty for that of whoever builds.
-        provider: who can provide it when no registry can be reached.
-        release: what the provider calls it (for ``debian`` the suite).
+        suite: the suite of an image of Debian, which bakery makes itself if no registry can be reached; else empty.
         tests: the test alone stands on it.
     """
 
     ref: str
     platform: str
-    provider: str
-    release: str
+    suite: str = ""
     tests: bool = False
 
 

@@ -55,7 +55,7 @@ Table = Mapping[str, object]
 def check(
     data: Table,
     *,
-    bases: Sequence[str],
+    bases: Mapping[str, bool],
     toolkits: Sequence[str],
     frameworks: Sequence[str],
     components: Mapping[str, bool],
@@ -63,6 +63,7 @@ def check(
     """Return the problems between the fields of a recipe, given as its file's (partly wrong) data.
 
     Args:
+        bases: the bases that exist, and whether each has cross compilers.
         components: the libraries that exist, and whether a recipe may say their versions.
     """
     builder = _table(data, "builder")
@@ -71,12 +72,12 @@ def check(
     provider_path: Path = ("builder", "base") if is_short else ("builder", "base", "provider")
     provider = base if is_short else _table(builder, "base").get("provider")
     found = itertools.chain(
-        _known(provider, provider_path, bases, "base"),
+        _known(provider, provider_path, tuple(bases), "base"),
         _known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
         _known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
         _components(builder, components),
         _direct(data),
-        _cross(data, builder, provider),
+        _cross(data, builder, provider, bases),
         _axes(data),
         _variable_names(data),
         _override_variables(data),
@@ -113,13 +114,15 @@ def _direct(data: Table) -> Iterator[Problem]:
                 yield Problem((table, key, index), what, fix)
 
 
-def _cross(data: Table, builder: Table, provider: object) -> Iterator[Problem]:
+def _cross(data: Table, builder: Table, provider: object, bases: Mapping[str, bool]) -> Iterator[Problem]:
     """Yield what of a recipe has no cross compiler."""
     if builder.get("cross") is not True:
         return
     base = "image" if "image" in _table(builder, "base") else provider
-    if base not in (None, "debian"):
-        yield _uncrossed(("builder", "base"), f"base {base!r} has no cross compiler, Debian has", "the base")
+    if isinstance(base, str) and not bases.get(base):
+        crossing = ", ".join(name for name, crosses in bases.items() if crosses)
+        what = f"base {base!r} has no cross compiler (expected one of: {crossing})"
+        yield _uncrossed(("builder", "base"), what, "the base")
     for key, what in (("toolkit", "CUDA's compilers"), ("framework", "a framework's libraries")):
         if isinstance(builder.get(key), str) and builder[key] != "none":
             yield _uncrossed(("builder", key), f"{what} are for the machine that they run on", key)

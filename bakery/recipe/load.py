@@ -324,7 +324,7 @@ def _builder_problems(data: Mapping[str, object]) -> list[Problem]:
 def _cross_problems(data: Mapping[str, object]) -> tuple[Problem, ...]:
     return check(
         data,
-        bases=tuple(registry.bases()),
+        bases={name: base.crosses for name, base in registry.bases().items()},
         toolkits=(registry.ANY_CUDA, *registry.toolkits()),
         frameworks=tuple(registry.frameworks()),
         components=components.known(),

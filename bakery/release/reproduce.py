@@ -75,7 +75,7 @@ class Reproduction:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RebuildOptions:
     """How a wheel is to be built again.
 
     Attributes:
@@ -90,7 +90,7 @@ class Again:
     sets: tuple[str, ...] = ()
 
 
-def reproduce(wheel: Path, cwd: Path, again: Again, engine: EngineSession, listener: Listener) -> Reproduction:
+def reproduce(wheel: Path, cwd: Path, again: RebuildOptions, engine: EngineSession, listener: Listener) -> Reproduction:
     """Build a wheel again, no step from a cache, and compare. Nothing is written into the project.
 
     Args:
@@ -133,7 +133,7 @@ def against(wheel: Path, other: Path) -> Reproduction:
     return Reproduction(wheel, differences(wheel, other), not_compared=("how the two were built",))
 
 
-def _taken(recorded: Recorded, again: Again, held: Held | None) -> Iterator[str]:
+def _taken(recorded: Recorded, again: RebuildOptions, held: Held | None) -> Iterator[str]:
     """Yield what the build took from the provenance or the command line, one line each."""
     if again.recipe:
         yield f"the recipe, from the command line: {again.recipe}"
@@ -145,7 +145,7 @@ def _taken(recorded: Recorded, again: Again, held: Held | None) -> Iterator[str]
             yield f"a commit, from the provenance: {address.partition('#')[0]} at {commit}"
 
 
-def _not_compared(held: Held | None, again: Again) -> Iterator[str]:
+def _not_compared(held: Held | None, again: RebuildOptions) -> Iterator[str]:
     """Yield what the result says nothing about."""
     yield "the test of the wheel (it was not run)"
     if again.here or held is None:
@@ -189,7 +189,7 @@ def _digests(recorded: Recorded) -> dict[str, str]:
 
 
 @contextmanager
-def _project(recorded: Recorded, cwd: Path, again: Again) -> Iterator[tuple[Path, Plan]]:
+def _project(recorded: Recorded, cwd: Path, again: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
     """Give the root of a project as the wheel was built from, and the plan to build it again.
 
     Raises:
@@ -231,7 +231,7 @@ def _project(recorded: Recorded, cwd: Path, again: Again) -> Iterator[tuple[Path
         )
 
 
-def _fitting(recorded: Recorded, cwd: Path, again: Again, what: str) -> tuple[Loaded | None, list[str]]:
+def _fitting(recorded: Recorded, cwd: Path, again: RebuildOptions, what: str) -> tuple[Loaded | None, list[str]]:
     """Return the recipe in a folder, and why it would not build the wheel that was recorded.
 
     Raises:
@@ -265,7 +265,7 @@ class _UnverifiableError(UnavailableError):
     """A provenance asks for what nobody can verify."""
 
 
-def _loaded(recorded: Recorded, cwd: Path, again: Again) -> Loaded:
+def _loaded(recorded: Recorded, cwd: Path, again: RebuildOptions) -> Loaded:
     reference = again.recipe or _reference(recorded, cwd)
     found = [item for item in load(reference, cwd) if item.recipe.name == recorded.recipe]
     if not found:
@@ -291,7 +291,7 @@ def _reference(recorded: Recorded, cwd: Path) -> str:
     return f"./{file}"
 
 
-def _settings(recorded: Recorded, loaded: Loaded, again: Again) -> SetOptions:
+def _settings(recorded: Recorded, loaded: Loaded, again: RebuildOptions) -> SetOptions:
     """Return the settings to build with: those of the provenance, which may set the recipe's variables, and a person's.
 
     Raises:
@@ -315,7 +315,7 @@ def _has_cell(recorded: Recorded, plan: Plan) -> bool:
     return recorded.cell in {cell.id for cell in plan.cells}
 
 
-def _plan(loaded: Loaded, recorded: Recorded, again: Again) -> Plan:
+def _plan(loaded: Loaded, recorded: Recorded, again: RebuildOptions) -> Plan:
     """Return the plan as it was, without the caches: what one gives back was not built again, and none is written."""
     builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
     recipe = loaded.recipe.model_copy(update={"builder": builder, "cache": None})

@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename
 
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.result_cache import audit
 from bakery.build.expectations import expected, promises
 from bakery.core.errors import AuditError, OutputError
@@ -45,8 +45,8 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
             missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
             left = [path for path in left if path not in mine]
             if not absent:
-                for path, promise in zip(mine, promises(plan, cell, device.get(cell.id), mine), strict=True):
-                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in _faults(path, promise, memory)]
+                for path, expectation in zip(mine, promises(plan, cell, device.get(cell.id), mine), strict=True):
+                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in _faults(path, expectation, memory)]
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
     if problems:
         raise AuditError(
@@ -57,10 +57,10 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     return len(wheels)
 
 
-def _faults(path: Path, promise: Promise, memory: Path) -> Sequence[str]:
+def _faults(path: Path, expected: ExpectedWheel, memory: Path) -> Sequence[str]:
     """Return what is wrong with a wheel, one that cannot be opened included: the others are judged all the same."""
     try:
-        return audit(path, promise, memory).faults
+        return audit(path, expected, memory).faults
     except OutputError as error:
         return [error.message]
 

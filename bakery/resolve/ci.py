@@ -31,7 +31,7 @@ def workflow_settings(settings: Settings) -> Ci:
         runners={**runners(), **settings.mapping("ci.runners")},
         max_jobs=int(settings.text("ci.max-jobs")),
         timeout=int(settings.text("ci.timeout")),
-        install=settings.text("ci.install") or f"wheel-bakery=={__version__}",
+        install=settings.text("ci.install") or f"wheel-bakery[audit]=={__version__}",
         cache=settings.text("ci.cache"),
         free_disk=None if free is None else bool(free),
         attest=settings.flag("ci.attest"),

@@ -15,7 +15,7 @@ from servers import Negotiating, Plain, served
 from bakery.core.errors import OutputError, UnavailableError
 from bakery.release.index.fetch import take
 from bakery.release.index.pages import JSON
-from bakery.release.index.store import Incoming, extend
+from bakery.release.index.store import NewWheel, extend
 
 THEN, NOW = "2025-01-02T03:04:05.000006Z", "2026-01-02T03:04:05.000006Z"
 
@@ -48,7 +48,7 @@ def site(tmp_path: Path) -> Path:
         wheel(folder, "2.0+cu128", more="Requires-Python: >=3.99\n"),
         wheel(folder, "1", project="needed_part"),
     ]
-    extend(tmp_path / "site", [Incoming(path, THEN) for path in own], NOW)
+    extend(tmp_path / "site", [NewWheel(path, THEN) for path in own], NOW)
     return tmp_path / "site"
 
 
@@ -92,7 +92,7 @@ def test_a_wheel_that_was_changed_is_refused_by_pip(site: Path, tmp_path: Path) 
 def test_an_index_is_extended_and_loses_nothing(site: Path, tmp_path: Path) -> None:
     page = site / "simple/demo-kernels" / JSON
     before = json.loads(page.read_text())
-    again = extend(site, [Incoming(wheel(tmp_path / "new", "3.0"), NOW)], NOW)
+    again = extend(site, [NewWheel(wheel(tmp_path / "new", "3.0"), NOW)], NOW)
     after = json.loads(page.read_text())
     assert again.added == ("demo_kernels-3.0-py3-none-any.whl",)
     assert (again.kept, again.dropped, again.projects) == (4, (), ("demo-kernels", "needed-part"))
@@ -104,7 +104,7 @@ def test_an_index_is_extended_and_loses_nothing(site: Path, tmp_path: Path) -> N
 def test_the_same_wheels_again_touch_nothing(site: Path, tmp_path: Path) -> None:
     files = [path for path in site.rglob("*") if path.is_file()]
     before = {path: path.stat().st_mtime_ns for path in files}
-    made = extend(site, [Incoming(path, NOW) for path in (tmp_path / "dist").glob("*.whl")], NOW)
+    made = extend(site, [NewWheel(path, NOW) for path in (tmp_path / "dist").glob("*.whl")], NOW)
     assert made.added == ()
     assert {path: path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()} == before
 
@@ -116,7 +116,7 @@ def test_a_name_never_gets_other_bytes(site: Path, tmp_path: Path) -> None:
     broken.write_bytes(broken.read_bytes()[:200])
     liar = wheel(tmp_path / "other", "5.0").rename(tmp_path / "other" / "demo_kernels-6.0-py3-none-any.whl")
     with pytest.raises(OutputError) as caught:
-        extend(site, [Incoming(path, NOW) for path in (other, broken, liar)], NOW)
+        extend(site, [NewWheel(path, NOW) for path in (other, broken, liar)], NOW)
     assert [line.partition(":")[0].rpartition("/")[2] for line in caught.value.details] == [
         other.name, broken.name, liar.name
     ]  # fmt: skip

@@ -198,7 +198,7 @@ def test_nothing_that_was_printed_tells_them(baked: Baked, canaries: Canaries) -
     assert b"plain ***" in printed
     assert not canaries.in_data(printed)
     assert not canaries.in_data((baked.done.out + baked.done.err).encode())
-    assert "a step printed from-command, from-env, from-file" in " ".join(baked.done.err.split())
+    assert "a step printed secrets: from-command, from-env, from-file" in " ".join(baked.done.err.split())
 
 
 def test_no_file_that_is_left_tells_them(baked: Baked, canaries: Canaries) -> None:

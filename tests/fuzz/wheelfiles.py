@@ -20,12 +20,11 @@ from elfs import shared_object
 from rich.console import Console
 from wheels import EXTENSION, TAG, write_wheel
 
-from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import run_checks
 from bakery.audit.difference import differences
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.report import make_report
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.audit.wheel import read_wheel
 from bakery.build.records.wheelfile import contents
 from bakery.cli.tables.audit import render
@@ -131,13 +130,13 @@ def audit(folder: Path, data: bytes) -> str:
     with _placed(folder, data) as path:
         if int.from_bytes(hashlib.sha256(data).digest()[:4]) % _TOOLS_SEE:
             with (
-                patch("bakery.audit.wheel.ask_auditwheel", lambda _: Verdict()),
-                patch("bakery.audit.wheel.ask_tools", lambda *_, **__: Answers()),
+                patch("bakery.audit.wheel.run_auditwheel", lambda _: AuditwheelReport()),
+                patch("bakery.audit.wheel.run_tools", lambda *_, **__: ToolResults()),
             ):
                 wheel = read_wheel(path)
         else:
             wheel = read_wheel(path)
-        report = make_report(wheel, run_checks(wheel, Promise()))
+        report = make_report(wheel, run_checks(wheel, ExpectedWheel()))
         Console(file=io.StringIO(), width=100).print(render(report))
         json.dumps(report.to_json())
         if report.ok:

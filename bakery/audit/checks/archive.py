@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bakery.audit.archive import Entry, path_defect
-from bakery.audit.expectation import Promise
-from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, Severity, error, error_if
 from bakery.audit.limits import expansion_limit
 from bakery.audit.wheel import Wheel, parse_name
 from bakery.audit.zips import METHODS
@@ -28,9 +28,10 @@ IDS = {
     "archive-compression": "a member uses a compression that installers do not read",
     "archive-damaged": "a member's content cannot be read or fails its checksum",
 }
+HINTS = {"archive-nested": "an output folder was taken for a part of the project: exclude it from the package's data"}
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with the archive as such."""
     archive = wheel.archive
     if archive.defect:
@@ -39,14 +40,12 @@ def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     if archive.excess:
         yield error("audit-limit", f"{archive.excess}; the rest of it was not read")
     if archive.is_bomb:
-        yield error(
-            "archive-bomb",
-            f"unpacks from {archive.size:,} to {archive.unpacked_size:,} bytes, "
-            f"more than {expansion_limit(archive.size):,}; its content was not read",
-        )
+        text = f"unpacks from {archive.size:,} to {archive.unpacked_size:,} bytes"
+        limit = expansion_limit(archive.size)
+        yield error("archive-bomb", f"{text}, more than {limit:,}; its content was not read")
     for path, count in Counter(entry.path for entry in archive.entries).items():
         if count > 1:
-            yield error("archive-duplicate", f"appears {count} times", file=path)
+            yield error("archive-duplicate", f"appears {count} times", path)
     yield from _check_case(wheel)
     yield from _check_nested(wheel)
     yield from _check_writable(wheel)
@@ -61,21 +60,15 @@ def _check_case(wheel: Wheel) -> Iterator[Finding]:
     linux = bool(wheel.platforms) and all(tag.is_linux for tag in wheel.platforms)
     for paths in alike.values():
         if len(paths) > 1:
-            severity = Severity.WARNING if linux else Severity.ERROR
             first, *others = sorted(paths)
-            yield Finding("archive-case", severity, f"differs in case alone from {', '.join(others)}", first)
+            yield Finding("archive-case", error_if(not linux), f"differs in case alone from {', '.join(others)}", first)
 
 
 def _check_nested(wheel: Wheel) -> Iterator[Finding]:
     for entry in wheel.archive.entries:
         *_, name = entry.path.split("/")
         if name.endswith(".whl") and parse_name(name).name == wheel.filename.name and wheel.filename.name:
-            yield error(
-                "archive-nested",
-                "is a wheel of the same project",
-                file=entry.path,
-                hint="an output folder was taken for a part of the project: exclude it from the package's data",
-            )
+            yield error("archive-nested", "is a wheel of the same project", entry.path)
 
 
 def _check_writable(wheel: Wheel) -> Iterator[Finding]:
@@ -83,24 +76,21 @@ def _check_writable(wheel: Wheel) -> Iterator[Finding]:
     if writable:
         # Archives made on Windows say 0666 of every file; nobody means it.
         linux = any(tag.is_linux for tag in wheel.platforms)
-        yield Finding(
-            "archive-mode",
-            Severity.ERROR if linux else Severity.INFO,
-            f"{len(writable)} members are writable by everyone, this one first",
-            writable[0].path,
-        )
+        severity = Severity.ERROR if linux else Severity.INFO
+        text = f"{len(writable)} members are writable by everyone, this one first"
+        yield Finding("archive-mode", severity, text, writable[0].path)
 
 
 def _check_entry(entry: Entry) -> Iterator[Finding]:
     if reason := path_defect(entry.path):
-        yield error("archive-path", f"the path is {reason}", file=entry.path)
+        yield error("archive-path", f"the path is {reason}", entry.path)
     if entry.is_special:
-        yield error("archive-link", f"has file type {stat.filemode(entry.mode)[0]!r}", file=entry.path)
+        yield error("archive-link", f"has file type {stat.filemode(entry.mode)[0]!r}", entry.path)
     elif entry.mode & (stat.S_ISUID | stat.S_ISGID):
-        yield error("archive-mode", f"has mode {stat.S_IMODE(entry.mode):04o}", file=entry.path)
+        yield error("archive-mode", f"has mode {stat.S_IMODE(entry.mode):04o}", entry.path)
     if entry.encrypted:
-        yield error("archive-encrypted", "is encrypted", file=entry.path)
+        yield error("archive-encrypted", "is encrypted", entry.path)
     if entry.method not in METHODS:
-        yield error("archive-compression", f"is compressed by zip method {entry.method}", file=entry.path)
+        yield error("archive-compression", f"is compressed by zip method {entry.method}", entry.path)
     if entry.defect:
-        yield error("archive-damaged", f"cannot be read: {entry.defect}", file=entry.path)
+        yield error("archive-damaged", f"cannot be read: {entry.defect}", entry.path)

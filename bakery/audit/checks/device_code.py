@@ -1,4 +1,4 @@
-"""Does the wheel hold the device code that was promised, and no other?
+"""Does the wheel hold the device code that the recipe names, and no other?
 
 Libraries that were grafted in do not count: they have device code of their own and are judged elsewhere. The
 objects of a wheel are taken together, because each may rightly be for another architecture.
@@ -10,120 +10,103 @@ import re
 from collections.abc import Iterator
 
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.fatbin import DeviceImage, sorted_archs
 from bakery.audit.finding import Finding, error, info, warning
 from bakery.audit.wheel import Wheel, is_grafted
 
 IDS = {
-    "device-code-absent": "a wheel has no device code, though architectures are promised or it looks like one for CUDA",
-    "device-arch-missing": "a promised GPU architecture has no device code",
-    "device-arch-variant": "a promised GPU architecture has device code for a narrower variant of it",
-    "device-arch-unasked": "there is device code for a GPU architecture that was not promised",
-    "device-toolkit": "what the device code tells of the CUDA release that made it, and whether it is the promised one",
-    "cuda-major": "a shared object needs a library of another CUDA than the promised one",
+    "device-code-absent": "a wheel has no device code, though the recipe names architectures or it looks like one for CUDA",
+    "device-arch-missing": "a GPU architecture of the recipe has no device code",
+    "device-arch-variant": "a GPU architecture of the recipe has device code for a narrower variant of it",
+    "device-arch-unasked": "there is device code for a GPU architecture that the recipe does not name",
+    "device-toolkit": "what the device code tells of the CUDA release that made it, and whether it is the recipe's",
+    "cuda-major": "a shared object needs a library of another CUDA than the recipe's",
     "device-unreadable": "a shared object's device code is damaged",
+}
+HINTS = {
+    "device-arch-missing": "does the build take its architectures from the recipe, or set its own?",
+    "device-arch-unasked": "name it in the recipe's architectures, or keep the build from adding it",
+    "cuda-major": "was another toolkit found first, on PATH or by CUDA_HOME?",
 }
 _CUDA_MARK = re.compile(r"(?<![a-z])cu(?:da)?-?\d{2,3}(?!\d)")
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
 # Those whose number is CUDA's own (NVIDIA's wheels for 11.8 to 13.5); libcusolver.so.11 is also CUDA 12's.
 _NUMBERED = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d+)")
-_OTHER_TOOLKIT = "was another toolkit found first, on PATH or by CUDA_HOME?"
 _LOOSE = (".cubin", ".fatbin", ".ptx")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    """Yield where device code and promise differ."""
-    own = tuple(found for found in wheel.objects if not is_grafted(found.path))
-    images = tuple(image for found in own for image in found.device_code.images)
-    unreadable = [found for found in own if found.device_code.defect]
-    for found in unreadable:
-        yield warning(
-            "device-unreadable", f"its device code cannot be read: {found.device_code.defect}", file=found.path
-        )
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    """Yield where the device code is not what the recipe says."""
+    objects = tuple(binary for binary in wheel.objects if not is_grafted(binary.path))
+    images = tuple(image for binary in objects for image in binary.device_code.images)
+    for binary in objects:
+        if defect := binary.device_code.defect:
+            yield warning("device-unreadable", f"its device code cannot be read: {defect}", binary.path)
     if wheel.archive.is_read and not images:
-        yield from _check_absent(wheel, promise)
-    elif promise.device_archs:
-        yield from _check_archs(images, promise.device_archs)
-    yield from _check_toolkit(images, promise.cuda)
-    yield from _check_majors(own, promise.cuda)
+        yield from _check_absent(wheel, expected)
+    elif expected.device_archs:
+        yield from _check_archs(images, expected.device_archs)
+    yield from _check_toolkit(images, objects, expected.cuda)
 
 
-def _check_absent(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    if promise.device_archs:
-        yield error(
-            "device-code-absent",
-            f"has no device code; promised was {', '.join(promise.device_archs)}",
-            hint="an optional CUDA extension that failed to build leaves such a wheel: see the build's log",
-        )
-    elif reason := _looks_like_cuda(wheel, promise):
+def _check_absent(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    if expected.device_archs:
+        text = f"has no device code; expected {', '.join(expected.device_archs)}"
+        hint = "an optional CUDA extension that failed to build leaves such a wheel: see the build's log"
+        yield error("device-code-absent", text, hint=hint)
+    elif reason := _looks_like_cuda(wheel, expected):
         yield warning("device-code-absent", f"has no device code, though {reason}")
 
 
-def _looks_like_cuda(wheel: Wheel, promise: Promise) -> str:
+def _looks_like_cuda(wheel: Wheel, expected: ExpectedWheel) -> str:
     if any(entry.path.endswith(_LOOSE) for entry in wheel.archive.entries):
         return ""  # the device code lies beside
     _, _, local = wheel.filename.version.partition("+")
     if _CUDA_MARK.search(wheel.filename.name) or _CUDA_MARK.search(local):
         return "its name or version says CUDA"
-    if promise.cuda:
+    if expected.cuda:
         return ""  # no list of architectures, and a toolkit: it is there for its libraries
     # A wheel that brings the runtime itself is a library for others.
     linked = (name for name in wheel.external if _CUDART.match(name))
     return f"it needs {name}" if (name := next(linked, "")) else ""
 
 
-def _check_archs(images: tuple[DeviceImage, ...], promised: tuple[str, ...]) -> Iterator[Finding]:
-    found = {image.arch for image in images}
-    listed = ", ".join(sorted_archs(found))
+def _check_archs(images: tuple[DeviceImage, ...], expected: tuple[str, ...]) -> Iterator[Finding]:
+    archs = {image.arch for image in images}
+    missing, unasked = set(expected) - archs, archs - set(expected)
     # A project may know a GPU's own variant to be the better one: SageAttention compiles sm_90a for 9.0. Not so PTX,
     # whose worth is that newer GPUs take it.
-    instead = {arch: arch.rstrip("af") for arch in found - set(promised) if arch.startswith("sm_")}
-    instead = {variant: arch for variant, arch in instead.items() if arch in set(promised) - found}
-    for variant, arch in sorted(instead.items()):
+    variants = {arch: arch.rstrip("af") for arch in unasked if arch.startswith("sm_") and arch.rstrip("af") in missing}
+    for variant, arch in sorted(variants.items()):
         yield info("device-arch-variant", f"has {variant} for {arch}, which other GPUs of its family may not run")
-    for arch in sorted_archs(set(promised) - found - set(instead.values())):
-        yield error(
-            "device-arch-missing",
-            f"has no device code for {arch}; there is {listed}",
-            hint="does the build take its architectures from the recipe, or set its own?",
-        )
-    for arch in sorted_archs(found - set(promised) - set(instead)):
+    for arch in sorted_archs(missing - set(variants.values())):
+        yield error("device-arch-missing", f"has no device code for {arch}; there is {', '.join(sorted_archs(archs))}")
+    for arch in sorted_archs(unasked - set(variants)):
         size = sum(image.size for image in images if image.arch == arch)
-        yield error(
-            "device-arch-unasked",
-            f"has device code for {arch} ({size / 1e6:.2f} MB), promised was {', '.join(promised)}",
-            hint="name it in the recipe's architectures, or keep the build from adding it",
-        )
+        text = f"has device code for {arch} ({size / 1e6:.2f} MB), expected {', '.join(expected)}"
+        yield error("device-arch-unasked", text)
 
 
-def _check_toolkit(images: tuple[DeviceImage, ...], promised: str) -> Iterator[Finding]:
-    told = {f"a tool of CUDA {image.toolkit}": image.toolkit for image in images if image.toolkit}
-    told |= {f"PTX ISA {image.ptx_isa}": _cuda_of_isa(image.ptx_isa) for image in images if image.ptx_isa}
-    if told:
-        yield info("device-toolkit", f"its device code comes from {', '.join(sorted(told))}")
-    major = promised.partition(".")[0]
-    for source, release in sorted(told.items()):
-        if major and release.partition(".")[0] != major:
-            yield warning(
-                "device-toolkit",
-                f"promised was CUDA {promised}, but it has {source}, which is CUDA {release.partition('.')[0]}'s",
-                hint=_OTHER_TOOLKIT,
-            )
-
-
-def _check_majors(own: tuple[SharedObject, ...], promised: str) -> Iterator[Finding]:
-    major = promised.partition(".")[0]
-    for found in own:
-        for name in found.needed:
-            match = _NUMBERED.match(name)
-            if major and match and match[1] != major:
-                yield error(
-                    "cuda-major",
-                    f"needs {name}, which is CUDA {match[1]}'s; promised was CUDA {promised}",
-                    file=found.path,
-                    hint=_OTHER_TOOLKIT,
-                )
+def _check_toolkit(
+    images: tuple[DeviceImage, ...], objects: tuple[SharedObject, ...], expected: str
+) -> Iterator[Finding]:
+    releases = {f"a tool of CUDA {image.toolkit}": image.toolkit for image in images if image.toolkit}
+    releases |= {f"PTX ISA {image.ptx_isa}": _cuda_of_isa(image.ptx_isa) for image in images if image.ptx_isa}
+    if releases:
+        yield info("device-toolkit", f"its device code comes from {', '.join(sorted(releases))}")
+    major = expected.partition(".")[0]
+    if not major:
+        return
+    for source, release in sorted(releases.items()):
+        if (other := release.partition(".")[0]) != major:
+            text = f"expected CUDA {expected}, but it has {source}, which is CUDA {other}'s"
+            yield warning("device-toolkit", text, hint=HINTS["cuda-major"])
+    for binary in objects:
+        for match in filter(None, map(_NUMBERED.match, binary.needed)):
+            if match[1] != major:
+                text = f"needs {match.string}, which is CUDA {match[1]}'s; expected CUDA {expected}"
+                yield error("cuda-major", text, binary.path)
 
 
 def _cuda_of_isa(isa: str) -> str:

@@ -13,11 +13,10 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from bakery.audit.checks.requirements import named
 from bakery.audit.dependencies import matches
-from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
-from bakery.audit.finding import Finding, Severity, error, warning
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, error, error_if, warning
+from bakery.audit.metadata import requirements_for
 from bakery.audit.symbols import CxxAbi
 from bakery.audit.tags import TORCH
 from bakery.audit.wheel import Wheel
@@ -25,6 +24,10 @@ from bakery.audit.wheel import Wheel
 IDS = {
     "framework-pin": "the wheel is linked with torch but its METADATA does not pin it as its interface needs",
     "framework-abi": "a shared object uses the other ABI of C++ strings than the torch it is for",
+}
+HINTS = {
+    "framework-pin": "require the release it was built with (torch==2.11.*): torch's C++ interface changes with each",
+    "framework-abi": "compile with torch's own flags: torch.utils.cpp_extension or TORCH_CXX_FLAGS sets them",
 }
 _INTERFACE = re.compile(r"_ZNK?(2at|3c10|5torch|6caffe2)\w+")
 _NEW_STRING = "7__cxx11"
@@ -34,47 +37,38 @@ _NEW_SINCE = Version("2.7")
 _ABI = {"cxx11": "1", "old": "0", "mixed": "0 and 1"}
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield what is wrong with the requirement, and every object with the wrong ABI."""
     linked = next((name for name in wheel.external if matches([name], TORCH)), None)
     if linked is None or not wheel.metadata.folder:
         return
-    pins = named(wheel.metadata.requires_dist, "torch")
-    called = {found.path: _interface(found) for found in wheel.objects}
-    yield from _check_pin(linked, pins, wheel, promise, stable=not any(called.values()))
-    wanted = promise.cxx_abi or _abi_by(pins)
-    for path, names in called.items():
-        found = _abi_of(names)
-        if wanted and found not in ("", wanted):
-            yield error(
-                "framework-abi",
-                f"calls torch with _GLIBCXX_USE_CXX11_ABI={_ABI[found]}; the torch it is for has {_ABI[wanted]}",
-                file=path,
-                hint="compile with torch's own flags: torch.utils.cpp_extension or TORCH_CXX_FLAGS sets them",
-            )
+    pins = requirements_for(wheel.metadata.requires_dist, "torch")
+    calls = {
+        binary.path: [name for name in binary.symbols.wanted if _INTERFACE.fullmatch(name)] for binary in wheel.objects
+    }
+    yield from _check_pin(linked, pins, wheel, expected, stable=not any(calls.values()))
+    torch_abi = expected.cxx_abi or _abi_by(pins)
+    for path, names in calls.items():
+        abi = _abi_of(names)
+        if torch_abi and abi not in ("", torch_abi):
+            text = f"calls torch with _GLIBCXX_USE_CXX11_ABI={_ABI[abi]}; the torch it is for has {_ABI[torch_abi]}"
+            yield error("framework-abi", text, path)
 
 
 def _check_pin(
-    linked: str, pins: list[Requirement], wheel: Wheel, promise: Promise, *, stable: bool
+    linked: str, pins: list[Requirement], wheel: Wheel, expected: ExpectedWheel, *, stable: bool
 ) -> Iterator[Finding]:
-    # Somebody else's wheel may rely on the user to have the right torch; one made to a promise may not.
-    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+    # Somebody else's wheel may rely on the user to have the right torch; one made by a recipe may not.
+    severity = error_if(not expected.is_empty)
     file = f"{wheel.metadata.folder}/METADATA"
-    pin = "require the release it was built with (torch==2.11.*): torch's C++ interface changes with each"
     if not pins:
-        yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file, pin)
+        yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file)
     elif not stable and _takes_several(pins):
-        said = ", ".join(map(str, pins))
-        yield Finding(
-            "framework-pin", severity, f"calls torch's C++ interface, but takes several releases: {said}", file, pin
-        )
+        text = f"calls torch's C++ interface, but takes several releases: {', '.join(map(str, pins))}"
+        yield Finding("framework-pin", severity, text, file)
     elif not any(item.specifier or item.url for item in pins):
         text = f"needs {linked}, but any torch will do for METADATA"
-        yield warning("framework-pin", text, file=file, hint="require at least the release it was built with")
-
-
-def _interface(found: SharedObject) -> list[str]:
-    return [name for name in found.symbols.wanted if _INTERFACE.fullmatch(name)]
+        yield warning("framework-pin", text, file, "require at least the release it was built with")
 
 
 def _takes_several(pins: list[Requirement]) -> bool:
@@ -93,18 +87,10 @@ def _minors(specifier: SpecifierSet) -> set[tuple[int, int]]:
     return {(item.major, item.minor) for item in releases if specifier.contains(item, prereleases=True)}
 
 
-def _abi_of(names: Iterable[str]) -> CxxAbi:
+def _abi_of(names: list[str]) -> CxxAbi:
     """Return the ABI of the strings that torch is called with."""
-    new, old = (any(sign(name) for name in names) for sign in (_has_new_string, _has_old_string))
+    new, old = any(_NEW_STRING in name for name in names), any(_OLD_STRING.search(name) for name in names)
     return "mixed" if new and old else "cxx11" if new else "old" if old else ""
-
-
-def _has_new_string(name: str) -> bool:
-    return _NEW_STRING in name
-
-
-def _has_old_string(name: str) -> bool:
-    return _OLD_STRING.search(name) is not None
 
 
 def _abi_by(pins: Iterable[Requirement]) -> CxxAbi:

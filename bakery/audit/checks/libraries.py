@@ -1,44 +1,61 @@
-"""Does the wheel carry libraries that must come from elsewhere: the driver, CUDA, the framework?"""
+"""Does the wheel carry only libraries that belong in it, and do its search paths hold on any machine?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 
 from bakery.audit.binary import Binary
-from bakery.audit.expectation import Promise
-from bakery.audit.finding import Finding, Severity
+from bakery.audit.dependencies import matches
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.tags import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel, is_grafted, original_soname
 
 IDS = {
     "bundled-library": "the wheel carries a library that must stay outside",
+    "rpath-absolute": "a shared object searches libraries in a folder of the build machine or outside the installation",
 }
+HINTS = {"rpath-absolute": "use $ORIGIN, or remove it with `patchelf --remove-rpath`"}
+_ORIGIN = ("$ORIGIN", "${ORIGIN}")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    """Yield every such library with its size.
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    """Yield every library that must come from elsewhere, with its size, and every search path that is not portable.
 
-    Grafted ones and those excluded by promise are errors. A known library in the project's own folder is
+    Grafted libraries and those that the recipe excludes are errors. A known library in the project's own folder is
     only mentioned: it may be what the wheel is for, as in NVIDIA's and torch's.
     """
-    for found in wheel.archive.binaries:
-        excluded = _matches(found, promise.excludes)
-        if excluded or _matches(found, KNOWN_EXTERNAL):
-            wrong = excluded or is_grafted(found.path)
-            yield Finding(
-                "bundled-library",
-                Severity.ERROR if wrong else Severity.INFO,
-                f"carries {_names(found)[0]} ({found.size / 1e6:.1f} MB)",
-                found.path,
-                "exclude it from the repair and require the package that brings it" if wrong else "",
-            )
+    for binary in wheel.archive.binaries:
+        names = _names(binary)
+        excluded = matches(names, expected.excludes)
+        if excluded or matches(names, KNOWN_EXTERNAL):
+            wrong = excluded or is_grafted(binary.path)
+            text = f"carries {names[0]} ({binary.size / 1e6:.1f} MB)"
+            hint = "exclude it from the repair and require the package that brings it" if wrong else ""
+            yield Finding("bundled-library", Severity.ERROR if wrong else Severity.INFO, text, binary.path, hint)
+    for found in wheel.objects:
+        for kind, paths in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
+            for path in (paths or "").split(":") if paths else ():
+                if reason := _search_path_defect(found.path, path):
+                    yield error("rpath-absolute", f"its {kind} has {path!r}, which is {reason}", found.path)
 
 
-def _names(found: Binary) -> tuple[str, ...]:
-    return tuple(original_soname(name) for name in (found.soname, found.file_name) if name)
-
-
-def _matches(found: Binary, globs: tuple[str, ...]) -> bool:
+def _names(binary: Binary) -> list[str]:
+    names = [original_soname(name) for name in (binary.soname, binary.file_name) if name]
     # Names of Windows differ in their case and mean the same.
-    return any(fnmatchcase(name, glob) or fnmatchcase(name.lower(), glob) for name in _names(found) for glob in globs)
+    return names + [name.lower() for name in names]
+
+
+def _search_path_defect(file: str, path: str) -> str:
+    origin = next((name for name in _ORIGIN if path == name or path.startswith(name + "/")), None)
+    if origin is None:
+        # An empty or relative one is looked up from wherever the program was started.
+        return "absolute" if path.startswith("/") else "relative to the current folder"
+    # Another project's folder beside the wheel's own is fine: NVIDIA's libraries are found so.
+    depth = len(PurePosixPath(file).parts) - 1
+    for part in path.removeprefix(origin).split("/"):
+        depth += {"..": -1, "": 0, ".": 0}.get(part, 1)
+        if depth < 0:
+            return "outside the folder that wheels are unpacked into"
+    return ""

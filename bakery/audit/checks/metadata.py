@@ -1,44 +1,91 @@
-"""Does the dist-info folder agree with the file name?"""
+"""Do the file name and the dist-info folder agree, and are they what the recipe expects?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from packaging.requirements import Requirement
 from packaging.tags import InvalidTag, Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from bakery.audit.expectation import Promise
-from bakery.audit.finding import Finding, Severity, error
-from bakery.audit.metadata import same_version
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, error, error_if
+from bakery.audit.metadata import requirements_for, same_version
 from bakery.audit.wheel import Wheel
 from bakery.core.wheel_names import MOST_TAGS, tag_count
 
 IDS = {
+    "wheel-filename": "the file name is not a wheel's",
+    "promised-name": "the project is not the recipe's",
+    "promised-version": "the version is not the one that the plan has",
+    "local-version-public": "a wheel for PyPI has a local version, which it refuses",
     "dist-info": "there is not exactly one dist-info folder, or it lacks a file",
     "metadata-name": "METADATA or the dist-info folder names another project",
     "metadata-version": "METADATA or the dist-info folder names another version",
     "metadata-field": "a field of METADATA or WHEEL is missing or breaks the rules for it",
     "metadata-tags": "WHEEL's Tag lines differ from the file name",
     "metadata-build": "WHEEL's Build differs from the file name",
+    "promised-requirement": "METADATA lacks a requirement of the recipe, or its own refuses the recipe's releases",
 }
+HINTS = {"local-version-public": "give the public wheel its clean version, and the local one to another index"}
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every disagreement."""
+    metadata, filename = wheel.metadata, wheel.filename
+    if filename.defect:
+        yield error("wheel-filename", filename.defect)
+    else:
+        yield from _check_filename(wheel, expected)
     if not wheel.archive.is_read:
         return
-    metadata = wheel.metadata
     if not metadata.folder:
-        found = ", ".join(metadata.folders) or "none"
-        yield error("dist-info", f"there must be one dist-info folder, found: {found}")
+        folders = ", ".join(metadata.folders) or "none"
+        yield error("dist-info", f"there must be one dist-info folder, found: {folders}")
         return
+    yield from _check_requirements(wheel, expected)
     for path in metadata.missing:
-        yield error("dist-info", "is missing or cannot be read", file=path)
-    if metadata.missing or wheel.filename.defect:
-        return
-    yield from _check_identity(wheel)
-    yield from _check_fields(wheel, promise)
-    yield from _check_wheel_file(wheel)
+        yield error("dist-info", "is missing or cannot be read", path)
+    if not (metadata.missing or filename.defect):
+        yield from _check_identity(wheel)
+        yield from _check_fields(wheel, expected)
+        yield from _check_wheel_file(wheel)
+
+
+def _check_filename(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    filename = wheel.filename
+    if expected.name is not None and canonicalize_name(expected.name) != filename.name:
+        yield error("promised-name", f"is named {filename.name}, expected {expected.name}")
+    if expected.version is not None and not same_version(expected.version, filename.version):
+        yield error("promised-version", f"has version {filename.version}, expected {expected.version}")
+    _, _, local = filename.version.partition("+")
+    if expected.public_index and local:
+        yield error("local-version-public", f"has the local version +{local}, which PyPI refuses")
+
+
+def _check_requirements(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    file = f"{wheel.metadata.folder}/METADATA"
+    for text in expected.requires:
+        wanted = Requirement(text)
+        requirements = requirements_for(wheel.metadata.requires_dist, wanted.name)
+        if not requirements:
+            hint = "name it in the project's dependencies, or let the recipe add it"
+            yield error("promised-requirement", f"does not require {text}", file, hint)
+        elif not any(_admits(item, wanted) for item in requirements):
+            listed = ", ".join(map(str, requirements))
+            yield error("promised-requirement", f"requires {listed}, which refuses {text}", file)
+
+
+def _admits(requirement: Requirement, wanted: Requirement) -> bool:
+    """Whether ``requirement`` takes a release that ``wanted`` names: any that stands in one of its bounds."""
+    releases = [
+        version
+        for bound in wanted.specifier
+        for version in (bound.version.removesuffix(".*"), bound.version.removesuffix(".*") + ".99")
+        if wanted.specifier.contains(version, prereleases=True)
+    ]
+    takes = requirement.specifier.contains
+    return not releases or bool(requirement.url) or any(takes(version, prereleases=True) for version in releases)
 
 
 def _check_identity(wheel: Wheel) -> Iterator[Finding]:
@@ -50,12 +97,12 @@ def _check_identity(wheel: Wheel) -> Iterator[Finding]:
     )
     for file, name, version in sources:
         if canonicalize_name(name) != filename.name:
-            yield error("metadata-name", f"says {name!r}, the file name {filename.name!r}", file=file)
+            yield error("metadata-name", f"says {name!r}, the file name {filename.name!r}", file)
         if not same_version(version, filename.version):
-            yield error("metadata-version", f"says {version!r}, the file name {filename.version!r}", file=file)
+            yield error("metadata-version", f"says {version!r}, the file name {filename.version!r}", file)
 
 
-def _check_fields(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def _check_fields(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     metadata = wheel.metadata
     about = f"{metadata.folder}/METADATA"
     required = {
@@ -66,12 +113,11 @@ def _check_fields(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
     }
     missing = {field: file for field, (value, file) in required.items() if not value}
     for field, file in missing.items():
-        yield error("metadata-field", f"has no {field}", file=file)
+        yield error("metadata-field", f"has no {field}", file)
     if not missing:
         for reason in metadata.defects:
             # Installers are patient, indexes are not.
-            severity = Severity.WARNING if promise.is_empty else Severity.ERROR
-            yield Finding("metadata-field", severity, reason, about)
+            yield Finding("metadata-field", error_if(not expected.is_empty), reason, about)
 
 
 def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
@@ -82,17 +128,14 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
             raise InvalidTag(f"together they stand for more than {MOST_TAGS} tags")
         tags = {tag for line in metadata.tags for tag in parse_tag(line)}
     except (InvalidTag, ValueError) as reason:
-        yield error("metadata-tags", f"has a Tag line that is none: {reason}", file=file)
+        yield error("metadata-tags", f"has a Tag line that is none: {reason}", file)
         return
     if tags != set(filename.tags):
-        yield error(
-            "metadata-tags",
-            f"says {_listed(tags)}; the file name says {_listed(filename.tags)}",
-            file=file,
-            hint="a wheel is retagged with `wheel tags` or `auditwheel repair`, not by renaming it",
-        )
+        text = f"says {_listed(tags)}; the file name says {_listed(filename.tags)}"
+        hint = "a wheel is retagged with `wheel tags` or `auditwheel repair`, not by renaming it"
+        yield error("metadata-tags", text, file, hint)
     if metadata.build != filename.build:
-        yield error("metadata-build", f"says {metadata.build!r}, the file name {filename.build!r}", file=file)
+        yield error("metadata-build", f"says {metadata.build!r}, the file name {filename.build!r}", file)
 
 
 def _listed(tags: Iterable[Tag]) -> str:

@@ -1,32 +1,38 @@
-"""Is the file small enough for where it goes?"""
+"""Is the file small enough for where it goes, and free of debug information?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.audit.expectation import Promise
-from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, Severity, error, error_if, info
 from bakery.audit.wheel import Wheel
 
 IDS = {
-    "size-limit": "the file is larger than the promise or the package index allows",
+    "size-limit": "the file is larger than the recipe or the package index allows",
+    "not-stripped": "a shared object has its symbol table or debug information",
 }
+HINTS = {"not-stripped": "build without -g, link with -Wl,-s, or run strip"}
 PYPI_LIMIT = 100 << 20
 """PyPI's default limit per file, in bytes."""
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
-    """Yield at most one finding for each limit."""
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    """Yield what makes the file large without need."""
     size = wheel.archive.size
-    if promise.max_size is not None and size > promise.max_size:
-        yield error("size-limit", f"has {_mib(size)}, promised were at most {_mib(promise.max_size)}")
+    if expected.max_size is not None and size > expected.max_size:
+        yield error("size-limit", f"has {_mib(size)}, expected at most {_mib(expected.max_size)}")
     if size > PYPI_LIMIT:
-        yield Finding(
-            "size-limit",
-            Severity.ERROR if promise.public_index else Severity.WARNING,
-            f"has {_mib(size)}, PyPI takes {_mib(PYPI_LIMIT)}",
-            hint="fewer architectures, -Xfatbin -compress-all, strip; or ask PyPI for a higher limit",
-        )
+        text = f"has {_mib(size)}, PyPI takes {_mib(PYPI_LIMIT)}"
+        hint = "fewer architectures, -Xfatbin -compress-all, strip; or ask PyPI for a higher limit"
+        yield Finding("size-limit", error_if(expected.public_index), text, hint=hint)
+    for binary in wheel.objects:
+        if binary.debug_size:
+            severity = Severity.ERROR if expected.stripped else Severity.INFO
+            text = f"has {binary.debug_size / 1e6:.2f} MB of debug information in {binary.size / 1e6:.2f} MB"
+            yield Finding("not-stripped", severity, text, binary.path)
+        elif not binary.stripped:
+            yield info("not-stripped", "has a symbol table", binary.path)
 
 
 def _mib(size: int) -> str:

@@ -19,8 +19,8 @@ from operator import or_
 
 from bakery.audit.dependencies import SYSTEM, Reach, by_soname, scopes
 from bakery.audit.elf import SharedObject
-from bakery.audit.expectation import Promise
-from bakery.audit.finding import Finding, Severity, error
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, Severity, error, error_if
 from bakery.audit.tags import KNOWN_EXTERNAL, TORCH
 from bakery.audit.wheel import Wheel
 
@@ -29,6 +29,10 @@ IDS = {
     "library-not-needed": "a shared object calls one of NVIDIA's libraries or torch but does not ask the loader for it",
     "undefined-symbol": "a shared object calls what nothing in its reach defines",
     "undefined-version": "a shared object asks a library of the wheel for a symbol version that it lacks",
+}
+HINTS = {
+    "driver-not-needed": "link with a libcuda stub that defines the driver's functions: an empty one is dropped",
+    "library-not-needed": "link with the library, after the objects that call it; an empty stub of it is dropped",
 }
 
 
@@ -92,10 +96,10 @@ _LOADED = re.compile(
 _GLOBAL_FUNCTION = re.compile(r"_Z\d+(?!\d|THP|torch|dispatch|register)\w+")
 
 
-def check(wheel: Wheel, promise: Promise) -> Iterator[Finding]:
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield every object that calls what nothing in its reach brings."""
     # Somebody else's wheel may rely on what its user has loaded before.
-    severity = Severity.WARNING if promise.is_empty else Severity.ERROR
+    severity = error_if(not expected.is_empty)
     objects = wheel.objects
     names = {name: objects[place] for name, place in by_soname(objects).items()}
     offers = _offers(objects)
@@ -128,20 +132,11 @@ def _check_families(
             missing = [name for name, soname in left.items() if not soname and family.pattern.fullmatch(name)]
             library = family.sonames[0].replace("*", "")
             if missing and family.name == _DRIVER:
-                yield error(
-                    "driver-not-needed",
-                    f"calls {_listed(missing)}, but nothing it needs is libcuda.so.1",
-                    file=found.path,
-                    hint="link with a libcuda stub that defines the driver's functions: an empty one is dropped",
-                )
+                text = f"calls {_listed(missing)}, but nothing it needs is libcuda.so.1"
+                yield error("driver-not-needed", text, found.path)
             elif missing:
-                yield Finding(
-                    "library-not-needed",
-                    severity,
-                    f"calls {_listed(missing)} of {family.name}, but nothing it needs is {library}",
-                    found.path,
-                    "link with the library, after the objects that call it; an empty stub of it is dropped",
-                )
+                text = f"calls {_listed(missing)} of {family.name}, but nothing it needs is {library}"
+                yield Finding("library-not-needed", severity, text, found.path)
 
 
 def _check_rest(
@@ -169,13 +164,11 @@ def _check_rest(
         return
     others = reduce(or_, (offers.get(name, 0) for name in missing))
     other = objects[(others & -others).bit_length() - 1].path if others else ""
-    yield Finding(
-        "undefined-symbol",
-        severity,
-        f"calls {_listed(missing)}, which " + (f"{other} defines, but it does not need it" if other else "is nowhere"),
-        found.path,
-        "link the two, with $ORIGIN in its search path" if other else "is a source file or a library left out?",
+    text = f"calls {_listed(missing)}, which " + (
+        f"{other} defines, but it does not need it" if other else "is nowhere"
     )
+    hint = "link the two, with $ORIGIN in its search path" if other else "is a source file or a library left out?"
+    yield Finding("undefined-symbol", severity, text, found.path, hint)
 
 
 def _check_versions(
@@ -185,14 +178,14 @@ def _check_versions(
         other = names.get(soname)
         # The loader only complains of a version where the library has versions at all.
         if other and other.symbols.versions_defined and version not in other.symbols.versions_defined:
-            yield error("undefined-version", f"needs {version} of {soname}, which {other.path} lacks", file=found.path)
-    promised: dict[str, list[str]] = {}
+            yield error("undefined-version", f"needs {version} of {soname}, which {other.path} lacks", found.path)
+    by_library: dict[str, list[str]] = {}
     for name, soname in left.items():
-        promised.setdefault(soname, []).append(name)
-    for soname, missing in promised.items():
+        by_library.setdefault(soname, []).append(name)
+    for soname, missing in by_library.items():
         # Where an object's symbols could not be read nothing is said of them.
         if soname in names and names[soname].symbols.defined:
-            yield error("undefined-symbol", f"calls {_listed(missing)} of {soname}, which lacks it", file=found.path)
+            yield error("undefined-symbol", f"calls {_listed(missing)} of {soname}, which lacks it", found.path)
 
 
 def _listed(names: list[str]) -> str:

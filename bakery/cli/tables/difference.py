@@ -27,7 +27,7 @@ def render(
         not_compared: what was not compared.
     """
     text = Text.assemble(
-        (printable(name), "bold"), f": {len(differences)} differences" if differences else ": identical bytes"
+        (printable(name), "bold"), f": {len(differences)} differences" if differences else ": the same bytes"
     )
     for file, group in groupby(differences, key=lambda item: item.file):
         text.append(f"\n  {printable(file) or 'the archive'}", "cyan")

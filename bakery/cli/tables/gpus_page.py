@@ -1,4 +1,4 @@
-"""docs/gpus.md: which GPU is of which compute capability; the facts are its only source."""
+"""docs/gpus.md: the compute capability of each GPU. It is generated from the facts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from bakery.toolchains.facts.archs import capability, first_release, last_releas
 from bakery.toolchains.facts.rows import Gpu
 
 PATH = "docs/gpus.md"
-"""Where the repository keeps the page."""
+"""The path of the page in the repository."""
 
 _HEAD = """\
 # GPUs and architectures
 
-    wheel-bakery gpus '8.0;8.6;9.0+PTX'             # as torch writes it
-    wheel-bakery gpus '80;90a;120-virtual'          # as CMake writes it
-    wheel-bakery gpus 'sm_80,compute_90' --json     # as nvcc writes it
-    wheel-bakery gpus '7.0;8.0' --cuda 13.0         # and what that CUDA release cannot compile for
+    wheel-bakery gpus '8.0;8.6;9.0+PTX'             # notation of torch
+    wheel-bakery gpus '80;90a;120-virtual'          # notation of CMake
+    wheel-bakery gpus 'sm_80,compute_90' --json     # notation of nvcc
+    wheel-bakery gpus '7.0;8.0' --cuda 13.0         # warn about what this CUDA release cannot compile for
 
-tells which GPUs a list of architectures covers natively, which by PTX, and which it misses. It needs no GPU.
+The command shows which GPUs a list of architectures covers natively, via PTX, or not at all. It needs no GPU.
 
 ## What runs where
 
@@ -29,20 +29,20 @@ tells which GPUs a list of architectures covers natively, which by PTX, and whic
 - `a` (`90a`, `100a`) runs on exactly that capability, as machine code and as PTX.
 - `f` (`100f`, CUDA 12.9 and newer) runs on the same major with an equal or higher minor, as machine code and as PTX.
 - Plain PTX (`compute_90`, `9.0+PTX`, `90-virtual`) runs on every later GPU: the driver compiles it at first use.
-- On a Jetson only what was made for exactly its capability runs, or PTX.
+- A Jetson runs only machine code for exactly its capability, or PTX.
 
-In a list of CMake's, `90` alone is machine code and PTX; in one of torch's, `9.0` alone is machine code only.
+In CMake's notation, `90` alone means machine code and PTX. In torch's notation, `9.0` alone means machine code only.
 """
 
 _CLAIMS = """\
-## What guides say, and what is so
+## Wrong claims in guides
 
-The table in a guide for building SageAttention with Docker has these wrong:
+The table of a guide for building SageAttention with Docker has these errors:
 """
 
 _TAIL = """\
 Its list, `7.0;7.5;8.0;8.6;8.9;9.0`, covers no Blackwell GPU at all, and CUDA 13 no longer compiles for 7.0:
-`wheel-bakery gpus '7.0;7.5;8.0;8.6;8.9;9.0' --cuda 13.0` says so.
+`wheel-bakery gpus '7.0;7.5;8.0;8.6;8.9;9.0' --cuda 13.0` shows a warning.
 """
 
 
@@ -53,7 +53,7 @@ def page() -> str:
 
 def _gpus() -> Iterator[str]:
     releases = cuda_releases()
-    yield f"| compute capability | GPUs | CUDA, of {releases[0].version} to {releases[-1].version} |"
+    yield f"| compute capability | GPUs | CUDA releases ({releases[0].version} to {releases[-1].version}) |"
     yield "|---|---|---|"
     for gpu in gpus():
         yield f"| {gpu.capability} | {names(gpu)} | {_releases(gpu)} |"
@@ -70,7 +70,7 @@ def _releases(gpu: Gpu) -> str:
 
 
 def _claims() -> Iterator[str]:
-    yield "| it says | and it is |"
+    yield "| the guide says | correct |"
     yield "|---|---|"
     for claim in wrong_claims():
         yield f"| {claim.claimed}: {claim.gpu} | {claim.capability} |"

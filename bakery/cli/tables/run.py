@@ -45,8 +45,8 @@ def render(report: RunReport) -> Group:
     if report.printed:
         lines.insert(
             0,
-            f"warning: a step printed the secret {', '.join(report.printed)}. It is hidden here, but not in the "
-            "engine's build history (delete it with `docker buildx history rm`).",
+            f"warning: a step printed secrets: {', '.join(report.printed)}. They are hidden here, but not in the engine's "
+            "build history (delete it with `docker buildx history rm`).",
         )
     return Group(table, *(Text(line, style="yellow") for line in lines))
 

@@ -16,12 +16,12 @@ from packaging.utils import is_normalized_name
 from bakery.core.errors import UnavailableError
 from bakery.release.index import pages
 from bakery.release.index.files import File
-from bakery.release.index.store import SIMPLE, Incoming
+from bakery.release.index.store import SIMPLE, NewWheel
 
 TIMEOUT_S = 60
 
 
-def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[Incoming]:
+def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[NewWheel]:
     """Fetch the wheels of the index at ``url`` that folder ``site`` has not.
 
     Args:
@@ -53,7 +53,7 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
                 if not path.exists():
                     path = scratch / file.name
                     fetch.wheel(f"{project}/{quote(file.name)}", file, path)
-                found.append(Incoming(path, file.uploaded, file.yanked))
+                found.append(NewWheel(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(
             f"{url} is no index that can be extended: {error}", hint="it must be one that `wheel-bakery index` made"

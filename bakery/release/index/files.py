@@ -16,7 +16,7 @@ from packaging.version import Version
 from bakery.audit.archive import TEXT_LIMIT
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.metadata import check_work
-from bakery.audit.zips import ERRORS, opened, told
+from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.plain_files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
@@ -100,7 +100,7 @@ def _version(text: str) -> Version | None:
 
 def _metadata(stream: IO[bytes], size: int) -> bytes:
     try:
-        with opened(stream) as archive:
+        with open_zip(stream) as archive:
             infos = archive.infolist()
             found = [info for info in infos if _METADATA.match(info.filename)]
             if len(found) != 1:
@@ -117,5 +117,5 @@ def _metadata(stream: IO[bytes], size: int) -> bytes:
             return metadata
     except NotAWheel:
         raise
-    except ERRORS as error:
-        raise NotAWheel(f"it is no readable archive: {told(error)}") from None
+    except ZIP_ERRORS as error:
+        raise NotAWheel(f"it is no readable archive: {error_text(error)}") from None

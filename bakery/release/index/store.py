@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bakery.audit.apart import LimitExceeded, call
 from bakery.audit.archive import TEXT_LIMIT
+from bakery.audit.worker import LimitExceeded, call
 from bakery.build.publish import publish
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
@@ -26,7 +26,7 @@ SIMPLE = "simple"
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class NewWheel:
     """A wheel that is to stand in the index; ``uploaded`` and ``yanked`` as `File` has them."""
 
     path: Path
@@ -51,7 +51,7 @@ class Extended:
     projects: tuple[str, ...]
 
 
-def extend(site: Path, wheels: Sequence[Incoming], now: str) -> Extended:
+def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> Extended:
     """Add wheels to the index in folder ``site``, which is made where there is none; what it has stays.
 
     Args:
@@ -70,7 +70,7 @@ def extend(site: Path, wheels: Sequence[Incoming], now: str) -> Extended:
         raise OutputError(f"cannot write {site}: {error.strerror or error}") from error
 
 
-def _extend(site: Path, simple: Path, wheels: Sequence[Incoming], now: str) -> Extended:
+def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> Extended:
     problems: list[str] = []
     found, texts, dropped = _found(simple, now, problems)
     before = set(found)

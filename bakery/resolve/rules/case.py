@@ -236,7 +236,7 @@ class _Reader:
             python=cell.axes["python"],
             platform=cell.platform,
             image=parse(image.ref) if image else None,
-            suite=image.release if image and image.provider == "debian" else "",
+            suite=image.suite if image else "",
             plat=audit.plat if audit.repaired else "",
             environment={**declared, **environment},
             settings=dict(_settings(options)),

@@ -38,6 +38,7 @@ class Base(ABC):
         name: what a recipe calls it.
         build_packages: system packages that a builder needs and the base lacks.
         runtime_packages: system packages that running any wheel needs and the base lacks.
+        crosses: it has cross compilers for other platforms.
         programs: those of bakery's own programs that this base alone needs, each with what it does.
     """
 
@@ -45,6 +46,7 @@ class Base(ABC):
     description: str
     build_packages: tuple[str, ...] = ()
     runtime_packages: tuple[str, ...] = ()
+    crosses: bool = False
     programs: tuple[tuple[str, str], ...] = ()
 
     def for_building(self) -> tuple[Command, ...]:

@@ -25,6 +25,7 @@ class Debian(Base):
     description = "the Debian release whose own Python is the one asked for"
     build_packages = ("build-essential", "ccache", "git", "python3-dev", "python3-venv")
     runtime_packages = ("libstdc++6", "python3", "python3-venv")
+    crosses = True
 
     def stages(self, request: Request) -> tuple[Stage, ...]:
         """Return one stage for each release."""
@@ -47,7 +48,7 @@ class Debian(Base):
 
     def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
         """Return the image of the suite that ships ``python``."""
-        return Image(_reference(SUITES[python]), platform, self.name, SUITES[python])
+        return Image(_reference(SUITES[python]), platform, SUITES[python])
 
 
 def _reference(suite: str) -> str:

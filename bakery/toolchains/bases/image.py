@@ -54,7 +54,7 @@ class AnyImage(Base):
         if not _NAME.match(name):
             said = ", ".join(f"{part.name} is {own[part.name]!r}" for part in request.image if isinstance(part, Ref))
             raise PlanError(f"the base image would be {name!r}, which is no name of an image", hint=said)
-        return Image(substitute(_reference(request), own), platform, self.name, "")
+        return Image(substitute(_reference(request), own), platform)
 
 
 def _reference(request: Request) -> Value:

@@ -22,11 +22,10 @@ from wheels import EXTENSION, TAG
 from wheels import write_wheel as write_files
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import check_ids
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 
 pytestmark = pytest.mark.skipif(which("g++") is None, reason="needs gcc and g++")
 
@@ -41,7 +40,7 @@ OLD_TORCH_CALL = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
 TORCH_CALLS = (TORCH_CALL, OLD_TORCH_CALL)
 TORCH = (("libtorch.so", ("aoti_torch_empty",)), ("libc10.so", TORCH_CALLS))
 
-PLAIN = Promise(
+PLAIN = ExpectedWheel(
     name="demo", version="1.0", python="3.11", platform="linux/amd64", plat="manylinux_2_28_x86_64", stripped=True
 )
 CUDA = replace(PLAIN, device_archs=ARCHS, cuda="12.8.1", excludes=("libcudart.so.*", "libcublas*.so.*"))
@@ -119,13 +118,13 @@ USES_MODULE_STATE = "void *demo(PyTypeObject *type) { return PyType_GetModule(ty
 USES_INTERNALS = "PyObject *demo(void) { return PyUnicode_New(3, 127); }\n"
 GRAFT = "libgraft-0a1b2c3d.so.1"
 
-GOOD: dict[str, tuple[Make, Promise]] = {
+GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     "C": (plain(), PUBLIC),
     "C++": (plain(build(MODULE + CXX, language="c++")), PLAIN),
     "stable ABI": (plain(limited("3.9"), ABI3_TAG, ABI3), replace(PUBLIC, python="3.13", abi3=True)),
     "pure": (
         pure({"demo/core.py": b"x = 1\n"}),
-        Promise(name="demo", python="3.14", platform="linux/arm64", pure=True, public_index=True),
+        ExpectedWheel(name="demo", python="3.14", platform="linux/arm64", pure=True, public_index=True),
     ),
     "CUDA": (cuda(), CUDA),
     "CUDA with the driver and cuBLAS": (
@@ -189,8 +188,8 @@ GOOD: dict[str, tuple[Make, Promise]] = {
 
 @pytest.mark.parametrize("name", sampled(GOOD, 4))
 def test_a_good_wheel_has_no_error_whoever_looks(name: str, tmp_path: Path) -> None:
-    make, promise = GOOD[name]
-    findings = audit_wheel(make(tmp_path), promise).findings
+    make, expected = GOOD[name]
+    findings = audit_wheel(make(tmp_path), expected).findings
     assert [f for f in findings if f.severity in (Severity.ERROR, Severity.WARNING, Severity.SKIPPED)] == []
 
 
@@ -211,7 +210,7 @@ def _arm() -> bytes:
 
 
 BROKEN_RST = "Title\n==\n\n.. code-block:: python\n   :nonsense: 1\n\n   x\n\n`unclosed\n"
-DEFECTS: dict[str, tuple[str, Make, Promise]] = {
+DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     # Machine code
     "wrong machine": ("elf-machine", plain(_arm), PLAIN),
     "cut off": ("elf-unreadable", plain(lambda: build()()[:3000]), PLAIN),
@@ -422,9 +421,9 @@ def test_there_are_forty_and_more() -> None:
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check, make, promise = DEFECTS[name]
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
+    check, make, expected = DEFECTS[name]
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
     if check not in TOOLS:
-        monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
-    report = audit_wheel(make(tmp_path), promise)
+        monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
+    report = audit_wheel(make(tmp_path), expected)
     assert check in {finding.check for finding in report.findings if finding.severity is Severity.ERROR}

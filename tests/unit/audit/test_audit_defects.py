@@ -16,14 +16,13 @@ from machos import thin
 from wheels import EXTENSION, TAG, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks import check_ids
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.core.errors import OutputError
 
-FULL = Promise(
+FULL = ExpectedWheel(
     name="demo",
     version="1.0",
     python="3.11",
@@ -39,28 +38,28 @@ INFO = "demo-1.0.dist-info"
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
-def ids(path: Path, promise: Promise | None = None) -> set[str]:
-    return {finding.check for finding in audit_wheel(path, promise).findings}
+def ids(path: Path, expected: ExpectedWheel | None = None) -> set[str]:
+    return {finding.check for finding in audit_wheel(path, expected).findings}
 
 
 def with_object(folder: Path, data: bytes, path: str = EXTENSION, tag: str = TAG) -> Path:
     return write_wheel(folder, tag, {path: data})
 
 
-GOOD: dict[str, tuple[Callable[[Path], Path], Promise]] = {
+GOOD: dict[str, tuple[Callable[[Path], Path], ExpectedWheel]] = {
     "extension": (write_wheel, FULL),
-    "no promise": (write_wheel, Promise()),
+    "no expected": (write_wheel, ExpectedWheel()),
     "pure": (
         lambda folder: write_wheel(folder, "py3-none-any", {}),
-        Promise(python="3.13", platform="linux/arm64", plat="manylinux_2_28_aarch64", pure=True),
+        ExpectedWheel(python="3.13", platform="linux/arm64", plat="manylinux_2_28_aarch64", pure=True),
     ),
     "abi3 on a later Python": (
         lambda folder: write_wheel(folder, "cp311-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()}),
-        Promise(python="3.13", abi3=True, platform="linux/amd64"),
+        ExpectedWheel(python="3.13", abi3=True, platform="linux/amd64"),
     ),
     "free-threaded": (
         lambda folder: write_wheel(
@@ -68,7 +67,7 @@ GOOD: dict[str, tuple[Callable[[Path], Path], Promise]] = {
             "cp314-cp314t-manylinux_2_28_x86_64",
             {"demo/_core.cpython-314t-x86_64-linux-gnu.so": shared_object()},
         ),
-        Promise(python="3.14t"),
+        ExpectedWheel(python="3.14t"),
     ),
     "arm": (
         lambda folder: write_wheel(
@@ -76,7 +75,7 @@ GOOD: dict[str, tuple[Callable[[Path], Path], Promise]] = {
             "cp311-cp311-manylinux2014_aarch64.manylinux_2_17_aarch64",
             {"demo/_core.so": shared_object("aarch64")},
         ),
-        Promise(platform="linux/arm64", plat="manylinux_2_28_aarch64", max_glibc="2.28"),
+        ExpectedWheel(platform="linux/arm64", plat="manylinux_2_28_aarch64", max_glibc="2.28"),
     ),
     "ctypes library": (
         lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_x86_64", {"demo/libdemo.so": shared_object()}),
@@ -104,15 +103,15 @@ GOOD: dict[str, tuple[Callable[[Path], Path], Promise]] = {
             "cp311-cp311-musllinux_1_2_x86_64",
             {"demo/_core.so": shared_object(needed=["libc.musl-x86_64.so.1"], versions={})},
         ),
-        Promise(platform="linux/amd64", plat="musllinux_1_2_x86_64"),
+        ExpectedWheel(platform="linux/amd64", plat="musllinux_1_2_x86_64"),
     ),
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_wheel_has_no_findings(name: str, tmp_path: Path) -> None:
-    make, promise = GOOD[name]
-    report = audit_wheel(make(tmp_path), promise)
+    make, expected = GOOD[name]
+    report = audit_wheel(make(tmp_path), expected)
     assert report.findings == ()
     assert report.ok
 
@@ -329,22 +328,22 @@ def test_every_check_id_is_planted() -> None:
 
 def test_an_amd64_build_in_an_arm64_cell_is_caught(tmp_path: Path) -> None:
     path = write_wheel(tmp_path, "cp311-cp311-manylinux_2_28_aarch64")
-    assert ids(path, Promise(platform="linux/arm64")) == {"elf-machine"}
-    assert ids(write_wheel(tmp_path), Promise(platform="linux/arm64")) == {"elf-machine", "promised-platform"}
+    assert ids(path, ExpectedWheel(platform="linux/arm64")) == {"elf-machine"}
+    assert ids(write_wheel(tmp_path), ExpectedWheel(platform="linux/arm64")) == {"elf-machine", "promised-platform"}
 
 
 def test_a_stable_abi_wheel_can_be_refused_or_demanded(tmp_path: Path) -> None:
     stable = write_wheel(tmp_path, "cp311-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()})
-    assert ids(stable, Promise(python="3.11", abi3=False)) == {"promised-abi3"}
-    assert ids(write_wheel(tmp_path), Promise(python="3.11", abi3=True)) == {"promised-abi3"}
-    assert ids(stable, Promise(python="3.13t")) == {"promised-python"}
-    assert not ids(stable, Promise(python="3.11", abi3=True, pythons=("3.11", "3.14")))
-    assert ids(stable, Promise(python="3.11", abi3=True, pythons=("3.9", "3.11"))) == {"promised-python"}
+    assert ids(stable, ExpectedWheel(python="3.11", abi3=False)) == {"promised-abi3"}
+    assert ids(write_wheel(tmp_path), ExpectedWheel(python="3.11", abi3=True)) == {"promised-abi3"}
+    assert ids(stable, ExpectedWheel(python="3.13t")) == {"promised-python"}
+    assert not ids(stable, ExpectedWheel(python="3.11", abi3=True, pythons=("3.11", "3.14")))
+    assert ids(stable, ExpectedWheel(python="3.11", abi3=True, pythons=("3.9", "3.11"))) == {"promised-python"}
 
 
 def test_purity_against_the_promise(tmp_path: Path) -> None:
-    assert ids(write_wheel(tmp_path), Promise(pure=True)) == {"promised-pure"}
-    assert ids(write_wheel(tmp_path, "py3-none-any", {}), Promise(pure=False)) == {"promised-pure"}
+    assert ids(write_wheel(tmp_path), ExpectedWheel(pure=True)) == {"promised-pure"}
+    assert ids(write_wheel(tmp_path, "py3-none-any", {}), ExpectedWheel(pure=False)) == {"promised-pure"}
 
 
 def test_without_a_promise_a_linux_tag_only_warns(tmp_path: Path) -> None:

@@ -16,18 +16,17 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.compare import Change, compare
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.report import WheelReport
 from bakery.audit.symbols import Symbols, VersionNeed, read_symbols
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.cli.tables.audit import render, render_changes
 
 Make = Callable[[Path], Path]
 
-CUDA = Promise(platform="linux/amd64", device_archs=("sm_80", "sm_90", "compute_90"), cuda="12.8.1")
+CUDA = ExpectedWheel(platform="linux/amd64", device_archs=("sm_80", "sm_90", "compute_90"), cuda="12.8.1")
 ARCHS = ("sm_80", "sm_90", "compute_90")
 METADATA = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
 TORCH = ("libtorch.so", "libc10.so", "libc.so.6")
@@ -38,8 +37,8 @@ RUNTIME = ("libcudart.so.12", "libc.so.6")
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def cuda(
@@ -65,21 +64,21 @@ def wheel(data: bytes, *, requires: str = "", **more: bytes) -> Make:
     return lambda folder: write_wheel(folder, files=files, metadata=metadata)
 
 
-GOOD: dict[str, tuple[Make, Promise]] = {
+GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     "as promised": (wheel(cuda(*ARCHS)), CUDA),
-    "not promised": (wheel(cuda(*ARCHS)), Promise()),
+    "not promised": (wheel(cuda(*ARCHS)), ExpectedWheel()),
     "architectures spread over objects": (wheel(cuda("sm_80"), other=cuda("sm_90", "compute_90")), CUDA),
     "one object without": (wheel(cuda(*ARCHS), other=shared_object()), CUDA),
     "newer PTX of the same CUDA": (wheel(cuda(*ARCHS, isa=(8, 5))), CUDA),
-    "libraries of CUDA alone": (wheel(cuda()), Promise(cuda="12.8.1")),
-    "compiled at run time": (wheel(shared_object()), Promise(cuda="13.0.3")),
+    "libraries of CUDA alone": (wheel(cuda()), ExpectedWheel(cuda="12.8.1")),
+    "compiled at run time": (wheel(shared_object()), ExpectedWheel(cuda="13.0.3")),
     "real": (
         wheel(real("variants")),
-        Promise(device_archs=("sm_90a", "sm_100f", "sm_103a", "compute_90a", "compute_100f"), cuda="13.0.3"),
+        ExpectedWheel(device_archs=("sm_90a", "sm_100f", "sm_103a", "compute_90a", "compute_100f"), cuda="13.0.3"),
     ),
     "real, without section headers": (
         wheel(real("headerless")),
-        Promise(device_archs=("sm_80", "sm_90", "compute_80", "compute_90"), cuda="13.0.3"),
+        ExpectedWheel(device_archs=("sm_80", "sm_90", "compute_80", "compute_90"), cuda="13.0.3"),
     ),
     "grafted library with its own architectures": (
         lambda folder: write_wheel(
@@ -91,12 +90,12 @@ GOOD: dict[str, tuple[Make, Promise]] = {
         ),
         CUDA,
     ),
-    "no CUDA at all": (write_wheel, Promise(platform="linux/amd64")),
+    "no CUDA at all": (write_wheel, ExpectedWheel(platform="linux/amd64")),
     "device code beside": (
         lambda folder: write_wheel(
             folder, files={EXTENSION: shared_object(needed=RUNTIME), "demo/kernels.fatbin": for_archs("sm_80")}
         ),
-        Promise(),
+        ExpectedWheel(),
     ),
     "driver with libcuda": (
         wheel(cuda(*ARCHS, needed=[*RUNTIME, "libcuda.so.1"], wanted=["cuTensorMapEncodeTiled"])),
@@ -142,15 +141,15 @@ GOOD: dict[str, tuple[Make, Promise]] = {
             folder,
             files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()},
         ),
-        Promise(),
+        ExpectedWheel(),
     ),
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_wheel_has_no_errors_and_no_warnings(name: str, tmp_path: Path) -> None:
-    make, promise = GOOD[name]
-    findings = audit_wheel(make(tmp_path), promise).findings
+    make, expected = GOOD[name]
+    findings = audit_wheel(make(tmp_path), expected).findings
     unlinked = UNLINKED if name.startswith("real") else set()
     assert {finding.check for finding in findings if finding.severity is not Severity.INFO} <= unlinked
     assert {finding.check for finding in findings} <= {"device-toolkit", "bundled-library"} | unlinked
@@ -158,34 +157,34 @@ def test_a_good_wheel_has_no_errors_and_no_warnings(name: str, tmp_path: Path) -
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 DEBUG = {".debug_info": bytes(2_000_000), ".debug_line": bytes(500_000), ".symtab": b""}
-DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
-    "no device code": ("device-code-absent", ERROR, wheel(cuda()), CUDA, "promised was sm_80, sm_90, compute_90"),
+DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
+    "no device code": ("device-code-absent", ERROR, wheel(cuda()), CUDA, "expected sm_80, sm_90, compute_90"),
     "no device code, named for CUDA, no architectures promised": (
         "device-code-absent",
         WARNING,
         lambda folder: write_wheel(folder, filename="demo-1.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl"),
-        Promise(cuda="12.8.1"),
+        ExpectedWheel(cuda="12.8.1"),
         "its name or version says CUDA",
     ),
     "runtime of another toolkit, no architectures promised": (
         "cuda-major",
         ERROR,
         wheel(cuda(needed=["libcudart.so.12"])),
-        Promise(cuda="13.0.3"),
-        "needs libcudart.so.12, which is CUDA 12's; promised was CUDA 13.0.3",
+        ExpectedWheel(cuda="13.0.3"),
+        "needs libcudart.so.12, which is CUDA 12's; expected CUDA 13.0.3",
     ),
     "no device code, linked to the runtime": (
         "device-code-absent",
         WARNING,
         wheel(cuda()),
-        Promise(),
+        ExpectedWheel(),
         "libcudart.so.12",
     ),
     "no device code, named for CUDA": (
         "device-code-absent",
         WARNING,
         lambda folder: write_wheel(folder, filename="demo-1.0+cu130torch2.11-cp311-cp311-manylinux_2_28_x86_64.whl"),
-        Promise(),
+        ExpectedWheel(),
         "its name or version says CUDA",
     ),
     "only a grafted library has device code": (
@@ -210,7 +209,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
         "device-arch-missing",
         ERROR,
         wheel(cuda("sm_90")),
-        Promise(device_archs=("sm_90", "sm_90a")),
+        ExpectedWheel(device_archs=("sm_90", "sm_90a")),
         "no device code for sm_90a",
     ),
     "architecture nobody asked for": (
@@ -218,7 +217,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
         ERROR,
         wheel(cuda(*ARCHS, "sm_75")),
         CUDA,
-        "has device code for sm_75 (0.00 MB), promised was sm_80, sm_90, compute_90",
+        "has device code for sm_75 (0.00 MB), expected sm_80, sm_90, compute_90",
     ),
     "unknown kind": (
         "device-arch-unasked",
@@ -232,7 +231,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
         WARNING,
         wheel(cuda(*ARCHS, toolkit=118)),
         CUDA,
-        "promised was CUDA 12.8.1, but it has a tool of CUDA 11.8, which is CUDA 11's",
+        "expected CUDA 12.8.1, but it has a tool of CUDA 11.8, which is CUDA 11's",
     ),
     "PTX of another toolkit": ("device-toolkit", WARNING, wheel(cuda(*ARCHS, isa=(9, 0))), CUDA, "PTX ISA 9.0"),
     "runtime of another toolkit": (
@@ -247,14 +246,14 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
         "device-toolkit",
         INFO,
         wheel(real("lz4")),
-        Promise(),
+        ExpectedWheel(),
         "its device code comes from PTX ISA 9.0, a tool of CUDA 13.0.88",
     ),
     "damaged fat binary": (
         "device-unreadable",
         WARNING,
         wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS)[:-8]})),
-        Promise(),
+        ExpectedWheel(),
         "no fat binary at offset",
     ),
     "damaged entry": (
@@ -275,7 +274,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
         "driver-not-needed",
         ERROR,
         wheel(shared_object(wanted=["cuInit", "cuCtxGetDevice", "cuMemAlloc_v2", "cuLaunchKernel", "cuMemFree_v2"])),
-        Promise(),
+        ExpectedWheel(),
         "calls cuCtxGetDevice, cuInit, cuLaunchKernel and 2 more",
     ),
     "libcuda needed by an object out of reach": (
@@ -333,7 +332,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
         "framework-pin",
         WARNING,
         wheel(shared_object(needed=TORCH), requires="torchvision"),
-        Promise(),
+        ExpectedWheel(),
         "does not require torch",
     ),
     "torch of any release": (
@@ -348,8 +347,8 @@ DEFECTS: dict[str, tuple[str, Severity, Make, Promise, str]] = {
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found_with_its_id(name: str, tmp_path: Path) -> None:
-    check, severity, make, promise, message = DEFECTS[name]
-    report = audit_wheel(make(tmp_path), promise)
+    check, severity, make, expected, message = DEFECTS[name]
+    report = audit_wheel(make(tmp_path), expected)
     found = [finding for finding in report.findings if (finding.check, finding.severity) == (check, severity)]
     assert message in "\n".join(finding.message for finding in found)
     # The renamed wheel contradicts its METADATA, and a missing fat binary leaves its architectures missing.
@@ -378,11 +377,11 @@ def test_a_variant_keeps_the_promise_of_its_architecture_but_its_ptx_does_not(tm
 def test_real_files_pass_for_exactly_what_they_hold(name: str, tmp_path: Path) -> None:
     path = wheel(real(name))(tmp_path)
     (found,) = audit_wheel(path).objects
-    promise = Promise(device_archs=found.device_code.archs)
-    assert {item.check for item in audit_wheel(path, promise).findings} <= {"device-toolkit"} | UNLINKED
-    for arch in promise.device_archs:
-        rest = tuple(other for other in promise.device_archs if other != arch)
-        failed = {finding.check for finding in audit_wheel(path, replace(promise, device_archs=rest)).findings}
+    expected = ExpectedWheel(device_archs=found.device_code.archs)
+    assert {item.check for item in audit_wheel(path, expected).findings} <= {"device-toolkit"} | UNLINKED
+    for arch in expected.device_archs:
+        rest = tuple(other for other in expected.device_archs if other != arch)
+        failed = {finding.check for finding in audit_wheel(path, replace(expected, device_archs=rest)).findings}
         assert "device-arch-unasked" in failed or not rest
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 
 pytestmark = pytest.mark.proof
@@ -56,7 +56,7 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
     "windows/arm64": ("win_arm64",),
 }
 # Seen with macholib and pefile, too: Pillow's libjpeg searches a folder of its build machine, and ujson is
-# linked with C++'s runtime, which is not in it. Without a promise both are warnings.
+# linked with C++'s runtime, which is not in it. Without a expected both are warnings.
 ELSEWHERE: dict[str, dict[str, set[str]]] = {
     "markupsafe==3.0.4": {},
     "numpy==2.3.5": {},
@@ -87,5 +87,5 @@ def test_a_published_wheel_of_another_system_is_read_and_judged(
     # The same wheels in another cell: what they are for is told by their bytes, not by their names.
     other = {"macos/arm64": "macos/amd64", "macos/amd64": "macos/arm64"}.get(platform, "windows/amd64")
     if other != platform:
-        found = {finding.check for finding in audit_wheel(wheel, Promise(platform=other)).findings}
+        found = {finding.check for finding in audit_wheel(wheel, ExpectedWheel(platform=other)).findings}
         assert {"promised-platform", "macho-machine" if system == "macos" else "pe-machine"} <= found

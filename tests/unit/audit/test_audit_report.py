@@ -12,11 +12,11 @@ from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict, parse_verdict
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.report import WheelReport
 from bakery.audit.tags import arch_of, parse_platform
+from bakery.audit.tools import AuditwheelReport, parse_auditwheel
 from bakery.audit.wheel import original_soname
 from bakery.cli.tables.audit import render
 from bakery.core.text import printable
@@ -45,13 +45,13 @@ SHOWN = {
 def audited(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    verdict: Verdict | None = None,
-    promise: Promise | None = None,
+    verdict: AuditwheelReport | None = None,
+    expected: ExpectedWheel | None = None,
     *,
     tag: str = "cp311-cp311-manylinux_2_28_x86_64",
 ) -> WheelReport:
     """Audit a wheel with one extension and one grafted library, with a given verdict of auditwheel."""
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: verdict or Verdict())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: verdict or AuditwheelReport())
     files = {
         EXTENSION: shared_object(
             needed=["libz-0a1b2c3d.so.1", "libc.so.6"],
@@ -60,11 +60,11 @@ def audited(
         ),
         "demo.libs/libz-0a1b2c3d.so.1": shared_object(soname="libz-0a1b2c3d.so.1"),
     }
-    return audit_wheel(write_wheel(folder, tag, files), promise)
+    return audit_wheel(write_wheel(folder, tag, files), expected)
 
 
-def shown(**changes: object) -> Verdict:
-    return parse_verdict(json.dumps(SHOWN | changes), failure="")
+def shown(**changes: object) -> AuditwheelReport:
+    return parse_auditwheel(json.dumps(SHOWN | changes), failure="")
 
 
 def test_the_machine_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,18 +100,18 @@ def test_the_machine_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_excluded_and_known_libraries_do_not_lower_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    promise = Promise(plat="manylinux_2_28_x86_64", excludes=("libwidget.so.*",))
-    assert audited(tmp_path, monkeypatch, shown(), promise).findings == ()
+    expected = ExpectedWheel(plat="manylinux_2_28_x86_64", excludes=("libwidget.so.*",))
+    assert audited(tmp_path, monkeypatch, shown(), expected).findings == ()
 
 
 @pytest.mark.parametrize(
-    ("promise", "severity"),
-    [(None, Severity.WARNING), (Promise(platform="linux/amd64"), Severity.ERROR)],
+    ("expected", "severity"),
+    [(None, Severity.WARNING), (ExpectedWheel(platform="linux/amd64"), Severity.ERROR)],
 )
 def test_an_unknown_external_library(
-    promise: Promise | None, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    expected: ExpectedWheel | None, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (finding,) = audited(tmp_path, monkeypatch, shown(), promise).findings
+    (finding,) = audited(tmp_path, monkeypatch, shown(), expected).findings
     assert (finding.check, finding.severity) == ("external-library", severity)
     assert finding.message == "needs libwidget.so.2, which manylinux_2_28_x86_64 does not promise"
 
@@ -126,12 +126,14 @@ def test_an_unknown_external_library(
             shown(policy_upgrades={"manylinux_2_28_x86_64": {"blacklisted_symbols": {"libz.so.1": ["inflate_fast"]}}}),
             "uses symbols that manylinux_2_28_x86_64 forbids: libz.so.1:inflate_fast",
         ),
-        (parse_verdict('{"version": 1, "error": "no"}', failure="exit status 1"), "refuses the wheel: no"),
-        (parse_verdict("", failure="exit status 1"), "refuses the wheel: exit status 1"),
-        (parse_verdict('{"version": 2}', failure="exit status 0"), "refuses the wheel: exit status 0"),
+        (parse_auditwheel('{"version": 1, "error": "no"}', failure="exit status 1"), "refuses the wheel: no"),
+        (parse_auditwheel("", failure="exit status 1"), "refuses the wheel: exit status 1"),
+        (parse_auditwheel('{"version": 2}', failure="exit status 0"), "refuses the wheel: exit status 0"),
     ],
 )
-def test_auditwheel_disagrees(verdict: Verdict, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auditwheel_disagrees(
+    verdict: AuditwheelReport, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (finding,) = audited(tmp_path, monkeypatch, verdict).findings
     assert (finding.check, finding.severity) == ("auditwheel-policy", Severity.ERROR)
     assert message in finding.message
@@ -190,13 +192,13 @@ FAILED  demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl  (3 errors, 1 skipped)
   object                                      machine  glibc  GLIBCXX  kB
   demo/_core.cpython-311-x86_64-linux-gnu.so  x86_64    2.28   3.4.24   1
   demo.libs/libz-0a1b2c3d.so.1                x86_64    2.17        -   1
-  error [glibc-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs glibc 2.28, the promise
+  error [glibc-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs glibc 2.28, the recipe
 allows 2.17
-    hint: build in an image with the older glibc, or promise the newer one
-  error [glibcxx-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs GLIBCXX 3.4.24, the
-promise allows 3.4.19
+    hint: build in an image with the older glibc, or allow the newer one
+  error [glibcxx-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs GLIBCXX 3.4.24, the recipe
+allows 3.4.19
     hint: use the image's own gcc-toolset, or link with -static-libstdc++
-  error [promised-plat] is tagged manylinux_2_28_x86_64, promised was glibc 2.17 or older
+  error [promised-plat] is tagged manylinux_2_28_x86_64, expected glibc 2.17 or older
   skipped [auditwheel-policy] auditwheel runs on Linux only
 """
 
@@ -208,13 +210,13 @@ def _text(report: WheelReport, width: int) -> str:
 
 
 def test_the_text_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = Verdict(skipped="auditwheel runs on Linux only")
-    report = audited(tmp_path, monkeypatch, verdict, Promise(max_glibc="2.17"))
+    verdict = AuditwheelReport(skipped="auditwheel runs on Linux only")
+    report = audited(tmp_path, monkeypatch, verdict, ExpectedWheel(max_glibc="2.17"))
     assert _text(report, 100).replace(report.sha256, "HASH") == GOLDEN
 
 
 def test_a_narrow_terminal_shows_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = audited(tmp_path, monkeypatch, None, Promise(max_glibc="2.17"))
+    report = audited(tmp_path, monkeypatch, None, ExpectedWheel(max_glibc="2.17"))
     text = _text(report, 40)
     assert max(map(len, text.splitlines())) <= 40
     assert "x86_64" in text

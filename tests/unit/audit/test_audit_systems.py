@@ -16,26 +16,26 @@ from wheels import write_wheel
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.binary import UnreadableBinary
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.macho import read_macho
 from bakery.audit.pe import read_pe
 from bakery.audit.systems import is_system_library
-from bakery.audit.tools import Answers
+from bakery.audit.tools import ToolResults
 
 ARM = "cp311-cp311-macosx_11_0_arm64"
 BOTH = "cp311-cp311-macosx_10_9_universal2"
 WIN = "cp311-cp311-win_amd64"
 MODULE, PYD = "demo/_core.cpython-311-darwin.so", "demo/_core.cp311-win_amd64.pyd"
-ON_MAC = Promise(name="demo", version="1.0", python="3.11", platform="macos/arm64", excludes=("libfoo*.dylib",))
-ON_WINDOWS = Promise(name="demo", version="1.0", python="3.11", platform="windows/amd64", excludes=("foo*.dll",))
+ON_MAC = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="macos/arm64", excludes=("libfoo*.dylib",))
+ON_WINDOWS = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="windows/amd64", excludes=("foo*.dll",))
 
 Make = Callable[[Path], Path]
 
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def wheel(tag: str, files: Mapping[str, bytes]) -> Make:
@@ -51,16 +51,16 @@ def windows(data: bytes, tag: str = WIN, more: Mapping[str, bytes] | None = None
 
 
 BUNDLED = thin(kind="library", name="/DLC/demo/.dylibs/libz.1.dylib")
-GOOD: dict[str, tuple[Make, Promise]] = {
+GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     "module": (mac(thin()), ON_MAC),
     "told the old way": (mac(thin(old=True)), ON_MAC),
     "universal code in a thin wheel": (mac(universal(thin("x86_64"), thin())), ON_MAC),
     "universal": (mac(universal(thin("x86_64", floor=(10, 9)), thin()), BOTH), ON_MAC),
-    "universal under Intel's promise": (
+    "universal under Intel's expected": (
         mac(universal(thin("x86_64", floor=(10, 9), signed=False), thin()), BOTH),
-        Promise(platform="macos/amd64", plat="macosx_10_13_x86_64"),
+        ExpectedWheel(platform="macos/amd64", plat="macosx_10_13_x86_64"),
     ),
-    "older than promised": (mac(thin()), Promise(platform="macos/arm64", plat="macosx_12_0_arm64")),
+    "older than promised": (mac(thin()), ExpectedWheel(platform="macos/arm64", plat="macosx_12_0_arm64")),
     "bundled": (
         wheel(
             ARM,
@@ -86,11 +86,11 @@ GOOD: dict[str, tuple[Make, Promise]] = {
     "pyd": (windows(image()), ON_WINDOWS),
     "stable ABI": (
         wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image(imports=("python3.dll", "KERNEL32.dll"))}),
-        Promise(python="3.13", abi3=True, platform="windows/amd64"),
+        ExpectedWheel(python="3.13", abi3=True, platform="windows/amd64"),
     ),
     "on arm": (
         wheel("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image("arm64")}),
-        Promise(platform="windows/arm64"),
+        ExpectedWheel(platform="windows/arm64"),
     ),
     "bundled runtime": (
         windows(image(imports=("MSVCP140-1a2b3c4d.dll",)), more={"demo.libs/msvcp140-1a2b3c4d.dll": image(imports=())}),
@@ -98,19 +98,19 @@ GOOD: dict[str, tuple[Make, Promise]] = {
     ),
     "excluded DLL": (windows(image(imports=("FOO1.dll",), delayed=("nvcuda.dll",))), ON_WINDOWS),
     ".NET": (windows(image(), more={"demo/net.dll": image("x86", imports=("mscoree.dll",), managed=True)}), ON_WINDOWS),
-    "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), Promise()),
+    "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_wheel_has_no_findings(name: str, tmp_path: Path) -> None:
-    make, promise = GOOD[name]
-    report = audit_wheel(make(tmp_path), promise)
+    make, expected = GOOD[name]
+    report = audit_wheel(make(tmp_path), expected)
     assert report.findings == ()
     json.dumps(report.to_json())
 
 
-DEFECTS: dict[str, tuple[str, Make, Promise]] = {
+DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     "Intel's code only": ("macho-machine", mac(thin("x86_64")), ON_MAC),
     "half of universal2": ("macho-machine", mac(thin(), BOTH), ON_MAC),
     "cut off": ("macho-unreadable", mac(thin()[:60]), ON_MAC),
@@ -127,7 +127,7 @@ DEFECTS: dict[str, tuple[str, Make, Promise]] = {
     "newer than promised": (
         "promised-plat",
         mac(thin(), "cp311-cp311-macosx_13_0_arm64"),
-        Promise(plat="macosx_12_0_arm64"),
+        ExpectedWheel(plat="macosx_12_0_arm64"),
     ),
     "Intel's tag in arm's cell": ("promised-platform", wheel("cp311-cp311-macosx_11_0_x86_64", {}), ON_MAC),
     "Homebrew's library": ("dylib-absolute", mac(thin(needed=("/opt/homebrew/lib/libomp.dylib",))), ON_MAC),
@@ -151,7 +151,7 @@ DEFECTS: dict[str, tuple[str, Make, Promise]] = {
     "arm's wheel with amd64's code": (
         "pe-machine",
         wheel("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image()}),
-        Promise(platform="windows/arm64"),
+        ExpectedWheel(platform="windows/arm64"),
     ),
     "cut off PE": ("pe-unreadable", windows(image()[:0x420]), ON_WINDOWS),
     "Mach-O in a wheel for Windows": ("pe-foreign", windows(thin()), ON_WINDOWS),
@@ -166,7 +166,7 @@ DEFECTS: dict[str, tuple[str, Make, Promise]] = {
     "not the stable ABI's library": (
         "python-dll",
         wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
-        Promise(platform="windows/amd64"),
+        ExpectedWheel(platform="windows/amd64"),
     ),
     "pyd of another Python": ("extension-abi", wheel(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
     "excluded DLL is bundled": (
@@ -180,8 +180,8 @@ DEFECTS: dict[str, tuple[str, Make, Promise]] = {
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_an_error_with_its_id(name: str, tmp_path: Path) -> None:
-    check, make, promise = DEFECTS[name]
-    report = audit_wheel(make(tmp_path), promise)
+    check, make, expected = DEFECTS[name]
+    report = audit_wheel(make(tmp_path), expected)
     assert check in {finding.check for finding in report.findings if finding.severity is Severity.ERROR}
 
 
@@ -211,7 +211,7 @@ def test_facts_are_read(tmp_path: Path) -> None:
     assert [part.floor for part in found.slices] == [(10, 13), (11, 0)]
     last = found.slices[1]
     assert (last.kind, last.system, last.install_name) == ("library", "macos", "@rpath/libx.1.dylib")
-    assert (last.needed, last.rpaths) == ((SYSTEM, "@rpath/liby.dylib"), ("@loader_path",))
+    assert (last.needed, last.rpaths) == ([SYSTEM, "@rpath/liby.dylib"], ["@loader_path"])
     assert [part.signed for part in found.slices] == [False, True]
     data = image("arm64", imports=("A.dll",), delayed=("B.dll", "C.dll"), floor=(6, 2))
     read = read_pe("demo/x.dll", len(data), io.BytesIO(data))

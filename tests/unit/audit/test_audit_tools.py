@@ -16,13 +16,12 @@ from wheels import write_wheel
 
 from bakery.audit import result_cache, tools
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict
-from bakery.audit.checks import contents
-from bakery.audit.expectation import Promise
+from bakery.audit.checks import other_tools
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answer, Answers, Remark
+from bakery.audit.tools import AuditwheelReport, ToolRemark, ToolResult, ToolResults
 
-OWN = Promise(name="demo")
+OWN = ExpectedWheel(name="demo")
 MARKDOWN = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nDescription-Content-Type: text/markdown\n\n# Demo\n"
 RST = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nDescription-Content-Type: text/x-rst\n\n{}\n"
 BROKEN = "Title\n==\n\n.. nonsense::\n"
@@ -32,15 +31,17 @@ def pure(folder: Path, files: Mapping[str, bytes], metadata: str = MARKDOWN) -> 
     return write_wheel(folder, "py3-none-any", files, metadata=metadata)
 
 
-def said(path: Path, promise: Promise = OWN) -> dict[str, Severity]:
-    return {finding.check: finding.severity for finding in audit_wheel(path, promise).findings}
+def said(path: Path, expected: ExpectedWheel = OWN) -> dict[str, Severity]:
+    return {finding.check: finding.severity for finding in audit_wheel(path, expected).findings}
 
 
-def answered(path: Path, promise: Promise, monkeypatch: pytest.MonkeyPatch, **answers: Answer) -> list[object]:
+def answered(
+    path: Path, expected: ExpectedWheel, monkeypatch: pytest.MonkeyPatch, **answers: ToolResult
+) -> list[object]:
     """Audit with given answers of the tools."""
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers(**answers))
-    return [(item.check, item.severity, item.file) for item in audit_wheel(path, promise).findings]
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults(**answers))
+    return [(item.check, item.severity, item.file) for item in audit_wheel(path, expected).findings]
 
 
 @pytest.mark.parametrize(
@@ -64,12 +65,12 @@ def test_check_wheel_contents(check: str, severity: Severity, files: dict[str, b
 
 
 def test_the_same_of_somebody_elses_wheel_is_a_warning(tmp_path: Path) -> None:
-    assert said(pure(tmp_path, {"demo/core.pyc": b"1"}), Promise())["wheel-contents-W001"] is Severity.WARNING
+    assert said(pure(tmp_path, {"demo/core.pyc": b"1"}), ExpectedWheel())["wheel-contents-W001"] is Severity.WARNING
 
 
 @pytest.mark.parametrize("code", ["W007", "W008"])
 def test_an_empty_wheel(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Answer((Remark(code, "Wheel is empty"),))
+    answer = ToolResult((ToolRemark(code, "Wheel is empty"),))
     severity = Severity.ERROR if code == "W008" else Severity.WARNING
     assert answered(pure(tmp_path, {}), OWN, monkeypatch, contents=answer) == [
         (f"wheel-contents-{code}", severity, None)
@@ -78,38 +79,39 @@ def test_an_empty_wheel(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_grafted_libraries_are_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remarks = (
-        Remark("W004", "Module is not located at importable path", ("demo.libs/libz-1a2b3c4d.so",)),
-        Remark("W009", "Wheel contains multiple toplevel library entries", ("demo/", "demo.libs/")),
-        Remark("W010", "Toplevel library directory contains no Python modules", ("demo.libs/",)),
+        ToolRemark("W004", "Module is not located at importable path", ("demo.libs/libz-1a2b3c4d.so",)),
+        ToolRemark("W009", "Wheel contains multiple toplevel library entries", ("demo/", "demo.libs/")),
+        ToolRemark("W010", "Toplevel library directory contains no Python modules", ("demo.libs/",)),
     )
-    assert answered(pure(tmp_path, {}), OWN, monkeypatch, contents=Answer(remarks)) == []
+    assert answered(pure(tmp_path, {}), OWN, monkeypatch, contents=ToolResult(remarks)) == []
 
 
 def test_every_code_of_the_tool_has_an_id() -> None:
     from check_wheel_contents.checks import Check
 
     always = {check.name for check in Check if check.name[1] == "0"}  # the others compare with a source folder
-    assert {f"wheel-contents-{code}" for code in always} | {"wheel-contents"} == contents.IDS.keys()
+    ids = {name for name in other_tools.IDS if name.startswith("wheel-contents-")}
+    assert ids == {f"wheel-contents-{code}" for code in always}
 
 
 @pytest.mark.parametrize(
-    ("metadata", "promise", "severity"),
+    ("metadata", "expected", "severity"),
     [
-        (RST.format("Title\n=====\n\nText."), Promise(public_index=True), None),
-        (RST.format(BROKEN), Promise(public_index=True), Severity.ERROR),
+        (RST.format("Title\n=====\n\nText."), ExpectedWheel(public_index=True), None),
+        (RST.format(BROKEN), ExpectedWheel(public_index=True), Severity.ERROR),
         (RST.format(BROKEN), OWN, Severity.WARNING),
-        (MARKDOWN + BROKEN, Promise(public_index=True), None),
+        (MARKDOWN + BROKEN, ExpectedWheel(public_index=True), None),
     ],
 )
-def test_the_description(metadata: str, promise: Promise, severity: Severity | None, tmp_path: Path) -> None:
-    found = said(pure(tmp_path, {}, metadata), promise)
+def test_the_description(metadata: str, expected: ExpectedWheel, severity: Severity | None, tmp_path: Path) -> None:
+    found = said(pure(tmp_path, {}, metadata), expected)
     assert found == ({} if severity is None else {"readme-render": severity})
 
 
 def test_only_what_can_fail_is_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(tools, "ask_readme", lambda text: asked.append(text) or Answer())
-    monkeypatch.setattr(tools, "ask_contents", lambda path: Answer())
+    monkeypatch.setattr(tools, "render_readme", lambda text: asked.append(text) or ToolResult())
+    monkeypatch.setattr(tools, "run_check_wheel_contents", lambda path: ToolResult())
     for text in (MARKDOWN, MARKDOWN.partition("Description")[0], RST.format("Text.")):
         audit_wheel(pure(tmp_path, {}, text))
     assert asked == ["Text."]
@@ -120,14 +122,14 @@ def test_what_cannot_be_read_is_no_verdict(output: str, tmp_path: Path, monkeypa
     done = SimpleNamespace(stdout="", stderr=output)
     monkeypatch.setattr("bakery.audit.tools.subprocess.run", lambda *command, **how: done)
     path = pure(tmp_path, {}, RST.format("Text."))
-    answers = tools.ask_tools(path, stable_abi="3.9")
+    answers = tools.run_tools(path, stable_abi="3.9")
     assert answers.abi3.failure.startswith("abi3audit failed")
     assert answers.contents.failure.startswith("check-wheel-contents failed")
     assert not any(answer.remarks for answer in (answers.abi3, answers.contents))
 
 
 def test_a_tool_that_takes_too_long_is_stopped_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "_TIMEOUT", 0.01)
+    monkeypatch.setattr(tools, "_SECONDS", 0.01)
     began = time.monotonic()
     assert said(pure(tmp_path, {})) == {"wheel-contents": Severity.SKIPPED}
     assert time.monotonic() - began < 10
@@ -141,13 +143,13 @@ def test_a_tool_that_is_missing_is_skipped(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_tools_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = Answer(failure="no")
+    failed = ToolResult(failure="no")
     found = answered(pure(tmp_path, {}), OWN, monkeypatch, abi3=failed, contents=failed, readme=failed)
     assert found == [(check, Severity.SKIPPED, None) for check in ("abi3-violation", "wheel-contents", "readme-render")]
 
 
 def test_no_tool_sees_an_unsafe_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: pytest.fail("asked"))
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: pytest.fail("asked"))
     assert "archive-path" in said(write_wheel(tmp_path, unlisted={"../evil.py": b""}))
 
 
@@ -161,14 +163,16 @@ def test_abi3audits_report() -> None:
         "future_abi3_objects": {"PyType_GetModule": "3.10"},
     }
     report = {"specs": {"demo.whl": {"kind": "wheel", "wheel": [{"name": "_core.abi3.so", "result": result}]}}}
-    assert tools.read_abi3(json.dumps(report)).remarks == (
-        Remark("not-abi3", "uses PyA, _PyB, not part of the stable ABI", ("_core.abi3.so",)),
-        Remark("newer-abi3", "uses PyType_GetModule (3.10), newer than the stable ABI of 3.9", ("_core.abi3.so",)),
+    assert tools.parse_abi3audit(json.dumps(report)).remarks == (
+        ToolRemark("not-abi3", "uses PyA, _PyB, not part of the stable ABI", ("_core.abi3.so",)),
+        ToolRemark("newer-abi3", "uses PyType_GetModule (3.10), newer than the stable ABI of 3.9", ("_core.abi3.so",)),
     )
 
 
 def test_modules_for_one_python_are_none_of_abi3audits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Answer((Remark("not-abi3", "uses PyA", ("_core.abi3.so",)), Remark("not-abi3", "uses PyB", ("_x.so",))))
+    answer = ToolResult(
+        (ToolRemark("not-abi3", "uses PyA", ("_core.abi3.so",)), ToolRemark("not-abi3", "uses PyB", ("_x.so",)))
+    )
     found = answered(write_wheel(tmp_path), OWN, monkeypatch, abi3=answer)
     assert found == [("abi3-violation", Severity.ERROR, "_core.abi3.so")]
 
@@ -185,32 +189,32 @@ def test_a_memory_is_of_the_tools_that_were_asked(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("promise", "tool", "severity"),
+    ("expected", "tool", "severity"),
     [
         (OWN, "abi3", Severity.SKIPPED),
         (OWN, "contents", Severity.SKIPPED),
         (OWN, "readme", Severity.SKIPPED),
-        (Promise(abi3=True), "abi3", Severity.ERROR),
-        (Promise(abi3=True), "readme", Severity.SKIPPED),
-        (Promise(public_index=True), "abi3", Severity.ERROR),
-        (Promise(public_index=True), "contents", Severity.ERROR),
-        (Promise(public_index=True), "readme", Severity.ERROR),
+        (ExpectedWheel(abi3=True), "abi3", Severity.ERROR),
+        (ExpectedWheel(abi3=True), "readme", Severity.SKIPPED),
+        (ExpectedWheel(public_index=True), "abi3", Severity.ERROR),
+        (ExpectedWheel(public_index=True), "contents", Severity.ERROR),
+        (ExpectedWheel(public_index=True), "readme", Severity.ERROR),
     ],
 )
 def test_no_verdict_is_an_error_where_the_promise_needs_one(
-    promise: Promise, tool: str, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    expected: ExpectedWheel, tool: str, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = write_wheel(tmp_path, "cp39-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()})
-    failed = Answer(failure="abi3audit took more than 900 seconds")
-    found = answered(wheel, promise, monkeypatch, **{tool: failed})
+    failed = ToolResult(failure="abi3audit took more than 900 seconds")
+    found = answered(wheel, expected, monkeypatch, **{tool: failed})
     assert [severity for _, severity, _ in found] == [severity]
 
 
 def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = pure(tmp_path, {}), tmp_path / "memories"
     with monkeypatch.context() as patch:
-        answered(path, OWN, patch, contents=Answer(failure="check-wheel-contents failed: no"))
-        patch.setattr("bakery.audit.auditor.audit_apart", audit_wheel)
+        answered(path, OWN, patch, contents=ToolResult(failure="check-wheel-contents failed: no"))
+        patch.setattr("bakery.audit.auditor.audit_in_worker", audit_wheel)
         verdict = result_cache.audit(path, OWN, folder)
     assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
     assert not folder.exists()
@@ -226,7 +230,7 @@ def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert first.warnings[0].endswith("(tests/)")
     (kept,) = folder.iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr("bakery.audit.auditor.audit_apart", lambda *given: pytest.fail("looked into again"))
+        patch.setattr("bakery.audit.auditor.audit_in_worker", lambda *given: pytest.fail("looked into again"))
         assert result_cache.audit(path, OWN, folder) == first
     for cut in (b"", b"[", b"{}", b"[1]", b"\xff"):
         kept.write_bytes(cut)

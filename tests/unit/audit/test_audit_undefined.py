@@ -12,11 +12,10 @@ from elfs import shared_object
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.auditwheel_verdict import Verdict
 from bakery.audit.checks.undefined import FAMILIES, Family
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.tools import Answers
+from bakery.audit.tools import AuditwheelReport, ToolResults
 
 IDS = {"driver-not-needed", "library-not-needed", "undefined-symbol", "undefined-version"}
 NAMES = {
@@ -42,14 +41,14 @@ needs_gcc = pytest.mark.skipif(which("gcc") is None, reason="needs gcc")
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: Verdict())
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: Answers())
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
-def found(folder: Path, promise: Promise | None = None, **files: bytes) -> list[tuple[str, Severity, str]]:
+def found(folder: Path, expected: ExpectedWheel | None = None, **files: bytes) -> list[tuple[str, Severity, str]]:
     """Audit a wheel of an extension module and other objects; return what is said of their calls."""
     content = {EXTENSION if name == "core" else f"demo/{name}.so": data for name, data in files.items()}
-    findings = audit_wheel(write_wheel(folder, files=content), promise or Promise(name="demo")).findings
+    findings = audit_wheel(write_wheel(folder, files=content), expected or ExpectedWheel(name="demo")).findings
     return [(item.check, item.severity, item.message) for item in findings if item.check in IDS]
 
 
@@ -73,9 +72,9 @@ def test_each_family_is_tried() -> None:
 
 
 def test_without_a_promise_it_is_a_warning(tmp_path: Path) -> None:
-    ((_, severity, _),) = found(tmp_path, Promise(), core=wants("cublasCreate_v2"))
+    ((_, severity, _),) = found(tmp_path, ExpectedWheel(), core=wants("cublasCreate_v2"))
     assert severity is Severity.WARNING
-    ((_, severity, _),) = found(tmp_path, Promise(), core=wants("demo_left_out"))
+    ((_, severity, _),) = found(tmp_path, ExpectedWheel(), core=wants("demo_left_out"))
     assert severity is Severity.WARNING
 
 

@@ -14,8 +14,9 @@ from fatbins import ELF, LTO, LZ4, NAMES, PTX, ZSTD, cubin, entry, fatbin, for_a
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bakery.audit.binary import UnreadableBinary
 from bakery.audit.cubin import CubinFacts, read_cubin
-from bakery.audit.elf import UnreadableElf, read_elf
+from bakery.audit.elf import read_elf
 from bakery.audit.fatbin import DeviceCode, DeviceImage, sorted_archs
 from bakery.audit.lz4 import unpack
 
@@ -231,7 +232,7 @@ def _within_a_second(read: Callable[[], object]) -> None:
 
 
 def _read_anyway(data: bytes) -> None:
-    with suppress(UnreadableElf):  # the bytes hit the ELF headers; what reads those refuses
+    with suppress(UnreadableBinary):  # the bytes hit the ELF headers; what reads those refuses
         json.dumps(device_code(data).to_json())
 
 

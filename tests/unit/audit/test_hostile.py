@@ -17,25 +17,26 @@ import pytest
 from sample import sampled
 from wheels import write_wheel
 
-from bakery.audit.apart import LimitExceeded, call
-from bakery.audit.auditor import audit_apart, audit_wheel
+from bakery.audit.auditor import audit_in_worker, audit_wheel
 from bakery.audit.checks import check_ids
 from bakery.audit.difference import differences
-from bakery.audit.expectation import Promise
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import error, info
 from bakery.audit.limits import Limits
-from bakery.audit.tools import stopped
+from bakery.audit.tools import exceeded_limit
+from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import AuditError, ModuleError, OutputError
 from bakery.core.plain_files import open_plain, read_plain
 from bakery.iree.mlir.read import read_module
 from bakery.iree.vmfb import read_vmfb
 from bakery.recipe.load import load
-from bakery.release.index.store import Incoming, extend
+from bakery.release.index.store import NewWheel, extend
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 
 SECONDS = 2.0
 MEMORY = 300 << 20
-PROMISE = Promise(name="demo", version="1.0", python="3.11", requires=("torch==2.11.*",))
+EXPECTED = ExpectedWheel(name="demo", version="1.0", python="3.11", requires=("torch==2.11.*",))
 BAKERY = (sys.executable, "-P", "-m", "bakery")
 
 _MEASURED = """
@@ -72,7 +73,7 @@ def test_a_hostile_wheel_is_answered_in_time_and_memory(name: str, tmp_path: Pat
     seconds, memory = measured(AUDIT, "audit_wheel(Path(sys.argv[2]))", path)
     assert seconds < SECONDS
     assert memory < MEMORY
-    report = audit_apart(path, PROMISE)
+    report = audit_in_worker(path, EXPECTED)
     found = {finding.check for finding in report.findings}
     assert not report.ok
     assert check in found or not check
@@ -85,8 +86,8 @@ def test_a_hostile_wheel_is_answered_in_time_and_memory(name: str, tmp_path: Pat
 def test_the_finding_names_the_limit_and_no_tool_is_asked(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.ask_auditwheel", lambda path: pytest.fail("asked"))
-    monkeypatch.setattr("bakery.audit.wheel.ask_tools", lambda path, **about: pytest.fail("asked"))
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: pytest.fail("asked"))
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: pytest.fail("asked"))
     report = audit_wheel(hostile.WHEELS[name][1](tmp_path))
     (finding,) = [finding for finding in report.findings if finding.check == "audit-limit"]
     assert any(number in finding.message for number in ("MiB", "times", "more than", "100,000"))
@@ -227,7 +228,7 @@ def test_a_tool_that_a_wheel_keeps_busy_ends_with_its_worker(tmp_path: Path, mon
 
 def test_a_wheel_over_the_limit_gets_a_report_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bakery.audit.limits.Limits.of", lambda size: Limits(memory=1 << 30, cpu=60, seconds=0))
-    report = audit_apart(write_wheel(tmp_path))
+    report = audit_in_worker(write_wheel(tmp_path))
     (finding,) = report.findings
     assert finding.check == "audit-limit"
     assert "more than 0 seconds" in finding.message
@@ -246,8 +247,8 @@ def test_a_wheel_over_the_limit_gets_a_report_that_names_it(tmp_path: Path, monk
 )
 def test_a_tool_over_the_limit_names_it(program: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert said in stopped(done)
-    assert bool(said) == bool(stopped(done))
+    assert said in exceeded_limit(done)
+    assert bool(said) == bool(exceeded_limit(done))
 
 
 def test_limits_grow_with_the_file() -> None:
@@ -259,17 +260,29 @@ def test_limits_grow_with_the_file() -> None:
 
 
 def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.checks.rpath.check", lambda wheel, promise: 1 / 0)
+    monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: 1 / 0)
     found = audit_wheel(write_wheel(tmp_path)).findings
     assert [finding.message for finding in found if finding.check == "audit-failed"] == [
-        "a check stumbled over it: ZeroDivisionError: division by zero"
+        "a check failed: ZeroDivisionError: division by zero"
+    ]
+
+
+def test_many_remarks_hide_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = [*[info("bundled-library", "small")] * 60, error("bundled-library", "wrong")]
+    monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: iter(findings))
+    report = audit_wheel(write_wheel(tmp_path))
+    assert not report.ok
+    assert [finding.message for finding in report.findings if finding.check == "bundled-library"] == [
+        "wrong",
+        *["small"] * 50,
+        "and 10 more findings of this kind",
     ]
 
 
 def test_the_same_report_in_another_process(tmp_path: Path) -> None:
     path = write_wheel(tmp_path)
-    assert audit_apart(path).to_json() == audit_wheel(path).to_json()
-    assert audit_apart(path).path == path
+    assert audit_in_worker(path).to_json() == audit_wheel(path).to_json()
+    assert audit_in_worker(path).path == path
 
 
 # --- what is no plain file, and one bad file among many
@@ -289,7 +302,7 @@ def test_no_reader_waits_for_a_pipe(fifo: Path, tmp_path: Path) -> None:
             open_plain(path)
     with pytest.raises(OSError, match="larger than 2 bytes"):
         read_plain(written(tmp_path / "x", b"123"), 2)
-    for read, kind in ((audit_wheel, OutputError), (audit_apart, OutputError), (read_vmfb, AuditError)):
+    for read, kind in ((audit_wheel, OutputError), (audit_in_worker, OutputError), (read_vmfb, AuditError)):
         with pytest.raises(kind, match="not a regular file"):
             read(fifo)
     with pytest.raises(ModuleError, match="not a regular file"):
@@ -346,7 +359,7 @@ def test_index_names_every_bad_file(fifo: Path, tmp_path: Path) -> None:
         tmp_path / "gone-1.0-py3-none-any.whl",
     ]
     with pytest.raises(OutputError) as caught:
-        extend(tmp_path / "site", [Incoming(path, "now") for path in paths], "now")
+        extend(tmp_path / "site", [NewWheel(path, "now") for path in paths], "now")
     details = "\n".join(caught.value.details)
     for part in (
         *("METADATA says Demo 111", "begins and ends with a letter", "printable ASCII"),
@@ -369,7 +382,7 @@ def test_index_bounds_its_work(make: Callable[[Path], Path], said: str, tmp_path
     path = make(tmp_path)
     start = resource.getrusage(resource.RUSAGE_CHILDREN)
     with pytest.raises(OutputError) as caught:
-        extend(tmp_path / "site", [Incoming(path, "now")], "now")
+        extend(tmp_path / "site", [NewWheel(path, "now")], "now")
     assert said in caught.value.details[0]
     end = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert end.ru_utime - start.ru_utime < SECONDS

@@ -25,7 +25,7 @@ from bakery.core.git import committed
 from bakery.emit.files import generate
 from bakery.plan.dockerfile import Command, Run
 from bakery.recipe.load import load
-from bakery.release.reproduce import Again, _project, _taken
+from bakery.release.reproduce import RebuildOptions, _project, _taken
 from bakery.resolve.plan import resolve
 
 RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
@@ -58,7 +58,7 @@ def recorded(project: Path) -> Recorded:
 
 
 def test_the_project_as_it_is(project: Path) -> None:
-    with _project(recorded(project), project, Again()) as (root, plan):
+    with _project(recorded(project), project, RebuildOptions()) as (root, plan):
         assert root == project
         assert plan.values()["SOURCE_DATE_EPOCH"] == "1600000000"
         # What a compiler cache gives back was not built again.
@@ -72,12 +72,12 @@ def test_an_older_commit(project: Path) -> None:
     then = recorded(project)
     (project / "pkg" / "a.py").write_text("2\n")
     commit(project.parent, 1_700_000_000)
-    with _project(then, project, Again()) as (root, plan):
+    with _project(then, project, RebuildOptions()) as (root, plan):
         assert root != project
         assert (root / "pkg" / "a.py").read_text() == "1\n"
         assert plan.values()["SOURCE_DATE_EPOCH"] == "1600000000"
     assert not root.exists()
-    with _project(then, project, Again(here=True)) as (root, _):
+    with _project(then, project, RebuildOptions(here=True)) as (root, _):
         assert root == project
 
 
@@ -106,10 +106,10 @@ def test_what_is_lost(project: Path, change: Callable[[Path], None], reasons: tu
     then = recorded(project)
     change(project)
     if not reasons:
-        with _project(then, project, Again()) as (root, _):
+        with _project(then, project, RebuildOptions()) as (root, _):
             assert root != project
         return
-    with pytest.raises(UnavailableError) as caught, _project(then, project, Again()):
+    with pytest.raises(UnavailableError) as caught, _project(then, project, RebuildOptions()):
         pass
     said = "\n".join(caught.value.details)
     assert all(reason in said for reason in reasons)
@@ -120,10 +120,10 @@ def test_work_in_progress(project: Path) -> None:
     then = recorded(project)
     assert then.source is not None
     assert "gitCommit" not in then.source[0]
-    with _project(then, project, Again()) as (root, _):
+    with _project(then, project, RebuildOptions()) as (root, _):
         assert root == project
     (project / "pkg" / "b.py").write_text("newer\n")
-    with pytest.raises(UnavailableError) as caught, _project(then, project, Again()):
+    with pytest.raises(UnavailableError) as caught, _project(then, project, RebuildOptions()):
         pass
     assert "these files were changed: pkg/b.py" in "\n".join(caught.value.details)
 
@@ -140,8 +140,8 @@ def rewritten(project: Path, change: Callable[[dict[str, Any]], object]) -> Reco
     return read(path.parent.parent / path.name.removesuffix(".provenance.json"))
 
 
-def refusal(project: Path, then: Recorded, again: Again | None = None) -> str:
-    with pytest.raises(UnavailableError) as caught, _project(then, project, again or Again()):
+def refusal(project: Path, then: Recorded, again: RebuildOptions | None = None) -> str:
+    with pytest.raises(UnavailableError) as caught, _project(then, project, again or RebuildOptions()):
         pass
     assert caught.value.exit_code == 9
     return "\n".join([caught.value.message, *caught.value.details])
@@ -174,14 +174,14 @@ def test_settings_that_are_no_variable_of_the_recipe(project: Path, setting: str
     if setting == "SOURCE_DATE_EPOCH":
         assert "cannot understand --set" in refuse_any(project, then, here)
         return
-    said = refusal(project, then, Again(here=here))
+    said = refusal(project, then, RebuildOptions(here=here))
     assert said.startswith("the provenance sets what is no variable of the recipe")
     assert f"--set {shlex.quote(setting)}" in said
     assert said.count("--set") == 1, "the others are variables"
 
 
 def refuse_any(project: Path, then: Recorded, here: bool) -> str:
-    with pytest.raises(BakeryError) as caught, _project(then, project, Again(here=here)):
+    with pytest.raises(BakeryError) as caught, _project(then, project, RebuildOptions(here=here)):
         pass
     return "\n".join([caught.value.message, *caught.value.details])
 
@@ -189,7 +189,7 @@ def refuse_any(project: Path, then: Recorded, here: bool) -> str:
 def test_a_person_may_repeat_what_is_refused(project: Path) -> None:
     setting = "wheel-cp311.labels.a=b"
     then = rewritten(project, lambda told: told["externalParameters"]["settings"].append(setting))
-    with _project(then, project, Again(sets=(setting,))) as (_, plan):
+    with _project(then, project, RebuildOptions(sets=(setting,))) as (_, plan):
         assert [str(item) for item in plan.overrides] == [setting]
 
 
@@ -201,15 +201,15 @@ def test_variables_of_the_recipe_are_taken_and_shown(project: Path) -> None:
         told["externalParameters"]["settings"] += ["wheel-cp311.args.SPEED=3"]
 
     then = rewritten(project, change)
-    with _project(then, project, Again()) as (_, plan):
+    with _project(then, project, RebuildOptions()) as (_, plan):
         assert plan.args_of(plan.cells[0])["SPEED"] == "3"
-    assert "a setting, from the provenance: wheel-cp311.args.SPEED=3" in list(_taken(then, Again(), None))
+    assert "a setting, from the provenance: wheel-cp311.args.SPEED=3" in list(_taken(then, RebuildOptions(), None))
 
 
 def test_a_cache_of_the_recipe_is_neither_read_nor_written(project: Path) -> None:
     (project / "bakery.toml").write_text(RECIPE + '[cache]\nbackend = "registry"\nref = "host/cache"\n')
     commit(project.parent, 1_600_000_001)
-    with _project(recorded(project), project, Again()) as (_, plan):
+    with _project(recorded(project), project, RebuildOptions()) as (_, plan):
         assert plan.cache.backend == "none"
 
 
@@ -230,7 +230,7 @@ def test_a_recipe_that_is_not_the_project_s(project: Path, file: str) -> None:
 def test_a_cell_that_the_recipe_does_not_have(project: Path, cell: str) -> None:
     then = rewritten(project, lambda told: told["externalParameters"].update(cell=cell, settings=[]))
     assert f"no cell {cell!r}" in refusal(project, then)
-    assert f"no cell {cell!r}" in refusal(project, then, Again(here=True))
+    assert f"no cell {cell!r}" in refusal(project, then, RebuildOptions(here=True))
 
 
 def test_files_without_a_hash(project: Path) -> None:
@@ -273,7 +273,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
         then = rewritten(project, apply)
         materials.again(then)
         (project / "pkg" / "a.py").write_text("2\n")
-        with _project(then, project, Again()):
+        with _project(then, project, RebuildOptions()):
             pass
 
     with pytest.raises(UnavailableError):

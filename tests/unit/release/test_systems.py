@@ -74,11 +74,11 @@ def test_the_oldest_macos_is_promised(tmp_path: Path) -> None:
     made = plan(tmp_path, THREE + '[macos]\nminimum = "12.3"\n')
     mac, windows = made.cibuildwheel_cells
     wheel = tmp_path / "demo-1.0-cp311-cp311-macosx_12_3_arm64.whl"
-    (promise,) = promises(made, mac, None, [wheel])
-    assert (promise.platform, promise.plat) == ("macos/arm64", "macosx_12_3_arm64")
+    (expected,) = promises(made, mac, None, [wheel])
+    assert (expected.platform, expected.plat) == ("macos/arm64", "macosx_12_3_arm64")
     assert 'MACOSX_DEPLOYMENT_TARGET = "12.3"' in generate(made)["cibuildwheel/demo.toml"]
-    (promise,) = promises(made, windows, None, [tmp_path / "demo-1.0-cp311-cp311-win_amd64.whl"])
-    assert (promise.platform, promise.plat) == ("windows/amd64", None)
+    (expected,) = promises(made, windows, None, [tmp_path / "demo-1.0-cp311-cp311-win_amd64.whl"])
+    assert (expected.platform, expected.plat) == ("windows/amd64", None)
 
 
 BROKEN = {

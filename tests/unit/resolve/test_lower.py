@@ -45,7 +45,7 @@ def test_the_smallest_recipe() -> None:
     assert [target.name for target in plan.select(("full",))] == ["wheel-cp311", "test-cp311"]
     (cell,) = plan.cells
     assert plan.args_of(cell) == {"PYTHON_VERSION": "3.11", "SOURCE_DATE_EPOCH": "315532800"}
-    assert [(image.ref, image.release) for image in cell.images] == [("debian:bookworm-slim", "bookworm")]
+    assert [(image.ref, image.suite) for image in cell.images] == [("debian:bookworm-slim", "bookworm")]
     assert cell.needs == ()
 
 

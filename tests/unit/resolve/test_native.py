@@ -57,7 +57,7 @@ def test_it_runs_on_the_base_of_the_oldest_python() -> None:
     assert stage(plan, "root").base == ("python-", "3.9")
     assert stage(plan, "wheel-common").base == ("python-", Ref("PYTHON_VERSION"))
     assert stage(plan, "runtime").base == ("wheel-common",)
-    assert [[image.release for image in cell.images] for cell in plan.cells] == [
+    assert [[image.suite for image in cell.images] for cell in plan.cells] == [
         ["bullseye", "trixie"],
         ["bullseye"],
         ["bullseye", "bookworm"],
@@ -80,7 +80,7 @@ def test_stable_abi_adds_a_third_line() -> None:
     plan = plan_of(wheel={"abi3": "3.11"})
     assert stage(plan, "wheel-common").base == ("python-", Ref("WHEEL_PYTHON"))
     assert stage(plan, "test-common").base == ("python-", Ref("PYTHON_VERSION"))
-    assert [image.release for image in plan.cells[0].images] == ["bullseye", "bookworm", "trixie"]
+    assert [image.suite for image in plan.cells[0].images] == ["bullseye", "bookworm", "trixie"]
     assert "test-base" not in {item.name for item in plan.stages}
 
 

@@ -126,7 +126,7 @@ def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
     assert stages["test-common"].base == ("python-", Ref("PYTHON_VERSION"))
     assert stages["runtime"].base == ("test-common",)
     assert plan.global_args == ("WHEEL_PYTHON", "PYTHON_VERSION")
-    assert [image.release for image in plan.cells[2].images] == ["bookworm", "trixie"]
+    assert [image.suite for image in plan.cells[2].images] == ["bookworm", "trixie"]
 
 
 def test_one_image_for_all_pythons_has_its_stages_once() -> None:

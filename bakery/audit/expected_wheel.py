@@ -8,7 +8,7 @@ from bakery.audit.symbols import CxxAbi
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class ExpectedWheel:
     """What a wheel must be; ``None`` (or empty) means that nothing is promised about it.
 
     Attributes:
@@ -56,4 +56,4 @@ class Promise:
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all is promised, as of a wheel that somebody else made."""
-        return self == Promise()
+        return self == ExpectedWheel()

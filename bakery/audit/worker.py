@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 _PROGRAM = """
 import sys
 sys.path.append(sys.argv[1])
-from bakery.audit.apart import serve
+from bakery.audit.worker import serve
 serve()
 """
 _ROOT = Path(__file__).resolve().parents[2]
