@@ -32,7 +32,7 @@ engine: setup ## Make sure that a Docker engine with buildx runs; install a priv
 wheel: setup ## Bake the wheels of the recipes in pyproject.toml into dist/
 	@$(BAKERY) wheel --engine-up $(ARGS)
 
-check: setup ## Format, lint, types, drift of generated files, unit tests: about a minute
+check: setup ## Format, lint, types, drift of generated files, unit and golden tests: a minute
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
@@ -41,8 +41,7 @@ check: setup ## Format, lint, types, drift of generated files, unit tests: about
 	$(VENV)/bin/pytest -q -n 2 tests/unit tests/golden
 
 test: check engine ## All tests, up to real bakes on a real engine
-	$(VENV)/bin/pytest -n 2 tests/contract
-	$(VENV)/bin/pytest tests/engine
+	$(VENV)/bin/pytest -n 2 --dist loadgroup tests/engine tests/contract
 
 fuzz: setup ## Give every reader of files hostile input for a while: docs/fuzzing.md
 	PYTHONPATH=tests $(RUN) -P -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
@@ -55,7 +54,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/iree.py
 
-proof: engine ## Slow proofs, run before an issue is closed
+proof: engine ## What make check and make test only sample, and slow proofs: before a release
 	$(VENV)/bin/pytest -m proof tests
 
 clean: ## Remove what was built; the engine, its images and caches stay

@@ -17,7 +17,7 @@ from bakery.build.scheduler import Item, needed
 from bakery.core.errors import BakeryError
 from bakery.core.names import TARGET_KINDS, Kind
 from bakery.emit.bakefile import bake_json
-from bakery.emit.files import generate
+from bakery.emit.files import build_digest
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
@@ -136,10 +136,8 @@ def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask]) -> dict[str, st
     Raises:
         OutputError: a file of the project cannot be read.
     """
-    files = generate(plan)
-    dockerfile = [files[plan.dockerfile], *plan.ignore]
     tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
-    common = [__version__, *dockerfile, tree, repr(plan.audit)]
+    common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
     return {
         task.name: hashlib.sha256(
             json.dumps([*common, bake_json(plan, task.targets)], sort_keys=True).encode(errors="surrogateescape")

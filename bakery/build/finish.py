@@ -20,7 +20,7 @@ from bakery.build.secrets.mask import Mask
 from bakery.build.secrets.read import leaks
 from bakery.core.errors import AuditError
 from bakery.core.names import Kind
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 from bakery.plan.cells import Cell
 from bakery.plan.values import Json
 from bakery.resolve.rules.device import DevicePromise, device_promises
@@ -107,7 +107,7 @@ class Finisher:
 
     def _audited(self, cell: Cell, folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)
-        memory = places(self.context.environment).cache / "audited"
+        memory = engine_paths(self.context.environment).cache / "audited"
         expected = promises(self.context.plan, cell, self._devices.get(cell.id), paths)
         results = tuple(audit(path, promise, memory) for path, promise in zip(paths, expected, strict=True))
         faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]

@@ -112,7 +112,7 @@ def check(context: BakeContext) -> None:
         (need for cell in context.task_cells for need in cell.needs),
         engine.index,
         ca_bundle=str(engine.ca_bundle or ""),
-        memory=engine.places.cache / "index.json",
+        memory=engine.paths.cache / "index.json",
     )
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.listener import Listener
+from bakery.build.run_files import write_run_files
 from bakery.build.secrets.mask import Mask
-from bakery.core.files import write
-from bakery.emit.files import generate
 from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Image, Target
 from bakery.plan.model import Plan
@@ -89,9 +88,7 @@ class BuildSession:
             bakefile=str(place / "bake.hcl"),
             ignore=(*self.plan.ignore, *ignore),
         )
-        # Only `generate` writes the files of the project.
-        texts = {name: text for name, text in generate(plan).items() if Path(name).is_relative_to(place)}
-        write(self.root if inside else folder, texts)
+        programs = write_run_files(self.root if inside else folder, plan, folder)
         return BakeRequest(
             root=self.root,
             bakefile=Path(plan.bakefile),
@@ -100,7 +97,7 @@ class BuildSession:
             variables={**self.plan.values(), "DEST": str(folder / "stage"), **self.variables},
             state=folder,
             scope=cache_scope(self.environment, self.root, self.plan.recipe),
-            overrides=tuple(map(str, self.plan.overrides)),
+            overrides=(*map(str, self.plan.overrides), programs),
             builder=self.builder,
             no_cache=self.no_cache,
             reads=(*self.reads, *pins.reads),

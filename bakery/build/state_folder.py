@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bakery.build.run_folders import remove_tree
 from bakery.core.errors import OutputError, UsageError
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 
 STATE_DIR_VARIABLE = "BAKERY_STATE_DIR"
 """Names the state folder of one project, for a CI that carries it from machine to machine."""
@@ -42,7 +42,7 @@ def state_folder(root: Path, environ: Mapping[str, str]) -> Path:
                 )
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         else:
-            folder = _of_project(project, places(environ).state / "projects")
+            folder = _of_project(project, engine_paths(environ).state / "projects")
         status = folder.stat(follow_symlinks=False)
     except OSError as error:
         place = error.filename or environ.get(STATE_DIR_VARIABLE) or root

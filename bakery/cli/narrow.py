@@ -58,17 +58,17 @@ def _since(
     from bakery.resolve import changed_cells
 
     # The repository is that of the working folder, where recipes are searched.
-    change = changed_cells.change(Path.cwd(), revision)
+    change = changed_cells.changes_since(Path.cwd(), revision)
     now = {plan.recipe: plan.for_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
     selected = []
     for root, plan in plans:
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
             old = _plan_at(Path(folder), change, references, sets, plan.recipe)
             before = old if isinstance(old, str) else old.for_system(system)
-            judged = changed_cells.judge(root, now[plan.recipe], before, change)
-        skipped[plan.recipe] = dict(judged.left)
-        if judged.built:
-            selected.append((root, plan.filter_by_id(judged.built)))
+            affected = changed_cells.affected_cells(root, now[plan.recipe], before, change)
+        skipped[plan.recipe] = dict(affected.skipped)
+        if affected.built:
+            selected.append((root, plan.filter_by_id(affected.built)))
     return selected
 
 
@@ -79,7 +79,7 @@ def _plan_at(
     from bakery.cli.recipes import resolved
     from bakery.resolve import changed_cells
 
-    changed_cells.recipes_then(change, folder)
+    changed_cells.write_old_recipes(change, folder)
     top = change.top.resolve()
     cwd = folder / Path.cwd().resolve().relative_to(top)
     cwd.mkdir(parents=True, exist_ok=True)

@@ -20,10 +20,10 @@ def verify(
 
     from bakery.cli.recipes import plans
     from bakery.cli.wheel_files import wheel_files
-    from bakery.engine.paths import places
+    from bakery.engine.paths import engine_paths
     from bakery.release.verify import verify as check
 
     files = wheel_files(wheels)
     selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
-    number = check(selected, files, places(os.environ).cache / "audited")
+    number = check(selected, files, engine_paths(os.environ).cache / "audited")
     echo(f"{number} wheels: complete and as planned")

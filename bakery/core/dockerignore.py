@@ -1,4 +1,4 @@
-"""Patterns of other languages, read as those read them: RE2's (bake), and those of ``.dockerignore`` (BuildKit)."""
+"""Patterns of ``.dockerignore``, read as BuildKit reads them."""
 
 from __future__ import annotations
 
@@ -6,66 +6,25 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterable
-from typing import Protocol
+
+from bakery.core.regex import compile_linear
 
 LONGEST = 4096
-"""Characters that a pattern of an ignore file may have: no path has more."""
+"""The maximum length of a pattern, in characters: no path is longer."""
 
 _CHARACTER = r"(?:\\.|[^\\\]-])"
 _WELL_FORMED = re.compile(
     rf"(?:\\.|\[\^?+(?:{_CHARACTER}(?:-{_CHARACTER})?)+\]|[^\\\[])*\Z",
     re.DOTALL,
 )
-"""What Go's filepath.Match takes."""
+"""Patterns that Go's filepath.Match accepts."""
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class _Linear(Protocol):
-    """A regular expression of RE2's."""
-
-    def fullmatch(self, text: str) -> object | None:
-        """Return a match of the whole text, or None."""
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether a text can be written to a file; what came from bytes that are no UTF-8 cannot."""
-    return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def fits(pattern: str, value: str) -> bool:
-    """Return whether a whole value matches a pattern of a recipe, as bake reads it.
-
-    RE2 needs time in proportion to the value's length, whatever the pattern is; Python's own engine does not.
-
-    Raises:
-        ValueError: the pattern is none of RE2's.
-    """
-    return is_unicode(value) and _re2(pattern).fullmatch(value) is not None
-
-
-def _re2(text: str) -> _Linear:
-    """Compile a regular expression that needs time in proportion to the text, whatever it is.
-
-    Raises:
-        ValueError: it is none of RE2's.
-    """
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 256 << 20
-    try:
-        compiled: _Linear = re2.compile(text, options)
-        return compiled
-    except re2.error as error:
-        said = error.args[0] if error.args else ""
-        raise ValueError(said.decode(errors="replace") if isinstance(said, bytes) else str(said)) from None
-
-
 def normalised(line: str) -> str:
-    """Return a line of an ignore file as BuildKit reads it (moby/patternmatcher, ignorefile); empty for none."""
+    """Return the pattern in a line of an ignore file, as BuildKit reads it (moby/patternmatcher, ignorefile); empty for none."""
     if line.startswith("#"):
         return ""
     text = line.strip()
@@ -80,7 +39,7 @@ def normalised(line: str) -> str:
 
 
 def escaped(path: str) -> str:
-    """Return the pattern of an ignore file that means one path and no other."""
+    """Return the pattern that matches exactly one path."""
     text = re.sub(r"([*?\[\]\\])", r"\\\1", path)
     return "\\" + text if text.startswith(("#", "!")) else text
 
@@ -89,7 +48,7 @@ def check_ignored(pattern: str) -> None:
     """Check one normalised pattern of an ignore file, without ``!``.
 
     Raises:
-        ValueError: BuildKit refuses it, or it is longer than any path.
+        ValueError: BuildKit refuses it, or it is too long.
     """
     if len(pattern) > LONGEST:
         raise ValueError(f"more than {LONGEST} characters")
@@ -99,13 +58,13 @@ def check_ignored(pattern: str) -> None:
 
 
 _SIMPLE = re.compile(r"(?:\*\*/)?(?:[^*\[\]\\^]|\*(?!\*))*\Z", re.DOTALL)
-"""Patterns without ranges and escapes, whose ``**`` is a first folder."""
+"""Patterns without ranges and escapes, with ``**`` only as the first folder."""
 
 
 def _simple_regex(bare: str) -> str:
     """Return the regular expression of a pattern that has no ``**``, for Python's engine.
 
-    A ``*`` ends where what follows it is first found; going back over it would find nothing else, and take long.
+    It is linear: a ``*`` ends where the text after it first occurs, and backtracking cannot find another match.
     """
     first, *rest = ["".join("[^/]" if char == "?" else re.escape(char) for char in text) for text in bare.split("*")]
     return first + "".join(f"(?>[^/]*?{text})" for text in rest[:-1]) + "".join(f"[^/]*{text}" for text in rest[-1:])
@@ -115,7 +74,7 @@ def _compiled(pattern: str) -> tuple[str, str]:
     """Return a pattern as moby/patternmatcher compiles it (Pattern.compile).
 
     Returns:
-        What the text is (a whole path, the start of one, the end of one, or a regular expression), and the text.
+        The kind of the text (``path``, ``start`` or ``end`` of a path, ``regex``), and the text.
     """
     regex, kind, at = "", "path", 0
     while at < len(pattern):
@@ -140,10 +99,10 @@ def _compiled(pattern: str) -> tuple[str, str]:
 
 
 class _Group:
-    """Patterns that all ignore, or all except; sorted by how they can be tried fast."""
+    """Patterns that all ignore, or all are exceptions, sorted by the fastest way to match them."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        """Raises ValueError if one is no pattern."""
+        """Raises ValueError if a pattern is not valid."""
         self._names, self._paths = set[str](), set[str]()
         starts, ends, by_name, by_path, others = [], [], [], [], []
         for pattern in patterns:
@@ -167,7 +126,7 @@ class _Group:
                 by_path.append(("(?:.*/)?" if bare != pattern else "") + _simple_regex(bare))
         self._starts, self._ends = tuple(starts), tuple(ends)
         self._by_name, self._by_path = (re.compile("|".join(items)) if items else None for items in (by_name, by_path))
-        self._linear = _re2("|".join(f"(?:{item})" for item in others)) if others else None
+        self._linear = compile_linear("|".join(f"(?:{item})" for item in others)) if others else None
 
     def matches(self, path: str, name: str) -> bool:
         """Whether a pattern matches ``path``, whose last part is ``name``."""
@@ -178,30 +137,30 @@ class _Group:
             or (self._by_path is not None and self._by_path.fullmatch(path) is not None)
             or path.startswith(self._starts)
             or path.endswith(self._ends)
-            # Go reads each byte that is no UTF-8 as U+FFFD.
+            # Go reads each byte that is not UTF-8 as U+FFFD.
             or (self._linear is not None and self._linear.fullmatch(_SURROGATE.sub("\ufffd", path)) is not None)
         )
 
 
 class Ignore:
-    """What an ignore file keeps out of a build context, as BuildKit decides it: the last pattern that matches counts."""
+    """Decides which files an ignore file keeps out of a build context, as BuildKit does: the last matching pattern counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         """Take the lines of the file.
 
         Raises:
-            ValueError: one is no pattern.
+            ValueError: a pattern is not valid.
         """
         patterns = [pattern for line in lines if (pattern := normalised(line))]
-        # Neighbours of one kind are tried together.
+        # Neighbours of one kind are matched together.
         runs = itertools.groupby(patterns, key=lambda pattern: not pattern.startswith("!"))
         self._groups = [(ignores, _Group(item.removeprefix("!") for item in items)) for ignores, items in runs]
         self.has_exceptions = any(not ignores for ignores, _ in self._groups)
 
     def plain(self) -> Callable[[str, str], bool] | None:
-        """Return what says whether a path and its last part are ignored, if its parents are not.
+        """Return a function that decides whether a path with its last part is ignored, if its parents are not.
 
-        It is much faster than `step`; None where exceptions need that.
+        It is much faster than `step`. None if there are exceptions, which need `step`.
         """
         return self._groups[0][1].matches if len(self._groups) == 1 and not self.has_exceptions else None
 
@@ -212,18 +171,18 @@ class Ignore:
     def step(self, above: tuple[bool, ...], path: str, name: str) -> tuple[bool, ...]:
         """Return which groups match ``path``, whose last part is ``name``.
 
-        As in moby/patternmatcher (MatchesUsingParentResults), what matched the folder above matches it, and a pattern
-        is only tried where it would change what those before it say.
+        As in moby/patternmatcher (MatchesUsingParentResults), a pattern that matches the parent folder matches the path,
+        and a pattern is only tried if it would change the result so far.
         """
-        state, out = [], False
-        for known, (ignores, group) in zip(above, self._groups, strict=True):
-            hit = known or (ignores is not out and group.matches(path, name))
-            out = ignores if hit else out
+        state, ignored = [], False
+        for parent_matches, (ignores, group) in zip(above, self._groups, strict=True):
+            hit = parent_matches or (ignores is not ignored and group.matches(path, name))
+            ignored = ignores if hit else ignored
             state.append(hit)
         return tuple(state)
 
     def is_ignored(self, state: tuple[bool, ...]) -> bool:
-        """Return what a state says."""
+        """Whether a path with this state is ignored."""
         return next((ignores for (ignores, _), hit in zip(self._groups[::-1], state[::-1], strict=True) if hit), False)
 
     def below(self, folder: str) -> tuple[bool, ...]:
@@ -234,5 +193,5 @@ class Ignore:
         return state
 
     def ignores(self, path: str) -> bool:
-        """Return whether ``path``, relative to the context, stays out of it."""
+        """Whether ``path``, relative to the context, stays out of it."""
         return self.is_ignored(self.below(path))

@@ -1,23 +1,25 @@
-"""Every way bakery can fail: one class per failure, each with its exit code.
+"""All failures of Bakery: one class for each, with its exit code.
 
-Libraries raise these; only ``bakery.cli`` prints them and exits. An error says what is wrong
-(``message``), what to do next (``hint``) and, where it helps, the lines that show it (``details``).
+Libraries raise them; only ``bakery.cli`` prints them and exits. An error says what is wrong (``message``), what to do
+(``hint``) and, if it helps, shows lines of a log or a file (``details``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bakery.core.text import printable
+
 
 class BakeryError(Exception):
     """Any other failure.
 
-    The base of all failures that a person can cause, meet or repair.
+    The base class of all failures.
 
     Attributes:
-        message: one sentence, lower case, no full stop: what is wrong.
-        hint: what to do next; may be empty.
-        details: lines shown under the message (a log's tail, a diff, the nearest names).
+        message: what is wrong: one sentence, lower case, no full stop.
+        hint: what to do; may be empty.
+        details: lines below the message, such as the end of a log or a diff.
     """
 
     exit_code: int = 1
@@ -25,16 +27,9 @@ class BakeryError(Exception):
 
     def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.message = _shown(message)
-        self.hint = _shown(hint)
-        self.details = tuple(map(_shown, details))
-
-
-def _shown(text: str) -> str:
-    """Return ``text`` as any terminal shows it: what a recipe or a step says may hold control characters."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
+        # Text of a recipe or of a step may have control characters.
+        self.message, self.hint, *lines = (printable(text, keep="\n\t") for text in (message, hint, *details))
+        self.details = tuple(lines)
 
 
 class UsageError(BakeryError):

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
+from bakery.core.dockerignore import escaped
 from bakery.emit.quoting import comment, dockerfile_string, dockerfile_word, heredoc_delimiter, mount_option, shell_word
-from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, File, Mount, Run, Script, Stage, Step, Workdir
-from bakery.plan.model import Plan
+from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, Mount, Run, Script, Stage, Step, Workdir
+from bakery.plan.model import Plan, leaves
 from bakery.plan.values import Value, literal
+from bakery.toolchains import programs
+from bakery.toolchains.program_mounts import CONTEXT_FOLDER, STAGE
+
+_WIDTH = 114
+"""Columns that flags take on one line."""
+
+_TOOLS = "Bakery's own programs. Each step mounts those that it runs."
 
 
 def dockerfile(plan: Plan) -> str:
@@ -17,14 +26,45 @@ def dockerfile(plan: Plan) -> str:
     lines = _header(plan)
     for name in plan.global_args:
         lines.append(f"ARG {name}={dockerfile_string(literal(values[name]))}")
+    lines += ["", *comment(_TOOLS), f"FROM scratch AS {STAGE}", f"COPY --chmod=0755 {CONTEXT_FOLDER}/ /"]
+    is_choice = False
     for stage in plan.stages:
-        lines += ["", *comment(stage.comment), *_stage(stage, values, frozenset(plan.global_args))]
+        # Stages that only name an image are a list to choose from.
+        gap = [] if is_choice and not stage.steps and not stage.comment else [""]
+        is_choice = not stage.steps
+        lines += [*gap, *comment(stage.comment), *_stage(stage, values, frozenset(plan.global_args))]
     return "\n".join(lines) + "\n"
 
 
 def dockerignore(plan: Plan) -> str:
-    """Return the text of the ignore file that belongs to the Dockerfile alone."""
-    return "\n".join([*_header(plan), *plan.ignore]) + "\n"
+    """Return the text of the ignore file that belongs to the Dockerfile alone.
+
+    The context of a Dockerfile beside the programs has these, too. Bakery's own runs have a context of their own for them.
+    """
+    patterns = list(plan.ignore)
+    if plan.dockerfile.startswith(f"{PurePosixPath(CONTEXT_FOLDER).parent}/"):
+        # A secret's file comes after every exception: only the steps that the secret names get it.
+        secrets = (escaped(item.file) for item in plan.secrets if item.file and not leaves(item.file))
+        patterns += [f"!{CONTEXT_FOLDER}", *secrets]
+    return "\n".join([*_header(plan), *patterns]) + "\n"
+
+
+def program_texts(plan: Plan) -> dict[str, str]:
+    """Return path in `CONTEXT_FOLDER` → text of the programs that the plan's steps mount."""
+    sources = (
+        source
+        for stage in plan.stages
+        for step in stage.steps
+        for source in (
+            [mount.source for mount in step.mounts if mount.from_ == STAGE]
+            if isinstance(step, Run)
+            else step.sources
+            if isinstance(step, Copy) and step.from_ == STAGE
+            else []
+        )
+    )
+    names = sorted({source.lstrip("/") for source in sources})
+    return {path: text for name in names for path, text in programs.texts(name).items()}
 
 
 def _header(plan: Plan) -> list[str]:
@@ -56,18 +96,15 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             yield f"ARG {name}" if inherited else f"ARG {name}={dockerfile_string(literal(values[name]))}"
         case Env(pairs):
             words = [f"{name}={dockerfile_string(value)}" for name, value in pairs]
-            yield from _continued("ENV ", words)
+            yield from _continued("ENV ", _packed(words))
         case Run():
             yield from _run(step)
-        case File(path, text, mode, note):
-            yield from comment(note)
-            delimiter = heredoc_delimiter(text)
-            yield f"COPY --chmod={mode} <<'{delimiter}' {path}"
-            yield from text.rstrip("\n").split("\n")
-            yield delimiter
-        case Copy(source, target, from_):
+        case Copy(sources, target, from_):
             origin = f"--from={from_} " if from_ else ""
-            yield f"COPY --link {origin}{json.dumps([source, target], ensure_ascii=False)}"
+            words = [*sources, target]
+            is_plain = words == [dockerfile_word(literal(word)) for word in words]
+            paths = " ".join(words) if is_plain else json.dumps(words, ensure_ascii=False)
+            yield f"COPY --link {origin}{paths}"
         case Add(source, target):
             yield f"ADD --link {dockerfile_word(source)} {target}"
         case Workdir(path):
@@ -76,11 +113,22 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             yield f"CMD {json.dumps(list(words), ensure_ascii=False)}"
 
 
-def _continued(head: str, parts: list[str]) -> Iterator[str]:
-    pad = " " * 4
-    for index, part in enumerate(parts):
-        end = " \\" if index < len(parts) - 1 else ""
-        yield (head if index == 0 else pad) + part + end
+def _continued(head: str, parts: Iterable[str]) -> Iterator[str]:
+    """Yield an instruction with one part on each line."""
+    lines = list(parts)
+    for index, line in enumerate(lines):
+        yield (" " * 4 if index else head) + line + (" \\" if index < len(lines) - 1 else "")
+
+
+def _packed(words: Iterable[str]) -> list[str]:
+    """Return lines with as many words as fit."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + len(word) < _WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def _run(run: Run) -> Iterator[str]:
@@ -90,12 +138,12 @@ def _run(run: Run) -> Iterator[str]:
     if any("\n" in command for command in commands):
         text = "set -eu\n" + "\n".join(commands)
         delimiter = heredoc_delimiter(text)
-        yield from _continued("RUN ", [*flags, f"<<'{delimiter}'"])
+        yield from _continued("RUN ", _packed([*flags, f"<<'{delimiter}'"]))
         yield from text.split("\n")
         yield delimiter
         return
     joined = [command + (" &&" if index < len(commands) - 1 else "") for index, command in enumerate(commands)]
-    yield from _continued("RUN ", [*flags, *joined])
+    yield from _continued("RUN ", [*_packed(flags), *joined])
 
 
 def _shell(command: Command | Script) -> str:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
-from bakery.emit.dockerfile import dockerfile, dockerignore
+from bakery.emit.dockerfile import dockerfile, dockerignore, program_texts
 from bakery.emit.workflow import workflow
 from bakery.plan.model import Plan
+from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 
 
 def generate(plan: Plan) -> dict[str, str]:
     """Return path → text of every generated file; the same plan gives the same text."""
     texts = {
-        plan.bakefile: bakefile(plan),
-        plan.dockerfile: dockerfile(plan),
-        f"{plan.dockerfile}.dockerignore": dockerignore(plan),
+        **run_texts(plan),
+        **{f"{CONTEXT_FOLDER}/{path}": text for path, text in program_texts(plan).items()},
         **(configurations(plan) if plan.cibuildwheel_cells else {}),
     }
     return texts | ({plan.workflow: workflow(plan, plan.ci)} if plan.ci else {})
+
+
+def build_digest(plan: Plan) -> str:
+    """Return the SHA-256 of all that says what the build steps do: the Dockerfile, and the programs that it mounts."""
+    return hashlib.sha256(json.dumps([dockerfile(plan), program_texts(plan)]).encode()).hexdigest()
+
+
+def run_texts(plan: Plan) -> dict[str, str]:
+    """Return path → text of the files that a run of bakery itself reads, without its programs."""
+    return {
+        plan.bakefile: bakefile(plan),
+        plan.dockerfile: dockerfile(plan),
+        f"{plan.dockerfile}.dockerignore": dockerignore(plan),
+    }

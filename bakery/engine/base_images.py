@@ -1,4 +1,4 @@
-"""Base images that an engine must have before a bake: looked for once a process, several at a time."""
+"""Provides base images before a bake: each is checked once in a process, several in parallel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Bases:
     """The base images of one engine.
 
     Attributes:
-        environment: the environment that leads to the engine.
+        environment: of the docker client.
     """
 
     def __init__(self, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -22,22 +22,22 @@ class Bases:
         self._names: dict[tuple[str, str], str] = {}
 
     def ensure(self, images: Iterable[Image]) -> dict[tuple[str, str], str]:
-        """Make sure that the engine has each image that bakery can make; buildx pulls the others itself.
+        """Make the Debian images that the engine lacks. buildx pulls all other images itself.
 
         Returns:
-            (name in the files, platform) → name to build from; the two differ for a stand-in of another platform.
+            (name in the files, platform) → name to build from. They differ for a stand-in of another platform.
 
         Raises:
-            UnavailableError: an image cannot be had here.
+            UnavailableError: an image is not available here.
             OSError: the cache cannot be written.
         """
-        made = {(image.ref, image.platform): image for image in images if image.suite}
-        missing = [image for key, image in made.items() if key not in self._names]
+        debian = {(image.ref, image.platform): image for image in images if image.suite}
+        missing = [image for key, image in debian.items() if key not in self._names]
         if missing:
             with ThreadPoolExecutor() as pool:
                 for image, name in zip(missing, pool.map(self._one, missing), strict=True):
                     self._names[image.ref, image.platform] = name
-        return {key: self._names[key] for key in made}
+        return {key: self._names[key] for key in debian}
 
     def _one(self, image: Image) -> str:
         arch = image.platform.partition("/")[2]

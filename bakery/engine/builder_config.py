@@ -1,4 +1,4 @@
-"""``[builders.NAME]`` → the nodes that the driver reaches."""
+"""Reads ``[builders.NAME]``: the nodes of a builder."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from bakery.recipe.models import Node as Table
 from bakery.recipe.problems import nearest
 
 SLOTS = 2
-"""Cells at a time on a node that does not say: while one links or installs, the other compiles."""
+"""Default number of parallel cells on a node: while one links or installs, the other compiles."""
 
 
 def nodes_of(name: str, cwd: Path) -> tuple[Node, ...]:
-    """Return the nodes of a builder of the configuration in ``cwd``; none where it has no builder of that name.
+    """Return the nodes of a builder in the configuration of ``cwd``; none if it has no builder of that name.
 
     Raises:
         RecipeError: the table is malformed.
         UsageError: a file that it names is missing.
     """
-    found, folder = farms(cwd)
-    return _nodes(name, found[name], folder) if name in found else ()
+    builders, folder = farms(cwd)
+    return _nodes(name, builders[name], folder) if name in builders else ()
 
 
 def require_nodes(name: str, cwd: Path) -> tuple[Node, ...]:
-    """Return the nodes of a builder, which must be there.
+    """Return the nodes of a builder that must exist.
 
     Raises:
         RecipeError: the table is malformed.
@@ -36,22 +36,21 @@ def require_nodes(name: str, cwd: Path) -> tuple[Node, ...]:
     """
     nodes = nodes_of(name, cwd)
     if not nodes:
-        known, _ = farms(cwd)
-        close = nearest(name, known)
+        close = nearest(name, farms(cwd)[0])
         hint = f"did you mean {close!r}?" if close else f"write [builders.{name}]; docs/scale.md shows how"
         raise UsageError(f"no builder {name!r} is configured here", hint=hint)
     return nodes
 
 
 def _nodes(name: str, farm: Farm, folder: Path) -> tuple[Node, ...]:
-    made = []
+    nodes = []
     for table in farm.nodes:
         for number in range(1, (table.replicas or 1) + 1):
-            own = f"{table.name}-{number}" if table.replicas else table.name
-            made.append(
+            node_name = f"{table.name}-{number}" if table.replicas else table.name
+            nodes.append(
                 Node(
-                    name=own,
-                    builder=builder_of(name, own),
+                    name=node_name,
+                    builder=builder_of(name, node_name),
                     driver=farm.driver,
                     endpoint=table.endpoint or "",
                     platforms=table.platforms or (),
@@ -62,14 +61,14 @@ def _nodes(name: str, farm: Farm, folder: Path) -> tuple[Node, ...]:
     missing = sorted(
         {
             f"{key}: {value}"
-            for node in made
+            for node in nodes
             for key, value in node.options.items()
             if key in ("cacert", "cert", "key") and not Path(value).is_file()
         }
     )
     if missing:
-        raise UsageError(f"builder {name}: a file of its tls is missing", details=missing)
-    return tuple(made)
+        raise UsageError(f"builder {name}: a TLS file is missing", details=missing)
+    return tuple(nodes)
 
 
 def _options(farm: Farm, table: Table, folder: Path) -> Mapping[str, str]:
@@ -79,7 +78,7 @@ def _options(farm: Farm, table: Table, folder: Path) -> Mapping[str, str]:
 
 
 def _tls(tls: Tls, folder: Path) -> dict[str, str]:
-    """Return TLS as options of the remote driver, whose paths must be absolute (buildx driver/remote/factory.go)."""
+    """Return the TLS options of the remote driver. Their paths must be absolute (buildx driver/remote/factory.go)."""
     files = {"cacert": tls.ca, "cert": tls.cert, "key": tls.key}
-    found = {key: str((folder / Path(path).expanduser()).absolute()) for key, path in files.items() if path}
-    return {**found, **({"servername": tls.server_name} if tls.server_name else {})}
+    paths = {key: str((folder / Path(path).expanduser()).absolute()) for key, path in files.items() if path}
+    return {**paths, **({"servername": tls.server_name} if tls.server_name else {})}

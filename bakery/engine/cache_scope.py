@@ -1,8 +1,8 @@
-"""Whose cache mounts a bake uses.
+"""The namespace of cache mounts.
 
-BuildKit has one cache mount for each id, whoever builds, and a build step can write anything into it. The built-in build
-argument ``BUILDKIT_CACHE_MOUNT_NS`` puts a prefix before every id. The prefix comes from a random key of this user and
-the project's path, so no checkout can choose it: projects, checkouts and users do not see each other's cache mounts.
+BuildKit has one cache mount for each id, for all users, and a build step can write anything into it. The build argument
+``BUILDKIT_CACHE_MOUNT_NS`` adds a prefix to every id. The prefix comes from a random key of the user and the path of the
+project, so no checkout can choose it: projects, checkouts and users do not see each other's cache mounts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.core.errors import OutputError
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 
 KEY_VARIABLE = "BAKERY_CACHE_KEY"
-"""Replaces the user's key and the project's path: whoever has the same value shares the cache mounts of a recipe."""
+"""Replaces the user's key and the project's path: everyone with the same value shares the cache mounts of a recipe."""
 
 _BYTES = 32
 
 
 def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
-    """Return the prefix of the ids of all cache mounts that a recipe of a project uses.
+    """Return the prefix for the ids of a recipe's cache mounts.
 
     Args:
         environ: the user's environment.
@@ -35,7 +35,7 @@ def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
     """
     if shared := environ.get(KEY_VARIABLE):
         return _digest(os.fsencode(shared), "shared", recipe)
-    return _digest(_key(places(environ).state / "cache-key"), "project", str(root.resolve()), recipe)
+    return _digest(_key(engine_paths(environ).state / "cache-key"), "project", str(root.resolve()), recipe)
 
 
 def _digest(key: bytes, *parts: str) -> str:
@@ -44,7 +44,7 @@ def _digest(key: bytes, *parts: str) -> str:
 
 
 def _key(path: Path) -> bytes:
-    """Return the user's key; it is made when it is first needed.
+    """Return the user's key; create it if there is none.
 
     Raises:
         OutputError: it cannot be read or written, or is damaged.
@@ -57,15 +57,15 @@ def _key(path: Path) -> bytes:
     except OSError as error:
         raise OutputError(
             f"cannot use {path}, the key of this user's cache mounts: {error.strerror or error}",
-            hint=f"set XDG_STATE_HOME to a folder that can be written, or {KEY_VARIABLE} to a key of your own",
+            hint=f"set XDG_STATE_HOME to a writable folder, or {KEY_VARIABLE} to a key of your own",
         ) from error
     if len(key) != _BYTES:
-        raise OutputError(f"{path} is damaged", hint="remove it: bakery makes a new key, and caches start empty")
+        raise OutputError(f"{path} is damaged", hint="delete it: bakery creates a new key, and caches start empty")
     return key
 
 
 def _make(path: Path) -> None:
-    """Write a new key, whole before it has its name; of two processes that do this at once, the first one wins."""
+    """Write a new key atomically. If two processes do this at the same time, the first one wins."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
-from bakery.engine.paths import Places
+from bakery.engine.paths import EnginePaths
 
 Progress = Callable[[str], None]
 
@@ -177,11 +177,11 @@ def architecture() -> str:
     return _run(["dpkg", "--print-architecture"]).strip()
 
 
-def unpack_bundle(places: Places, bundle: Bundle, progress: Progress, finish: Callable[[Path, Path], None]) -> Path:
+def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish: Callable[[Path, Path], None]) -> Path:
     """Download and unpack a bundle once; later calls return the same folder at once.
 
     Args:
-        places: where the cache is.
+        paths: where the cache is.
         bundle: what to fetch.
         progress: told each step.
         finish: called with the unpacked folder and with the path it will have; may add files.
@@ -194,7 +194,7 @@ def unpack_bundle(places: Places, bundle: Bundle, progress: Progress, finish: Ca
         OSError: the cache cannot be written.
     """
     suite = machine_suite()
-    parent = places.cache / bundle.name
+    parent = paths.cache / bundle.name
     final = parent / bundle_key(bundle, suite, platform.machine())
     if final.is_dir():
         return final

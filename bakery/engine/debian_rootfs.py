@@ -22,7 +22,7 @@ from bakery.core.names import MACHINES
 from bakery.engine import debian_packages, oci_archive
 from bakery.engine.client import ClientError, Engine
 from bakery.engine.debian_packages import Bundle, Mirror, Progress
-from bakery.engine.paths import Places, places
+from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.qemu import HINT as EMULATION_HINT
 from bakery.engine.qemu import emulated
 
@@ -154,7 +154,7 @@ def in_registry(env: Mapping[str, str], tag: str) -> bool:
 
 def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Progress) -> str:
     """Load a stand-in into the engine, unless it has it; return its name."""
-    image = _image_file(places(env), suite, arch, progress)
+    image = _image_file(engine_paths(env), suite, arch, progress)
     try:
         name = oci_archive.read_name(image)
     except (OSError, tarfile.TarError, ValueError, KeyError) as error:
@@ -165,9 +165,9 @@ def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Prog
     return name
 
 
-def _image_file(where: Places, suite: str, arch: str, progress: Progress) -> Path:
+def _image_file(paths: EnginePaths, suite: str, arch: str, progress: Progress) -> Path:
     """Return the kept image of a suite; make it if there is none."""
-    folder = where.cache / "bases"
+    folder = paths.cache / "bases"
     final = folder / f"debian-{suite}-{arch}-{RECIPE}.tar"
     if final.is_file():
         return final
@@ -176,7 +176,7 @@ def _image_file(where: Places, suite: str, arch: str, progress: Progress) -> Pat
         if final.is_file():
             return final
         with tempfile.TemporaryDirectory(prefix=".make-", dir=folder) as scratch:
-            made = make_image(where, Path(scratch), suite, arch, progress)
+            made = make_image(paths, Path(scratch), suite, arch, progress)
             made.rename(final)
     return final
 
@@ -197,11 +197,11 @@ def _require_means(arch: str) -> None:
         )
 
 
-def make_image(where: Places, scratch: Path, suite: str, arch: str, progress: Progress) -> Path:
+def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progress: Progress) -> Path:
     """Make an image of a suite from the machine's mirror; the same mirror state gives the same bytes.
 
     Args:
-        where: where the cache is.
+        paths: where the cache is.
         scratch: an empty folder to work in, on a filesystem that allows device files.
         suite: one of SUITES.
         arch: one of ARCHITECTURES.
@@ -214,7 +214,7 @@ def make_image(where: Places, scratch: Path, suite: str, arch: str, progress: Pr
         UnavailableError: the mirror does not have the suite, or mmdebstrap fails.
         OSError: a file cannot be written.
     """
-    tool = debian_packages.unpack_bundle(where, MMDEBSTRAP, progress, lambda _root, _final: None)
+    tool = debian_packages.unpack_bundle(paths, MMDEBSTRAP, progress, lambda _root, _final: None)
     mirror = debian_packages.machine_mirror(debian_packages.machine_suite())
     progress(f"reading {suite}'s release files")
     dates = release_dates(scratch, mirror, suite)

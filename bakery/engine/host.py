@@ -1,4 +1,4 @@
-"""This machine: its memory, what it lacks before dockerd can run, and what a killed dockerd leaves behind."""
+"""This machine: its memory and CPU, what dockerd needs, and what a killed dockerd leaves behind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def prepare(progress: Progress) -> None:
-    """Mount the control groups if nobody has; dockerd sets up forwarding and its bridge by itself.
+    """Mount the control groups if they are not mounted. dockerd itself sets up forwarding and its bridge.
 
     Raises:
-        EngineError: the kernel lacks what containers need, or the mount is refused.
+        EngineError: the kernel lacks a feature, or the mount is refused.
     """
     filesystems = Path("/proc/filesystems").read_text().split()
     for name in ("overlay", "cgroup2"):
@@ -28,12 +28,12 @@ def prepare(progress: Progress) -> None:
 
 
 def has_cgroups(root: Path) -> bool:
-    """Say whether control groups are mounted: version 2, or version 1 with the devices controller."""
+    """Whether control groups are mounted: version 2, or version 1 with the devices controller."""
     return (root / "cgroup.controllers").is_file() or (root / "devices" / "tasks").is_file()
 
 
 def _load(module: str) -> bool:
-    """Load a kernel module; say whether that worked."""
+    """Load a kernel module; return whether that worked."""
     try:
         done = subprocess.run(["modprobe", module], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError:
@@ -55,13 +55,13 @@ def _mount_cgroups() -> None:
 
 
 def memory() -> int:
-    """Return the bytes of memory of this machine; 0 where it does not tell."""
+    """Return the memory of this machine in bytes; 0 if it is unknown."""
     try:
         text = Path("/proc/meminfo").read_text()
     except OSError:
         return 0
-    found = re.search(r"(?m)^MemTotal: +([0-9]+) kB", text)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(r"(?m)^MemTotal: +([0-9]+) kB", text)
+    return int(match[1]) * 1024 if match else 0
 
 
 def unmount_below(folder: Path) -> None:
@@ -82,17 +82,17 @@ def unmount_below(folder: Path) -> None:
 
 
 def _mount_points() -> list[Path]:
-    """Return where something is mounted, in the order in which it was."""
+    """Return all mount points, in the order of mounting."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    # The kernel writes a blank in a path as an octal escape.
+    # The kernel writes a space in a path as an octal escape.
     return [Path(line.split()[4].replace("\\040", " ")) for line in lines]
 
 
 def cpu() -> str:
-    """Return what tells this machine's CPU from another kind: its model and features, as Linux names them."""
-    found: dict[str, str] = {}
+    """Return the model and the features of this machine's CPU, as Linux names them."""
+    fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "flags", "CPU implementer", "CPU part", "Features"):
-            found.setdefault(key.strip(), value.strip())
-    return "\n".join(f"{key}: {value}" for key, value in sorted(found.items()))
+            fields.setdefault(key.strip(), value.strip())
+    return "\n".join(f"{key}: {value}" for key, value in sorted(fields.items()))

@@ -1,6 +1,6 @@
-"""The nodes of a builder: a builder of buildx for each, so that bakery, not buildx, says what is baked where.
+"""The nodes of a builder. Each node has its own builder of buildx, so that bakery can choose the node of each cell.
 
-Of one builder with several nodes buildx sends all that is of one platform to the first (buildx#1081).
+With one builder for all nodes, buildx sends everything of a platform to the first one (buildx#1081).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bakery.core.errors import EngineError
 from bakery.engine.client import ClientError, Engine
 
 PREFIX = "bakery-"
-"""How the names of buildx's builders begin that are bakery's."""
+"""Prefix of the names of bakery's builders in buildx."""
 
 LOOK_S = 90.0
-"""Seconds that a look at a node may take; buildx itself gives up after 20 (commands/inspect.go), so this only ends a
-client that hangs."""
+"""Seconds that a query of a node may take. buildx gives up after 20 (commands/inspect.go), so this only ends a client
+that hangs."""
 
 BOOT_S = 600.0
-"""Seconds that a container or a pod may take to start; its image may have to be pulled."""
+"""Seconds that a container or a pod may take to start, which includes pulling its image."""
 
 _OPTION = re.compile(r'([^\s="]+)=("(?:[^"\\]|\\.)*")')
 
@@ -35,10 +35,10 @@ class Node:
     """A node of a builder.
 
     Attributes:
-        name: among the nodes of its builder.
-        builder: the name of buildx's builder that has it alone.
-        platforms: what is built on it; empty for what it says itself.
-        slots: cells at a time.
+        name: the name in the builder's configuration.
+        builder: the name of its builder in buildx.
+        platforms: the platforms to build on it; empty for those that it reports.
+        slots: cells in parallel.
         options: of the driver.
     """
 
@@ -53,12 +53,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a node says of itself.
+    """The state of a node.
 
     Attributes:
-        fault: why it cannot be used; empty where it answers.
-        version: BuildKit's; Debian's engine has ``v0.0.0+unknown``.
-        running: builds, whoever began them.
+        fault: why it cannot be used; empty if it answers.
+        version: of BuildKit; Debian's engine has ``v0.0.0+unknown``.
+        running: number of running builds, by any client.
     """
 
     node: Node
@@ -69,7 +69,7 @@ class Look:
 
 
 def builder_of(name: str, node: str) -> str:
-    """Return the name of buildx's builder for a node of the builder ``name``; names have no double dash."""
+    """Return the name in buildx for a node of the builder ``name``. Names have no double dash."""
     return f"{PREFIX}{name}--{node}"
 
 
@@ -167,14 +167,21 @@ class Client:
 
 
 def create_arguments(node: Node) -> list[str]:
-    """Return the arguments of ``docker buildx`` that make the builder of a node."""
+    """Return the arguments of ``docker buildx`` that create the builder of a node."""
     options = [f"--driver-opt={_csv(f'{key}={value}')}" for key, value in sorted(node.options.items())]
-    where = [node.endpoint] if node.endpoint else []
-    return ["create", f"--name={node.builder}", f"--node={node.builder}", f"--driver={node.driver}", *options, *where]
+    endpoint = [node.endpoint] if node.endpoint else []
+    return [
+        "create",
+        f"--name={node.builder}",
+        f"--node={node.builder}",
+        f"--driver={node.driver}",
+        *options,
+        *endpoint,
+    ]
 
 
 def _csv(text: str) -> str:
-    """Return text as one field: buildx splits an option at its commas."""
+    """Quote a text as one CSV field, because buildx splits options at commas."""
     row = io.StringIO()
     csv.writer(row, lineterminator="").writerow([text])
     return row.getvalue()
@@ -194,18 +201,18 @@ def _is_same(fields: Mapping[str, str], node: Node) -> bool:
 
 
 WATCH_S = 30.0
-"""Seconds between two looks at a node that bakes."""
+"""Seconds between two queries of a busy node."""
 
 SILENT = 2
-"""Looks in a row without an answer after which a node is taken for gone, though its connections are still open."""
+"""Failed queries in a row after which a node counts as lost, even if its connections are still open."""
 
 
 @dataclass
 class Watch:
-    """Looks after nodes while they bake, in threads of its own: one that is cut off ends no connection.
+    """Queries busy nodes in threads, because a node that loses its network does not close its connections.
 
     Attributes:
-        ask: returns why a node, by its name, cannot be used; empty where it answers.
+        ask: returns why a node, given by name, cannot be used; empty if it answers.
     """
 
     ask: Callable[[str], str]
@@ -216,47 +223,47 @@ class Watch:
     _doubted: set[str] = field(default_factory=set, init=False)
 
     def doubt(self, node: str) -> None:
-        """Ask a node at once; it is gone if it does not answer this time."""
+        """Query a node at once; it counts as lost if this query fails."""
         self._doubted.add(node)
         self._asked.pop(node, None)
 
     def doubts(self, node: str) -> bool:
-        """Whether a doubted node has still to answer."""
+        """Whether the query of a doubted node is not finished."""
         return node in self._doubted
 
     def turn(self, busy: Iterable[str], now: float) -> dict[str, str]:
-        """Ask nodes that it is time to ask; return those that are gone, and why.
+        """Start queries that are due; return lost node → reason.
 
         Args:
-            busy: the nodes that bake.
-            now: local clock, in seconds.
+            busy: the nodes with running bakes.
+            now: the local clock, in seconds.
         """
-        gone = {}
+        lost = {}
         for node in [node for node, answer in self._asking.items() if answer.done()]:
             fault = self._asking.pop(node).result()
             self._silent[node] = self._silent.get(node, 0) + 1 if fault else 0
             if fault and (node in self._doubted or self._silent[node] >= SILENT):
-                gone[node] = fault
+                lost[node] = fault
             self._doubted.discard(node)
-        for node in {*busy, *self._doubted} - {*self._asking, *gone}:
+        for node in {*busy, *self._doubted} - {*self._asking, *lost}:
             if now - self._asked.get(node, float("-inf")) >= WATCH_S:
                 self._asked[node] = now
                 self._asking[node] = self.pool.submit(self.ask, node)
-        return gone
+        return lost
 
     def end(self) -> None:
-        """Ask no more."""
+        """Stop all queries."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass
 class Nodes:
-    """The nodes of a builder that can be used; one serves all recipes of a command.
+    """The usable nodes of a builder, for all recipes of a command.
 
     Attributes:
-        name: of the builder.
-        seats: the nodes that answered when the command began.
-        lost: node → why it is no longer used, of those that did not answer then or went away since.
+        name: the name of the builder.
+        seats: the nodes that answered at the start of the command.
+        lost: node → reason, for nodes that did not answer then or were lost since.
     """
 
     name: str
@@ -266,11 +273,11 @@ class Nodes:
 
     @property
     def alive(self) -> tuple[Look, ...]:
-        """The nodes that are used."""
+        """The nodes that are not lost."""
         return tuple(seat for seat in self.seats if seat.node.name not in self.lost)
 
     def ask(self, name: str) -> str:
-        """Return why a node cannot be used; empty where it answers."""
+        """Return why a node cannot be used; empty if it answers."""
         try:
             return self.client.look(self.node(name)).fault
         except EngineError as error:
@@ -281,30 +288,33 @@ class Nodes:
         return next(seat.node for seat in self.seats if seat.node.name == name)
 
     def require(self, platforms: Iterable[str]) -> None:
-        """Make sure that each platform has a node.
+        """Check that each platform has a node.
 
         Raises:
-            EngineError: one has none that answers.
+            EngineError: no node answers for one of them.
         """
         offered = {platform for seat in self.alive for platform in seat.platforms}
         missing = [platform for platform in dict.fromkeys(platforms) if platform not in offered]
         if missing:
             raise EngineError(
-                f"builder {self.name} has no node for {' and '.join(missing)} that answers",
-                hint="start one, name the platform in a node's platforms, or leave its cells out with --only",
-                details=[*(f"{seat.node.name}: {', '.join(seat.platforms)}" for seat in self.alive), *_told(self.lost)],
+                f"builder {self.name} has no reachable node for {' and '.join(missing)}",
+                hint="start one, add the platform to a node's platforms, or skip its cells with --only",
+                details=[
+                    *(f"{seat.node.name}: {', '.join(seat.platforms)}" for seat in self.alive),
+                    *_lines(self.lost),
+                ],
             )
 
 
 def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say: Callable[[str], None]) -> Nodes:
-    """Make buildx's builders for nodes as far as needed, and see which of them answer.
+    """Create missing builders of nodes in buildx, and return the nodes that answer.
 
     Args:
         environment: of the docker client.
-        say: told of each node that is left out, and how many there are.
+        say: prints one line for each skipped node, and a summary.
 
     Raises:
-        EngineError: none of them answers.
+        EngineError: no node answers.
     """
     client = Client(environment)
 
@@ -321,30 +331,32 @@ def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say
     if len(lost) == len(nodes):
         raise EngineError(
             f"builder {name}: no node answers",
-            hint=f"start their BuildKit, or look at [builders.{name}]; `wheel-bakery builders ls` asks again",
-            details=_told(lost),
+            hint=f"start BuildKit on them, or check [builders.{name}]; `wheel-bakery builders ls` shows their state",
+            details=_lines(lost),
         )
-    for line in _told(lost):
-        say(f"builder {name}: left out: {line}")
+    for line in _lines(lost):
+        say(f"builder {name}: skipped: {line}")
     seats = native_first([look for look in looks if not look.fault])
     slots = sum(seat.node.slots for seat in seats)
-    say(f"builder {name}: {slots} cells at a time on {', '.join(seat.node.name for seat in seats)}")
+    say(f"builder {name}: up to {slots} cells in parallel on {', '.join(seat.node.name for seat in seats)}")
     return Nodes(name, client, seats, lost)
 
 
 def native_first(looks: Sequence[Look]) -> tuple[Look, ...]:
-    """Return nodes without the platforms that they only emulate where another one has them.
+    """Remove from each node the platforms that it emulates and another node has.
 
-    BuildKit names its own platform first. What a node's table says stays.
+    BuildKit lists its own platform first. Platforms of the configuration stay.
     """
-    had = {platform for look in looks for platform in (look.node.platforms or look.platforms[:1])}
+    native = {platform for look in looks for platform in (look.node.platforms or look.platforms[:1])}
     return tuple(
         look
         if look.node.platforms
-        else replace(look, platforms=(*look.platforms[:1], *(item for item in look.platforms[1:] if item not in had)))
+        else replace(
+            look, platforms=(*look.platforms[:1], *(item for item in look.platforms[1:] if item not in native))
+        )
         for look in looks
     )
 
 
-def _told(lost: Mapping[str, str]) -> list[str]:
+def _lines(lost: Mapping[str, str]) -> list[str]:
     return [f"{node}: {why}" for node, why in lost.items()]

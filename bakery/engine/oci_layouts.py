@@ -1,7 +1,7 @@
-"""Base images that only this machine's engine has, as OCI layouts: buildx sends them to a node that lacks them.
+"""Exports base images that only this machine's engine has as OCI layouts, from which nodes can get them.
 
-A node asks registries, never the engine of who calls it. A named context ``oci-layout://FOLDER@DIGEST`` is read by the
-client, and BuildKit fetches from it the blobs that it does not have, once.
+A node asks registries, not the engine of this machine. The client reads a named context ``oci-layout://FOLDER@DIGEST``,
+and BuildKit fetches each blob that it lacks from it once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bakery.engine.debian_rootfs import in_registry
 from bakery.plan.values import Json
 
 SAVE_S = 900.0
-"""Seconds that writing an image may take."""
+"""Seconds that exporting an image may take."""
 
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 
@@ -36,39 +36,39 @@ class Layout:
 
     @property
     def context(self) -> str:
-        """The named context of bake that stands for it."""
+        """Its name as a context of bake."""
         return f"oci-layout://{self.folder}@{self.digest}"
 
 
 class Layouts:
-    """The layouts of one engine's images; each is looked for once.
+    """Layouts of an engine's images.
 
     Attributes:
-        folder: where they are kept, by the engine's id of the image.
+        folder: the folder with the layouts, by the engine's id of the image.
     """
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self.folder = folder
         self._environment = environment
-        self._known: dict[tuple[str, str], Layout | None] = {}
+        self._layouts: dict[tuple[str, str], Layout | None] = {}
 
     def of(self, name: str, platform: str) -> Layout | None:
-        """Return an image as a layout; None where the engine lacks it, or a registry has it for everybody.
+        """Return an image as a layout; None if the engine does not have it, or a registry has it.
 
         Raises:
-            UnavailableError: the engine cannot hand it out.
+            UnavailableError: the engine cannot export it.
             OSError: the folder cannot be written.
         """
         key = name.partition("@")[0], platform
-        if key not in self._known:
-            self._known[key] = self._find(*key)
-        return self._known[key]
+        if key not in self._layouts:
+            self._layouts[key] = self._find(*key)
+        return self._layouts[key]
 
     def _find(self, name: str, platform: str) -> Layout | None:
-        own = image_digests.present(self._environment, name, platform)
-        if not own or in_registry(self._environment, name):
+        digest = image_digests.present(self._environment, name, platform)
+        if not digest or in_registry(self._environment, name):
             return None
-        final = self.folder / f"{own.removeprefix('sha256:')[:24]}-{platform.replace('/', '-')}"
+        final = self.folder / f"{digest.removeprefix('sha256:')[:24]}-{platform.replace('/', '-')}"
         if not final.is_dir():
             with locked_file(self.folder / f".{final.name}.lock"):
                 if not final.is_dir():
@@ -97,22 +97,22 @@ def _manifest(folder: Path, platform: str) -> str:
         UnavailableError: it has none.
     """
     try:
-        todo = _listed(folder / "index.json")
-        while todo:
-            item = todo.pop(0)
+        queue = _descriptors(folder / "index.json")
+        while queue:
+            item = queue.pop(0)
             digest = str(item["digest"])
             if item.get("mediaType") in _INDEXES:
-                todo += _listed(folder / "blobs" / digest.replace(":", "/"))
+                queue += _descriptors(folder / "blobs" / digest.replace(":", "/"))
                 continue
-            own = item.get("platform")
-            if not isinstance(own, dict) or f"{own.get('os')}/{own.get('architecture')}" == platform:
+            of = item.get("platform")
+            if not isinstance(of, dict) or f"{of.get('os')}/{of.get('architecture')}" == platform:
                 return digest
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UnavailableError(f"{folder} is no image layout: {error}", hint="delete it and try again") from error
+        raise UnavailableError(f"{folder} is not an image layout: {error}", hint="delete it and try again") from error
     raise UnavailableError(f"{folder} has no image for {platform}", hint="delete it and try again")
 
 
-def _listed(path: Path) -> list[dict[str, Json]]:
-    """Return the descriptors that an index holds."""
-    found: list[dict[str, Json]] = json.loads(path.read_bytes())["manifests"]
-    return found
+def _descriptors(path: Path) -> list[dict[str, Json]]:
+    """Return the descriptors in an index."""
+    manifests: list[dict[str, Json]] = json.loads(path.read_bytes())["manifests"]
+    return manifests

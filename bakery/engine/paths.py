@@ -1,8 +1,8 @@
-"""Where bakery keeps what it makes on this machine: caches, state, the private engine's data, its sockets.
+"""The folders of bakery on this machine: caches, state, data and sockets of the private engine.
 
-The XDG base directories decide, so nothing lands outside the user's own folders but ``/run/bakery``.
-``BAKERY_ENGINE_DIR`` moves the engine's data and sockets (not the caches), which gives a second engine,
-without a network: its containers reach nothing outside it.
+They follow the XDG base directories, so only ``/run/bakery`` is outside the user's own folders. ``BAKERY_ENGINE_DIR``
+moves the data and sockets of the engine, but not the caches. This gives a second engine, without network: its containers
+reach nothing outside.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ ENGINE_DIR_VARIABLE = "BAKERY_ENGINE_DIR"
 
 
 @dataclass(frozen=True)
-class Places:
+class EnginePaths:
     """The folders of one engine.
 
     Attributes:
-        cache: downloads and unpacked programs; may be deleted at any time while no engine runs.
+        cache: downloads and unpacked programs; can be deleted while no engine runs.
         data: the engine's images, build cache and client state.
         run: socket, pid file, lock and log of the running engine.
-        state: what is remembered of projects.
-        primary: true for the engine that uses the machine's network; a second one has none.
+        state: journals and locks of projects.
+        primary: whether the engine uses the machine's network; a second one has none.
     """
 
     cache: Path
@@ -40,7 +40,7 @@ class Places:
 
     @property
     def pid_file(self) -> Path:
-        """Holds dockerd's process id while it runs."""
+        """The file with dockerd's process id while it runs."""
         return self.run / "docker.pid"
 
     @property
@@ -50,7 +50,7 @@ class Places:
 
     @property
     def log(self) -> Path:
-        """What dockerd and its containerd print."""
+        """The output of dockerd and containerd."""
         return self.run / "dockerd.log"
 
     @property
@@ -64,11 +64,11 @@ class Places:
         return self.data / "client"
 
 
-def places(environ: Mapping[str, str] | None = None) -> Places:
-    """Return the folders that an environment asks for.
+def engine_paths(environ: Mapping[str, str] | None = None) -> EnginePaths:
+    """Return the folders for an environment.
 
     Args:
-        environ: the variables to read; the process's own when None.
+        environ: the variables to read; those of the process if None.
     """
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
@@ -76,12 +76,12 @@ def places(environ: Mapping[str, str] | None = None) -> Places:
     state = _base(env, "XDG_STATE_HOME", home / ".local" / "state") / "bakery"
     if override := env.get(ENGINE_DIR_VARIABLE):
         base = Path(override).absolute()
-        return Places(cache=cache, data=base / "data", run=base / "run", state=state, primary=False)
+        return EnginePaths(cache=cache, data=base / "data", run=base / "run", state=state, primary=False)
     data = _base(env, "XDG_DATA_HOME", home / ".local" / "share") / "bakery" / "engine"
-    return Places(cache=cache, data=data, run=Path("/run/bakery"), state=state, primary=True)
+    return EnginePaths(cache=cache, data=data, run=Path("/run/bakery"), state=state, primary=True)
 
 
 def _base(env: Mapping[str, str], name: str, default: Path) -> Path:
-    """Return an XDG base directory; the specification says to ignore a relative one."""
+    """Return an XDG base directory. The specification says to ignore relative paths."""
     value = Path(env.get(name) or default)
     return value if value.is_absolute() else default

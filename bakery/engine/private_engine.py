@@ -20,7 +20,7 @@ from bakery.core.errors import EngineError, UnavailableError
 from bakery.core.file_locks import locked_file
 from bakery.engine import host as machine
 from bakery.engine.debian_packages import Progress, machine_suite, unpack_bundle
-from bakery.engine.paths import Places, places
+from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.private_engine_files import ENGINE_BUNDLE, Prefix, link_programs
 from bakery.engine.unix_socket import ApiError, Document, get
 
@@ -53,14 +53,14 @@ class RunningEngine:
         host: its address, as for DOCKER_HOST.
         version: dockerd's version.
         prefix: where its programs are.
-        places: where its data is.
+        paths: where its data is.
     """
 
     pid: int
     host: str
     version: str
     prefix: Prefix
-    places: Places
+    paths: EnginePaths
 
 
 def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Prefix:
@@ -75,7 +75,7 @@ def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Pre
     """
     _require_capable_machine()
     try:
-        return Prefix(unpack_bundle(places(environ), ENGINE_BUNDLE, progress, link_programs))
+        return Prefix(unpack_bundle(engine_paths(environ), ENGINE_BUNDLE, progress, link_programs))
     except UnavailableError as error:
         raise EngineError(
             f"cannot fetch an engine: {error.message}", hint=error.hint or REQUIREMENT, details=error.details
@@ -104,39 +104,39 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
         EngineError: it cannot start; ``details`` is the tail of its log.
     """
     _require_capable_machine()
-    where = places(environ)
-    with locked_file(where.run / ".lock"):
+    paths = engine_paths(environ)
+    with locked_file(paths.run / ".lock"):
         if running := status(environ):
             return running
-        _end(where)
+        _end(paths)
         machine.prepare(progress)
-        _write_configuration(where, prefix)
+        _write_configuration(paths, prefix)
         progress("starting dockerd")
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            pid = _spawn(where, prefix, os.environ if environ is None else environ)
-            if running := _wait(where, pid, deadline, environ):
+            pid = _spawn(paths, prefix, os.environ if environ is None else environ)
+            if running := _wait(paths, pid, deadline, environ):
                 return running
             progress("dockerd did not wait for its containerd; starting it again")
 
 
-def _write_configuration(where: Places, prefix: Prefix) -> None:
+def _write_configuration(paths: EnginePaths, prefix: Prefix) -> None:
     """Write daemon.json and the client's config.json."""
-    where.run.mkdir(parents=True, exist_ok=True)
-    where.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    where.config.write_text(json.dumps(daemon_configuration(where, prefix), indent=2) + "\n")
-    where.client.mkdir(parents=True, exist_ok=True)
+    paths.run.mkdir(parents=True, exist_ok=True)
+    paths.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    paths.config.write_text(json.dumps(daemon_configuration(paths, prefix), indent=2) + "\n")
+    paths.client.mkdir(parents=True, exist_ok=True)
     settings = {"cliPluginsExtraDirs": [str(prefix.plugins)]}
-    (where.client / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    (paths.client / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
-def daemon_configuration(where: Places, prefix: Prefix) -> Document:
+def daemon_configuration(paths: EnginePaths, prefix: Prefix) -> Document:
     """Return the engine's daemon.json."""
     return {
-        "data-root": str(where.data / "docker"),
-        "exec-root": str(where.exec_root),
-        "pidfile": str(where.pid_file),
-        "hosts": [f"unix://{where.socket}"],
+        "data-root": str(paths.data / "docker"),
+        "exec-root": str(paths.exec_root),
+        "pidfile": str(paths.pid_file),
+        "hosts": [f"unix://{paths.socket}"],
         "features": {"containerd-snapshotter": True},
         "builder": {"gc": {"enabled": True, "policy": [CACHE_POLICY]}},
         "init-path": str(prefix.bin / "docker-init"),
@@ -144,16 +144,16 @@ def daemon_configuration(where: Places, prefix: Prefix) -> Document:
     }
 
 
-def _spawn(where: Places, prefix: Prefix, environ: Mapping[str, str]) -> int:
+def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> int:
     """Start dockerd detached from this process; return its process id.
 
     ``posix_spawn`` and not Popen: nobody waits for a daemon, and Popen complains of that when it is freed.
     """
     # Two daemons would fight over docker0 and the firewall's DOCKER chains (even one without a bridge deletes
     # docker0), so a second one gets a network of its own, which leads nowhere.
-    isolation = [] if where.primary else ["unshare", "--net", "--"]
+    isolation = [] if paths.primary else ["unshare", "--net", "--"]
     search = f"{prefix.bin}:{environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    command = [*isolation, str(prefix.path / "usr/sbin/dockerd"), "--config-file", str(where.config)]
+    command = [*isolation, str(prefix.path / "usr/sbin/dockerd"), "--config-file", str(paths.config)]
     return os.posix_spawnp(
         command[0],
         command,
@@ -161,14 +161,14 @@ def _spawn(where: Places, prefix: Prefix, environ: Mapping[str, str]) -> int:
         {**environ, "PATH": search, "BUILDKIT_STEP_LOG_MAX_SIZE": "-1", "BUILDKIT_STEP_LOG_MAX_SPEED": "-1"},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(where.log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+            (os.POSIX_SPAWN_OPEN, 1, str(paths.log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
     )
 
 
-def _wait(where: Places, pid: int, deadline: float, environ: Mapping[str, str] | None) -> RunningEngine | None:
+def _wait(paths: EnginePaths, pid: int, deadline: float, environ: Mapping[str, str] | None) -> RunningEngine | None:
     """Wait until the engine answers; None if it ended as its containerd was slow and there is time for another try.
 
     Raises:
@@ -177,29 +177,29 @@ def _wait(where: Places, pid: int, deadline: float, environ: Mapping[str, str] |
     reason = f"the engine did not answer within {START_TIMEOUT_S:.0f} s"
     while time.monotonic() < deadline:
         if running := status(environ):
-            _require_overlay(where)
+            _require_overlay(paths)
             return running
         if os.waitpid(pid, os.WNOHANG)[0]:
             reason = "the engine ended as soon as it was started"
             break
         time.sleep(0.1)
-    _end(where)
-    details = _tail(where.log)
+    _end(paths)
+    details = _tail(paths.log)
     if time.monotonic() < deadline and any(_SLOW_CONTAINERD in line for line in details):
         return None
-    raise EngineError(reason, hint=f"see {where.log}", details=details)
+    raise EngineError(reason, hint=f"see {paths.log}", details=details)
 
 
-def _require_overlay(where: Places) -> None:
+def _require_overlay(paths: EnginePaths) -> None:
     """Stop the engine and raise EngineError if it cannot stack layers where its data is."""
     try:
-        driver = get(where.socket, "/info").get("Driver")
+        driver = get(paths.socket, "/info").get("Driver")
     except ApiError as error:
-        raise EngineError(f"the engine does not answer: {error}", details=_tail(where.log)) from error
+        raise EngineError(f"the engine does not answer: {error}", details=_tail(paths.log)) from error
     if driver != "overlayfs":
-        _end(where)
+        _end(paths)
         raise EngineError(
-            f"overlayfs does not work in {where.data} (the engine chose {driver})",
+            f"overlayfs does not work in {paths.data} (the engine chose {driver})",
             hint="set XDG_DATA_HOME to a folder on an ordinary disk filesystem",
         )
 
@@ -218,21 +218,21 @@ def stop(environ: Mapping[str, str] | None = None) -> bool:
     Raises:
         EngineError: it does not end.
     """
-    where = places(environ)
-    if not where.run.is_dir():
+    paths = engine_paths(environ)
+    if not paths.run.is_dir():
         return False
-    with locked_file(where.run / ".lock"):
-        return _end(where)
+    with locked_file(paths.run / ".lock"):
+        return _end(paths)
 
 
-def _end(where: Places) -> bool:
+def _end(paths: EnginePaths) -> bool:
     """End our dockerd, if there is one, and remove what a dead one left behind."""
-    pid = engine_pid(where)
+    pid = engine_pid(paths)
     if pid is not None:
-        _terminate(pid, lambda: engine_pid(where) == pid)
-    containerd_pid_file = where.exec_root / "containerd" / "containerd.pid"
+        _terminate(pid, lambda: engine_pid(paths) == pid)
+    containerd_pid_file = paths.exec_root / "containerd" / "containerd.pid"
     # A killed dockerd's containerd.pid may name a stranger by now: dockerd would wait for it in vain.
-    for leftover in (where.pid_file, where.socket, containerd_pid_file):
+    for leftover in (paths.pid_file, paths.socket, containerd_pid_file):
         leftover.unlink(missing_ok=True)
     return pid is not None
 
@@ -254,40 +254,40 @@ def _terminate(pid: int, alive: Callable[[], bool]) -> None:
     raise EngineError(f"dockerd (process {pid}) does not end", hint="end it by hand and try again")
 
 
-def engine_pid(where: Places) -> int | None:
+def engine_pid(paths: EnginePaths) -> int | None:
     """Return the process id of our dockerd, or None if the pid file is missing, stale or another's."""
     try:
-        pid = int(where.pid_file.read_text())
+        pid = int(paths.pid_file.read_text())
     except (OSError, ValueError):
         return None
-    return pid if _engine_command(where, pid) else None
+    return pid if _engine_command(paths, pid) else None
 
 
-def _engine_command(where: Places, pid: int) -> list[str]:
+def _engine_command(paths: EnginePaths, pid: int) -> list[str]:
     """Return the command line of our dockerd if that is what a process is, else nothing."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
     except OSError:
         return []
-    return words if Path(words[0]).name == "dockerd" and str(where.config) in words else []
+    return words if Path(words[0]).name == "dockerd" and str(paths.config) in words else []
 
 
 def status(environ: Mapping[str, str] | None = None) -> RunningEngine | None:
     """Return the private engine if it runs and answers, else None."""
-    where = places(environ)
-    pid = engine_pid(where)
+    paths = engine_paths(environ)
+    pid = engine_pid(paths)
     if pid is None:
         return None
     try:
-        version = get(where.socket, "/version").get("Version")
+        version = get(paths.socket, "/version").get("Version")
     except ApiError:
         return None
     # The programs' folder is in its command line, so no state file can be out of date.
-    command = _engine_command(where, pid)
+    command = _engine_command(paths, pid)
     if not command:
         return None
     prefix = Prefix(Path(command[0]).parents[2])
-    return RunningEngine(pid, f"unix://{where.socket}", str(version), prefix, where)
+    return RunningEngine(pid, f"unix://{paths.socket}", str(version), prefix, paths)
 
 
 def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -305,7 +305,7 @@ def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None)
     return {
         "PATH": ":".join([str(engine.prefix.bin), *entries]),
         "DOCKER_HOST": engine.host,
-        "DOCKER_CONFIG": str(engine.places.client),
+        "DOCKER_CONFIG": str(engine.paths.client),
     }
 
 
@@ -316,9 +316,9 @@ def remove(environ: Mapping[str, str] | None = None) -> None:
         EngineError: it does not end, or something of it is still in use.
         OSError: something cannot be deleted.
     """
-    where = places(environ)
+    paths = engine_paths(environ)
     stop(environ)
-    for folder in (where.data, where.run):
+    for folder in (paths.data, paths.run):
         if folder.is_dir():
             # Never delete through a mount: what it shows may be somebody else's.
             machine.unmount_below(folder)

@@ -1,8 +1,8 @@
-"""Programs of another architecture on this machine: QEMU, registered with the kernel.
+"""Registers QEMU with the kernel, so that this machine can run programs of another architecture.
 
-The kernel keeps the registration until it restarts, for every container and program of the machine. QEMU comes from
-Debian's package of static programs, unpacked into the cache folder; the kernel holds it open (flag F), so containers
-need no file of it.
+The registration lasts until the next boot and holds for all containers and programs of the machine. QEMU comes from
+Debian's package of static programs, unpacked into the cache folder. The kernel keeps it open (flag F), so containers need
+no file of it.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from bakery.core.errors import UnavailableError
 from bakery.core.names import MACHINES
 from bakery.engine import debian_packages
 from bakery.engine.debian_packages import Bundle, Progress
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
-"""Where the kernel lists what it starts programs of other formats with."""
+"""The kernel's list of interpreters for other program formats."""
 
 BUNDLE = Bundle(name="qemu", own=("qemu-user-static",))
 HINT = (
-    "install qemu-user-static and binfmt-support; where an image registry is in reach: "
+    "install qemu-user-static and binfmt-support; with access to an image registry: "
     "`docker run --privileged --rm tonistiigi/binfmt --install all`"
 )
 
-_KEPT = tuple(f"qemu-{machine}" for machine in MACHINES.values())
+_EMULATORS = tuple(f"qemu-{machine}" for machine in MACHINES.values())
 
 
 def emulated(platform: str) -> bool:
-    """Whether the kernel starts programs of a platform by QEMU."""
+    """Whether the kernel runs programs of a platform with QEMU."""
     return (BINFMT / f"qemu-{MACHINES[platform]}").exists()
 
 
 def enable(platform: str, progress: Progress) -> bool:
-    """Let this machine run programs of a platform; say whether anything had to be done.
+    """Register an emulator for a platform; return False if there is nothing to do.
 
     Args:
         platform: in Docker's spelling, one of MACHINES.
-        progress: told each step.
+        progress: called with each step.
 
     Raises:
-        UnavailableError: it cannot be done here: not root, no Debian, or a kernel without binfmt_misc.
+        UnavailableError: not possible here: not root, not Debian, or a kernel without binfmt_misc.
         OSError: the cache cannot be written.
     """
     if platform.partition("/")[2] == debian_packages.architecture() or emulated(platform):
@@ -51,7 +51,7 @@ def enable(platform: str, progress: Progress) -> bool:
     if os.geteuid() != 0:
         raise UnavailableError(f"registering an emulator for {platform} needs root", hint=f"as root, {HINT}")
     try:
-        folder = debian_packages.unpack_bundle(places(), BUNDLE, progress, lambda root, _: _trim(root))
+        folder = debian_packages.unpack_bundle(engine_paths(), BUNDLE, progress, lambda root, _: _trim(root))
     except UnavailableError as error:
         raise UnavailableError(error.message, hint=HINT, details=error.details) from error
     _mount()
@@ -60,7 +60,7 @@ def enable(platform: str, progress: Progress) -> bool:
     try:
         (BINFMT / "register").write_text(registration((folder / f"usr/lib/binfmt.d/{name}.conf").read_text(), folder))
     except OSError as error:
-        raise UnavailableError(f"the kernel does not take an emulator: {error}", hint=HINT) from error
+        raise UnavailableError(f"the kernel does not accept an emulator: {error}", hint=HINT) from error
     return True
 
 
@@ -68,7 +68,7 @@ def registration(text: str, folder: Path) -> str:
     """Return a line of binfmt.d(5), with the interpreter below ``folder``.
 
     Raises:
-        UnavailableError: the kernel would not hold the interpreter open, so that no container found it.
+        UnavailableError: the kernel would not keep the interpreter open, so containers could not find it.
     """
     line = text.strip()
     *head, interpreter, flags = line.rsplit(":", 2)
@@ -78,15 +78,15 @@ def registration(text: str, folder: Path) -> str:
 
 
 def _trim(root: Path) -> None:
-    """Keep the emulators of bakery's platforms alone: there are 35, of 10 MB each."""
+    """Keep only the emulators of bakery's platforms: there are 35, of 10 MB each."""
     for path in (root / "usr/bin").iterdir():
-        if path.name.removesuffix("-static") not in _KEPT:
+        if path.name.removesuffix("-static") not in _EMULATORS:
             path.unlink()
     shutil.rmtree(root / "usr/share", ignore_errors=True)
 
 
 def _mount() -> None:
-    """Mount binfmt_misc if nobody has.
+    """Mount binfmt_misc if it is not mounted.
 
     Raises:
         UnavailableError: the kernel has none.

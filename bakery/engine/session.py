@@ -16,7 +16,7 @@ from bakery.engine.client import EXECUTION, Engine, EngineInfo
 from bakery.engine.discover import EngineAddress, find
 from bakery.engine.nodes import Nodes, gather
 from bakery.engine.oci_layouts import Layouts
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 
 
 def warm_up() -> None:
@@ -47,10 +47,10 @@ class EngineSession:
         self.ca_bundle = ca_bundle
         self.say = say
         self.bases = Bases(environment, say)
-        self.places = places(environment)
+        self.paths = engine_paths(environment)
         self.index = package_index.configured()
         self.nodes = nodes
-        self.layouts = Layouts(environment, self.places.cache / "layouts")
+        self.layouts = Layouts(environment, self.paths.cache / "layouts")
 
     @cached_property
     def info(self) -> EngineInfo:

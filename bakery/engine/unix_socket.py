@@ -1,4 +1,4 @@
-"""Asks a Docker engine over its unix socket: much faster than starting a client."""
+"""Queries a Docker engine over its unix socket, which is much faster than starting a client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT_S = 5.0
 
 
 class ApiError(Exception):
-    """The engine does not answer, or refuses."""
+    """The engine does not answer, or answers with an error."""
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -22,7 +22,7 @@ from bakery.build.pipeline import bake_plan
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, Kind
 from bakery.emit.bakefile import bake_json
-from bakery.emit.files import generate
+from bakery.emit.files import build_digest
 from bakery.engine.client import Engine
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Target
@@ -51,7 +51,7 @@ def tool_image(
     Raises:
         BakeryError: it cannot be made.
     """
-    place = engine.places.cache / "images" / recipe
+    place = engine.paths.cache / "images" / recipe
     place.mkdir(parents=True, exist_ok=True)
     client = Engine(engine.environment)
     plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), place)
@@ -107,7 +107,7 @@ def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
 
 def _digest(plan: Plan, target: Target) -> str:
     locked = lock_file.text(lock_file.lock_of(plan.recipe, hashes(plan, target)))
-    texts = [generate(plan)[plan.dockerfile], bake_json(plan, (target,))[target.name]["args"], locked]
+    texts = [build_digest(plan), bake_json(plan, (target,))[target.name]["args"], locked]
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -107,20 +107,10 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file written into the image (``COPY`` of a heredoc)."""
-
-    path: str
-    text: str
-    mode: str = "0644"
-    comment: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Copy:
     """``COPY --from``."""
 
-    source: str
+    sources: tuple[str, ...]
     target: str
     from_: str
 
@@ -147,7 +137,7 @@ class Cmd:
     words: tuple[str, ...]
 
 
-Step: TypeAlias = Arg | Env | Run | File | Copy | Add | Workdir | Cmd
+Step: TypeAlias = Arg | Env | Run | Copy | Add | Workdir | Cmd
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +173,7 @@ class Stage:
         paths: list[str] = []
         for step in self.steps:
             if isinstance(step, Copy) and not step.from_:
-                paths.append(step.source)
+                paths += step.sources
             elif isinstance(step, Run):
                 paths += [mount.source for mount in step.mounts if mount.type == "bind" and not mount.from_]
         return tuple(dict.fromkeys(PurePosixPath(path or ".").as_posix() for path in paths))

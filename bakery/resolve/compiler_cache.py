@@ -5,8 +5,7 @@ from __future__ import annotations
 from bakery.core.names import CARRIED, CARRIED_AT, CARRY
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Stage
 from bakery.plan.values import literal
-from bakery.resolve.stage_inputs import CCACHE, COMPILER_CACHE, Parts, literals, script
-from bakery.toolchains.pip_steps import TOOLS
+from bakery.resolve.stage_inputs import CCACHE, COMPILER_CACHE, Parts, literals
 
 _PACKED, _MADE = "/packed", "/made"
 
@@ -15,25 +14,22 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages; none where nothing is kept of what compilers make."""
     if not parts.settings.flag("builder.compiler-cache"):
         return ()
-    program = f"{TOOLS}/carry-ccache"
-    command = Command(literals(program, CCACHE.target, _PACKED, _MADE))
+    command = Command(literals("carry-ccache", CCACHE.target, _PACKED, _MADE))
     return (
         Stage(
             CARRIED,
             literal("scratch"),
-            comment="No compiler cache comes from elsewhere, unless the build is given a context of this name with one.",
+            comment="A compiler cache from another machine is a context of this name.",
         ),
         Stage(
             CARRY,
             literal("builder"),
             (
                 Arg("TARGETARCH"),
-                script("carry-ccache", program, "Takes in a ccache, or packs it up."),
                 Arg(CARRIED_AT),
                 Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
             ),
-            "What compilers made lies in a mount, which no layer holds. Another CARRIED_AT runs this step once more;\n"
-            "--no-cache would empty the mount.",
+            "No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.",
         ),
-        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy(f"{_MADE}/", "/", CARRY),)),
+        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
     )

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from bakery.plan.dockerfile import Arg, Command, Run, Stage
 from bakery.plan.values import Ref, literal
-from bakery.resolve.stage_inputs import SCRIPTS, Parts, literals, script
+from bakery.resolve.stage_inputs import literals
 from bakery.toolchains.network_mounts import CERTIFICATES
 
 _TOOLS = "cross-tools"
 
 
-def cross_tools(parts: Parts) -> Stage:
+def cross_tools() -> Stage:
     """Return the stage that everything which compiles stands on."""
     words = (*literals("net", _TOOLS, "for"), (Ref("TARGETARCH"),))
     steps = (
         Arg("TARGETARCH"),
-        script("with-cross", f"{SCRIPTS}/with-cross", "Runs a command that compiles for the wheel's platform."),
-        script(_TOOLS, f"{SCRIPTS}/{_TOOLS}", "Installs compilers for another platform, and libraries for it."),
         Run((Command(words),), CERTIFICATES),
     )
     return Stage("toolkit", literal("base"), steps, "Compilers for the wheel's platform, where it is another one.")

@@ -8,8 +8,8 @@ from bakery.core.names import INGREDIENTS
 from bakery.plan.dockerfile import Copy, Mount, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
-from bakery.resolve.stage_inputs import VENV, Parts, script
-from bakery.toolchains import pip_steps
+from bakery.resolve.stage_inputs import VENV, Parts
+from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.pip_steps import TOOLS
 
@@ -17,9 +17,7 @@ SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"
 """The stage that resolves what the test installs."""
 
-_PROGRAM = "/materials.py"
-_TELLER = "materials-program"
-_MOUNT = Mount("bind", _PROGRAM, source=_PROGRAM, from_=_TELLER)
+_PROGRAM = program_mounts.path("materials.py")
 _FOLDER = "/materials"
 _BASE = "/mnt"
 _TOOLKIT = "toolkit-requirements"
@@ -44,7 +42,6 @@ def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[
     others = [name for name in resolving if name not in (*of_cuda, *tests)]
     return (
         *toolkit,
-        _teller(),
         *images,
         tested,
         suites,
@@ -74,32 +71,26 @@ def image_materials(recipe: str, line: Line, image: str, requirements: str) -> t
     told, suites = _image(image, line, python), _suites(image, python)
     steps = (*_packages(requirements), *_system(told, suites))
     return (
-        _teller(),
         told,
         suites,
         Stage(f"{recipe}-materials", literal("scratch"), steps, "What the image is made of, and nothing else."),
     )
 
 
-def _teller() -> Stage:
-    program = script("materials.py", _PROGRAM, "Tells what an image is made of.", "0644")
-    return Stage(_TELLER, literal("scratch"), (program,))
-
-
 def _packages(*stages: str) -> tuple[Copy, ...]:
-    return tuple(Copy(f"{pip_steps.RESOLVED}/", "/packages/", name) for name in stages)
+    return tuple(Copy((f"{pip_steps.RESOLVED}/",), "/packages/", name) for name in stages)
 
 
 def _system(*stages: Stage) -> tuple[Copy, ...]:
-    return tuple(Copy(f"{_FOLDER}/", "/system/", stage.name) for stage in stages)
+    return tuple(Copy((f"{_FOLDER}/",), "/system/", stage.name) for stage in stages)
 
 
 def _image(stage: str, line: Line, python: str) -> Stage:
     telling = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
-    below = Mount("bind", _BASE, source="/", from_=line.common)
-    return Stage(f"{stage}-materials", literal(stage), (Run((telling,), (_MOUNT, below), network=False),))
+    below = Mount("bind", _BASE, source="/", from_=line.root_stage)
+    return Stage(f"{stage}-materials", literal(stage), (Run((telling,), (below,), network=False),))
 
 
 def _suites(stage: str, python: str) -> Stage:
     telling = Script(f"net {python} {_PROGRAM} suites")
-    return Stage(SUITES, literal(stage), (Run((telling,), (_MOUNT, pip_steps.lock_mount(SUITES), *CERTIFICATES)),))
+    return Stage(SUITES, literal(stage), (Run((telling,), (pip_steps.lock_mount(SUITES), *CERTIFICATES)),))

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, PYTHON, axis_tag, platform_tag
+from bakery.core.text import is_line
 
 LONGEST = 120
-"""Characters of an id: with its kind before it, it must fit into an image's tag (128)."""
-
+"""The maximum length of an id: with the kind of a target, it must fit into the tag of an image (128)."""
 
 MOST_CELLS = 200_000
-"""Combinations that a matrix may have, before any is left out."""
+"""Combinations that a matrix may have, including excluded ones."""
 
 MOST_CHECKS = 3_000_000
-"""Combinations times what is looked at for each: its axes, and the entries of ``exclude`` and ``overrides``."""
+"""Combinations times the comparisons for each: axes, and entries of ``exclude`` and ``overrides``."""
 
 
 def combinations(
@@ -28,13 +28,13 @@ def combinations(
     include: Sequence[Mapping[str, str]],
     overrides: int = 0,
 ) -> list[dict[str, str]]:
-    """Return each cell's axes: the product, less ``exclude``, plus ``include``; no cell twice.
+    """Return the axes of each cell: the product, without ``exclude``, with ``include``; no cell twice.
 
     Args:
         overrides: how many entries ``overrides`` has.
 
     Raises:
-        PlanError: nothing is left, there are too many, or a value is none that its axis can have.
+        PlanError: no cell is left, there are too many, or the value of an axis is not valid.
     """
     _check_size(axes, len(include), len(exclude) + overrides)
     names = tuple(axes)
@@ -67,27 +67,27 @@ def _check_size(axes: Mapping[str, tuple[str, ...]], more: int, entries: int) ->
 
 
 def _check(cells: Sequence[Mapping[str, str]]) -> None:
-    """Check what the models cannot see: values of ``include``, of the environment and of the command line."""
+    """Check values that the models cannot check: of ``include``, of the environment and of the command line."""
     for axis in cells[0]:
         for value in {cell[axis] for cell in cells}:
             if axis == "python" and not PYTHON.match(value):
-                raise PlanError(f"{value!r} is no Python version", hint="write it as '3.12' or '3.13t'")
+                raise PlanError(f"{value!r} is not a Python version", hint="write it as '3.12' or '3.13t'")
             if axis == "platform" and value not in MACHINES:
-                raise PlanError(f"{value!r} is no platform", hint=f"expected {' or '.join(MACHINES)}")
-            if any(ord(char) < 32 or ord(char) == 127 for char in value):
+                raise PlanError(f"{value!r} is not a platform", hint=f"expected {' or '.join(MACHINES)}")
+            if not is_line(value):
                 raise PlanError(f"axis {axis}: expected one line without control characters, got {value!r}")
 
 
 def matches(rule: Mapping[str, str], cell: Mapping[str, str]) -> bool:
-    """Whether every axis that ``rule`` names has a value in the cell that its glob matches."""
+    """Whether the globs of ``rule`` match the cell's values of these axes."""
     return all(fnmatch.fnmatchcase(cell[axis], glob) for axis, glob in rule.items())
 
 
 def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
     """Return each cell's id: the Python, then every other axis that varies.
 
-    Cells of Linux are named as if there were no others, so that a platform that is built elsewhere changes none of
-    their names; the others always name theirs.
+    Linux cells are named as if there were no others, so that adding macOS or Windows does not change their names. Other
+    cells always have their platform in the name.
 
     Raises:
         PlanError: two values of an axis read the same in an id, or an id is too long for a name.
@@ -102,10 +102,10 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
         elif axis == "python" or len(values) > 1:
             tags[axis] = _tags(axis, values)
     names = ["-".join(filter(None, (tags[axis][cell[axis]] for axis in tags))) for cell in cells]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
         raise PlanError(
-            f"two cells have the same id: {', '.join(twice[:5])}",
+            f"two cells have the same id: {', '.join(duplicates[:5])}",
             hint="values of an axis must differ in their letters and digits",
         )
     longest = max(names, key=len)

@@ -1,4 +1,4 @@
-"""How finished wheels are named, and what they require of their users."""
+"""The names of finished wheels, and the requirements in their metadata."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def namings(settings: Settings) -> tuple[Naming, ...]:
-    """Return how the wheels of one build are named; the first is the one that is tested."""
+    """Return the names of the wheels of one build; the first one is tested."""
     first = Naming(
         settings.flag("wheel.naming.clean"),
         _value(settings.text("wheel.naming.local")),
         _value(settings.text("wheel.naming.build-tag")),
         settings.text("wheel.naming.index"),
     )
-    also = settings.values.get("wheel.also-named")
-    more = [item for item in also if isinstance(item, models.Naming)] if isinstance(also, tuple) else []
+    others = settings.values.get("wheel.also-named")
+    more = [item for item in others if isinstance(item, models.Naming)] if isinstance(others, tuple) else []
     return (
         first,
         *(
@@ -36,21 +36,21 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
 
 
 def requires(settings: Settings) -> tuple[Value, ...]:
-    """Return what the wheel's metadata requires: the recipe's own, and the framework's where it does not say."""
+    """Return the requirements in the wheel's metadata: the recipe's, and that of the framework if the recipe has none."""
     return tuple(map(parse, required_texts(settings)))
 
 
 def required_texts(settings: Settings) -> tuple[str, ...]:
-    """Return what `requires` says, as a recipe writes it."""
-    own = settings.texts("wheel.requires")
-    said = {distribution(item) for item in own}
+    """Return the requirements of `requires` as a recipe writes them."""
+    requirements = settings.texts("wheel.requires")
+    names = {distribution(item) for item in requirements}
     name = settings.text("builder.framework")
-    framework = (frameworks()[name].runtime,) if name and distribution(name) not in said else ()
-    return (*framework, *own)
+    framework = (frameworks()[name].runtime,) if name and distribution(name) not in names else ()
+    return (*framework, *requirements)
 
 
 def distribution(requirement: str) -> str:
-    """Return the normalised name that a requirement begins with; empty where it begins with none."""
+    """Return the normalised name that a requirement starts with; empty if it starts with none."""
     match = _NAME.match(requirement)
     return canonicalize_name(match[0]) if match else ""
 

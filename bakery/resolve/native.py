@@ -12,14 +12,15 @@ from bakery.resolve.stage_inputs import (
     Parts,
     compilers,
     counted,
-    counter,
     counting,
     declaring,
     install_packages,
     literals,
     network_words,
+    programs_hidden,
     source_mount,
     telling,
+    toolkit_stage,
 )
 from bakery.toolchains import pip_steps
 
@@ -59,10 +60,10 @@ def _tools(parts: Parts) -> tuple[Stage, ...]:
     comment = "Tools of the native step, of any Python."
     steps: tuple[Step, ...] = (install_packages(*wanted),) if wanted else ()
     if not parts.settings.texts("native.requirements"):
-        return (declaring("native-tools", literal("toolkit"), steps, comment),)
-    below = (declaring("native-system", literal("toolkit"), steps, ""),) if steps else ()
-    base = below[0].name if below else "toolkit"
-    made = Script(f'"$(find-python)" -m venv {VENV}')
+        return (declaring("native-tools", literal(toolkit_stage(parts)), steps, comment),)
+    below = (declaring("native-system", literal(toolkit_stage(parts)), steps, ""),) if steps else ()
+    base = below[0].name if below else toolkit_stage(parts)
+    made = pip_steps.make_venv(VENV)
     by = pip_steps.with_environment(VENV)
     mounts = (pip_steps.built(_PACKAGES, "native"),)
     installing = pip_steps.install_step("native", _PACKAGES, VENV, made, by=by, mounts=mounts)
@@ -85,6 +86,7 @@ def _native(parts: Parts) -> Stage:
     run = Run(
         (
             Command(literals("umask", "022")),
+            *programs_hidden(parts),
             Command(literals("mkdir", "-p", OUTPUT)),
             Command(literals("cd", "/src")),
             command,
@@ -101,6 +103,6 @@ def _native(parts: Parts) -> Stage:
     return Stage(
         "native",
         literal("native-tools"),
-        (*arguments, *counter(settings), run),
+        (*arguments, run),
         f"Compiled once for all Pythons, {network_words(run)}; what it writes in /src is dropped.",
     )

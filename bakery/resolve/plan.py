@@ -19,7 +19,7 @@ from bakery.resolve.abi3 import python_release
 from bakery.resolve.apply_overrides import NO_ARGUMENT, apply_to_recipe, buildx_overrides
 from bakery.resolve.cache import layer_cache
 from bakery.resolve.cells import draft_cells, finish_cells
-from bakery.resolve.check_names import check_written
+from bakery.resolve.check_names import check_names
 from bakery.resolve.ci import workflow_settings
 from bakery.resolve.cibuildwheel import cibuildwheel
 from bakery.resolve.naming import namings, requires
@@ -32,6 +32,7 @@ from bakery.resolve.source_context import ignore_patterns, source_context
 from bakery.resolve.stage_inputs import Parts, job_memory
 from bakery.resolve.stages import stages
 from bakery.toolchains.bases.base import Request
+from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 from bakery.toolchains.registry import bases
 
 
@@ -73,7 +74,7 @@ def resolve(
     # Stages first: they refuse a Python that the base does not have.
     plan = _plan(loaded, parts, stages(parts), finish_cells(parts, drafts))
     plan = replace(plan, overrides=buildx_overrides(overrides, plan.cells))
-    check_written(plan, settings)
+    check_names(plan, settings)
     return plan
 
 
@@ -86,7 +87,7 @@ def _plan(loaded: Loaded, parts: Parts, made: tuple[Stage, ...], all_cells: Sequ
     kinds = IMAGE_KINDS if recipe.image else WHEEL_KINDS
     if settings.flag("builder.compiler-cache") and not recipe.image:
         kinds = (*kinds, Kind.COMPILER_CACHE)
-    ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", own_lock))
+    ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", CONTEXT_FOLDER, own_lock))
     return Plan(
         recipe=recipe.name,
         description=recipe.description or "",

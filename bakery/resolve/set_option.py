@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from bakery.core.dockerignore import is_unicode
 from bakery.core.errors import UsageError
 from bakery.core.names import VARIABLE, normal
+from bakery.core.text import is_line
 from bakery.plan.options import Override
 
 _CACHES = ("cache-from", "cache-to")
@@ -83,7 +83,7 @@ def parse_set_options(texts: Iterable[str]) -> SetOptions:
         try:
             if not equals:
                 raise ValueError("expected NAME=VALUE or 'PATTERN.KEY=VALUE'")
-            if any(ord(c) < 32 or ord(c) == 127 for c in text) or not is_unicode(text):
+            if not is_line(text):
                 raise ValueError("expected one line of Unicode text without control characters")
             if "." in name:
                 overrides.append(_override(name, value))

@@ -1,4 +1,4 @@
-"""Layers to one value each: defaults < recipe < environment < command line, with the origin of every value."""
+"""Decides every setting. Precedence, lowest to highest: defaults, recipe, environment, command line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from difflib import get_close_matches
 
 from pydantic import BaseModel
 
-from bakery.core.dockerignore import fits, is_unicode
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
 from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
+from bakery.core.regex import matches_whole
+from bakery.core.text import is_line
 from bakery.plan import options as plan_options
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
@@ -24,16 +25,16 @@ PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
 _THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
-_PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, with commas between them"
+_PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, separated by commas"
 RELEASES = {
     "CUDA_VERSION": (_THREE_PARTS, "a CUDA release in three parts, such as 12.8.0"),
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
     "JAX_VERSION": (_THREE_PARTS, "a JAX release in three parts, such as 0.10.2"),
 }
-"""Variables that hold a release: what it looks like, since other values are derived from its parts (names.DERIVED)."""
+"""Variables that hold a release → its pattern and a description. Other values are derived from its parts."""
 
 EPOCH = 315532800
-"""SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the first moment of a zip archive."""
+"""SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the earliest time that a zip archive can have."""
 
 _CACHE_PATHS = {
     "CACHE": "cache.backend",
@@ -46,15 +47,15 @@ _CACHE_PATHS = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting of one recipe, decided.
+    """Every setting of one recipe.
 
     Attributes:
-        values: dotted path, as a recipe writes it → value; never unset.
-        variables: the variables that may be set and are no axis, in order.
+        values: dotted path, as a recipe writes it → value.
+        variables: the variables that are not axes, in order.
         axes: axis → its values, ``python`` first and ``platform`` last.
-        origins: dotted path → (value as text, where it came from).
-        platform_variable: the variable that holds the only platform; empty where platforms are written out.
-        given: the variables that the environment or the command line set.
+        origins: dotted path → (value as text, its origin).
+        platform_variable: the variable that holds the only platform; empty if the recipe lists platforms.
+        given: the variables that the environment or the command line sets.
     """
 
     values: Mapping[str, object]
@@ -70,11 +71,11 @@ class Settings:
         return "" if value is None else str(value)
 
     def flag(self, path: str) -> bool:
-        """Return the truth of the value at ``path``."""
+        """Whether the value at ``path`` is true."""
         return bool(self.values.get(path))
 
     def is_given(self, path: str) -> bool:
-        """Whether the value at ``path`` was set for this run: in the environment or on the command line."""
+        """Whether the environment or the command line sets the value at ``path``."""
         origin = self.origins.get(path, ("", ""))[1]
         return origin == "--set" or origin.startswith(PREFIX)
 
@@ -96,45 +97,45 @@ def decide(
     platforms: tuple[str, ...] | None,
     committed: int | None = None,
 ) -> Settings:
-    """Merge all layers.
+    """Return the settings of a recipe.
 
     Args:
-        environ: the process' environment; only names that start with `PREFIX` matter.
+        environ: the environment; only names that start with `PREFIX` are read.
         sets: variables of the command line.
-        platforms: platforms of the command line, None for those of the recipe.
-        committed: the time of the source's last commit, None where there is none.
+        platforms: platforms of the command line; None for those of the recipe.
+        committed: the time of the source's last commit; None without one.
 
     Raises:
         UsageError: a variable of the command line does not exist.
         PlanError: a value does not fit its variable's pattern, or the recipe lacks CUDA_VERSION.
     """
     values: dict[str, object] = dict(DEFAULTS)
-    origins = {path: (_shown(value), "default") for path, value in DEFAULTS.items()}
+    origins = {path: (_as_text(value), "default") for path, value in DEFAULTS.items()}
     if loaded.recipe.source is None:
         values["source.path"] = values["source"]
     where = loaded.file.name if loaded.file else "python"
     for path, value in leaves(loaded.recipe, ""):
         values[path] = value
         line = loaded.positions.get(path)
-        origins[path] = (_shown(value), f"{where}:{line}" if line else where)
+        origins[path] = (_as_text(value), f"{where}:{line}" if line else where)
     if platforms is not None:
         values["platforms"] = platforms
-        origins["platforms"] = (_shown(platforms), "--set")
+        origins["platforms"] = (_as_text(platforms), "--set")
     given = _given(environ, sets)
     _check_known(sets, settable(loaded))
-    values["platforms"], platform_variable = _placed(values["platforms"], _declared(loaded), given)
+    values["platforms"], platform_variable = _expand_platforms(values["platforms"], _declared(loaded), given)
     axes = _axes(loaded, values)
     for axis in list(axes):
         if axis != "platform" and axis_variable(axis) in given:
             value, origin = given[axis_variable(axis)]
             axes[axis] = (value,)
-            origins[f"matrix.{axis}"] = (_shown((value,)), origin)
+            origins[f"matrix.{axis}"] = (_as_text((value,)), origin)
     for name, path in _CACHE_PATHS.items():
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
-    shapes = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
+    formats = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
     given.setdefault("SOURCE_DATE_EPOCH", _epoch(committed))
-    variables = _variables(loaded, values, axes, given, origins, shapes)
+    variables = _variables(loaded, values, axes, given, origins, formats)
     _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
     return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable, frozenset(given))
@@ -178,33 +179,30 @@ def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, 
     return {axis: tuple(items) for axis, items in axes.items() if isinstance(items, tuple)}
 
 
-def _placed(
+def _expand_platforms(
     platforms: object, declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
 ) -> tuple[tuple[str, ...], str]:
-    """Return the platforms with variables replaced by what they hold, and the variable that holds the only one.
+    """Return the platforms with variables replaced by their values, and the variable that holds the only platform.
 
     Raises:
-        PlanError: a variable holds something else.
+        PlanError: the value of a variable is not a list of platforms.
     """
     written = [str(item) for item in platforms] if isinstance(platforms, tuple) else []
-    found: list[str] = []
-    by_variable = ""
+    expanded: dict[str, None] = {}
+    variable = ""
     for text in written:
-        match = REFERENCE.fullmatch(text)
-        if match is None:
-            found.append(text)
-            continue
-        by_variable = match[1]
-        value = given[by_variable][0] if by_variable in given else declared[by_variable].default
-        if not re.fullmatch(PLATFORMS, value):
-            raise PlanError(f"{by_variable}: expected {_PLATFORMS_EXPECTED}, got {value[:80]!r}")
-        found += value.split(",")
-    distinct = tuple(dict.fromkeys(found))
-    return distinct, by_variable if len(distinct) == len(written) == 1 else ""
+        value = text
+        if match := REFERENCE.fullmatch(text):
+            variable = match[1]
+            value = given[variable][0] if variable in given else declared[variable].default
+            if not re.fullmatch(PLATFORMS, value):
+                raise PlanError(f"{variable}: expected {_PLATFORMS_EXPECTED}, got {value[:80]!r}")
+        expanded |= dict.fromkeys(value.split(","))
+    return tuple(expanded), variable if len(expanded) == len(written) == 1 else ""
 
 
 def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return variable → (value, origin) from the environment and, above it, the command line."""
+    """Return variable → (value, origin) of the environment and the command line."""
     given = {
         name.removeprefix(PREFIX): (normal(value), name)
         for name, value in environ.items()
@@ -218,10 +216,10 @@ def _declared(loaded: Loaded) -> dict[str, Variable]:
 
 
 def _epoch(committed: int | None) -> tuple[str, str]:
-    """Return SOURCE_DATE_EPOCH where nobody gave one, and its origin."""
+    """Return the default of SOURCE_DATE_EPOCH, and its origin."""
     if committed is None:
         return str(EPOCH), "default"
-    # A zip archive knows no earlier time.
+    # A zip archive has no earlier times.
     return str(max(committed, EPOCH)), "the source's last commit"
 
 
@@ -243,7 +241,7 @@ def _variables(
     axes: Mapping[str, tuple[str, ...]],
     given: Mapping[str, tuple[str, str]],
     origins: dict[str, tuple[str, str]],
-    shapes: Mapping[str, tuple[str, str]],
+    formats: Mapping[str, tuple[str, str]],
 ) -> tuple[plan_options.Variable, ...]:
     by_axis = {axis_variable(axis) for axis in axes}
     where = loaded.file.name if loaded.file else "python"
@@ -254,28 +252,26 @@ def _variables(
         line = loaded.positions.get(f"variables.{name}")
         value, origin = given.get(name, (variable.default, f"{where}:{line}" if line else where))
         origins[f"variables.{name}"] = (value, origin)
-        shape, meaning = shapes.get(name, ("", ""))
-        description = variable.description or (
-            f"{meaning[0].upper()}{meaning[1:]}" if meaning else f"Variable of {loaded.recipe.name}"
-        )
-        # Other values are derived from the parts of a release: a recipe's own pattern narrows what it looks like.
-        patterns = tuple(filter(None, (shape, variable.pattern)))
-        own = f"a value that matches {variable.pattern}" if variable.pattern else ""
-        expected = ", and ".join(filter(None, (meaning, own)))
+        pattern, meaning = formats.get(name, ("", ""))
+        description = variable.description or meaning[:1].upper() + meaning[1:] or f"Variable of {loaded.recipe.name}"
+        # Other values are derived from the parts of a release, so the recipe's pattern is added to that of releases.
+        patterns = tuple(filter(None, (pattern, variable.pattern)))
+        matching = f"a value that matches {variable.pattern}" if variable.pattern else ""
+        expected = ", and ".join(filter(None, (meaning, matching)))
         result.append(plan_options.Variable(name, value, description, patterns, (), expected))
     origins["variables.SOURCE_DATE_EPOCH"] = given["SOURCE_DATE_EPOCH"]
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
 def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
-    """Check that the releases of the toolkit and of the framework are known.
+    """Check that the recipe sets the releases of its toolkit and its framework.
 
     Raises:
-        PlanError: one is neither a variable nor an axis.
+        PlanError: a release is neither a variable nor an axis.
     """
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
-    told = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
-    if toolkit != "none" and not told and "CUDA_VERSION" not in known:
+    in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
+    if toolkit != "none" and not in_image and "CUDA_VERSION" not in known:
         raise PlanError(
             f"toolkit {toolkit!r} needs to know the CUDA release",
             hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
@@ -289,15 +285,15 @@ def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
 
 
 def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
-    """Check the axes of cells that hold releases, as variables that do are checked.
+    """Check the axes that hold releases, like variables that hold releases.
 
     Raises:
-        PlanError: one or more are none; all are named.
+        PlanError: one or more values are not valid; the details list all of them.
     """
-    told = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
+    axis_values = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
     check_values(
         plan_options.Variable(f"matrix.{axis}", value, "", (pattern,), (), expected)
-        for axis, value in told
+        for axis, value in axis_values
         for pattern, expected in [RELEASES.get(axis_variable(axis), ("", ""))]
         if pattern
     )
@@ -343,37 +339,39 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan_options.Var
 
 
 def cache_backends(values: Mapping[str, object]) -> tuple[CacheBackend, ...]:
-    """Return the layer caches that a recipe can have: a bucket must have a name, and only an image can hold its own."""
-    lacking = {
+    """Return the layer caches that a recipe can have: ``s3`` needs a bucket, and ``inline`` an image."""
+    impossible = {
         CacheBackend.S3: not values.get("cache.s3.bucket"),
         CacheBackend.INLINE: not values.get("image.requirements"),
     }
-    return tuple(item for item in CacheBackend if not lacking.get(item))
+    return tuple(item for item in CacheBackend if not impossible.get(item))
 
 
 def check_values(variables: Iterable[plan_options.Variable]) -> None:
-    """Check that each variable has a value that it can have.
+    """Check the values of variables.
 
     Raises:
-        PlanError: one or more have not; all are named.
+        PlanError: one or more values are not valid; the details list all of them.
     """
     problems = []
     for variable in variables:
         wrong_choice = variable.choices and variable.value not in variable.choices
-        if wrong_choice or not all(fits(pattern, variable.value) for pattern in variable.patterns):
+        if wrong_choice or not all(matches_whole(pattern, variable.value) for pattern in variable.patterns):
             problems.append(f"{variable.name}: expected {variable.expected}, got {variable.value[:80]!r}")
-        elif any(ord(c) < 32 or ord(c) == 127 for c in variable.value) or not is_unicode(variable.value):
+        elif not is_line(variable.value):
             problems.append(f"{variable.name}: expected one line of Unicode text without control characters")
     if problems:
         raise PlanError(
-            "a variable has a value that it cannot have", details=problems, hint="see wheel-bakery plan --explain"
+            "the value of a variable is not valid",
+            details=problems,
+            hint="wheel-bakery plan --explain shows every value and its origin",
         )
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, Secret):
         origin = value.env or value.file or value.command
-        return f"{_shown(origin)} → {', '.join(value.steps)}"
+        return f"{_as_text(origin)} → {', '.join(value.steps)}"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(str, value)) + "]"
     if isinstance(value, dict):

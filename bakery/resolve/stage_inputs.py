@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
 from bakery.core.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
-from bakery.plan.dockerfile import Arg, Command, File, Mount, Run, Script, Stage, Step, Workdir
+from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.references import declarations
 from bakery.resolve.settings import Settings
-from bakery.toolchains import programs
+from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
 from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
-SCRIPTS = "/usr/local/bin"
+VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
+"""Makes the virtual environment of the Python asked for."""
 
 _SCOPE = "cache-scope"
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
@@ -27,7 +29,6 @@ COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
 """The mounts of a step that uses compiled objects. The second one makes the scope a part of the step's cache key: what
 a step made with the objects of one project is no cache hit in another."""
 
-COUNTER = f"{SCRIPTS}/count-ccache"
 _COUNT = "/tmp/ccache.log"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
@@ -76,21 +77,20 @@ def install_packages(*packages: str) -> Run:
     return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
 
 
-def script(name: str, path: str, comment: str, mode: str = "0755") -> File:
-    """Return the step that writes bakery's own program ``name`` to ``path``."""
-    return File(path, programs.text(name), mode, comment)
-
-
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     """Return the stage that names whose cache mounts a build uses; none where nothing is kept."""
     if not settings.flag("builder.compiler-cache"):
         return ()
     comment = (
-        "Whose cache mounts this build uses: BuildKit puts this argument before their ids. Bakery sets it for each project;\n"
-        f"plain docker buildx bake has one for all, unless you set it: --set '*.args.{CACHE_SCOPE}=NAME'."
+        f"BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.{CACHE_SCOPE}=NAME'."
     )
     steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
     return (Stage(_SCOPE, literal("scratch"), steps, comment),)
+
+
+def toolkit_stage(parts: Parts) -> str:
+    """Return the stage whose compilers builders use."""
+    return "toolkit" if parts.toolkits or parts.crosses else "base"
 
 
 def source_mount(parts: Parts, *, writable: bool) -> Mount:
@@ -112,6 +112,20 @@ def telling(parts: Parts, phase: Phase, run: Run) -> Run:
         Script(f"{{ test {there} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, there in held
     )
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
+
+
+def for_people() -> Copy:
+    """Return the step that gives an image for people the programs that they call in a shell."""
+    names = ("net", "find-python", "install-packages")
+    return Copy(tuple(f"/{name}" for name in names), f"{program_mounts.FOLDER}/", program_mounts.STAGE)
+
+
+def programs_hidden(parts: Parts) -> tuple[Script, ...]:
+    """Return the command that takes bakery's programs out of the source, where this is the whole build context."""
+    if not parts.settings.text("source.path") or folder(parts) != ".":
+        return ()
+    inside, parent = f"/src/{program_mounts.CONTEXT_FOLDER}", "/src/dockerfiles"
+    return (Script(f"rm -rf {inside}"), Script(f"{{ rmdir {parent} 2>/dev/null || true; }}"))
 
 
 def network_words(run: Run) -> str:
@@ -152,13 +166,7 @@ def counted(settings: Settings) -> tuple[tuple[str, Value], ...]:
 
 def counting(settings: Settings) -> tuple[Command, ...]:
     """Return the command that says what the ccache had, once all is compiled."""
-    return (Command(literals(COUNTER)),) if settings.flag("builder.compiler-cache") else ()
-
-
-def counter(settings: Settings) -> tuple[File, ...]:
-    """Return the step that writes the program of `counting`."""
-    made = script("count-ccache", COUNTER, "Says what the compiler cache had.")
-    return (made,) if settings.flag("builder.compiler-cache") else ()
+    return (Command(literals("count-ccache")),) if settings.flag("builder.compiler-cache") else ()
 
 
 def job_memory(settings: Settings) -> int:
@@ -172,16 +180,24 @@ def limits_jobs(settings: Settings) -> bool:
     return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
 
 
+def before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
+    """Return stages with one more, before the first that mounts it: BuildKit mounts no later stage."""
+    uses = (
+        any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
+        for item in stages
+    )
+    index = next((index for index, is_use in enumerate(uses) if is_use), len(stages))
+    return (*stages[:index], stage, *stages[index:])
+
+
 def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     """Return the step that adds what a base lacks; none where it lacks nothing."""
     return (Run(commands, CERTIFICATES),) if commands else ()
 
 
-def venv(parts: Parts) -> Run:
-    """Return the step that makes the virtual environment of the Python asked for."""
-    found = parts.base.for_python((Ref("PYTHON_VERSION"),))
-    made = Script(f'"$(find-python "${{PYTHON_VERSION}}")" -m venv {VENV}')
-    return Run((*found, made), CERTIFICATES if found else ())
+def python_installed(parts: Parts) -> tuple[Step, ...]:
+    """Return the step that adds the Python asked for; none where the base has it."""
+    return added(parts.base.for_python((Ref("PYTHON_VERSION"),)))
 
 
 def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:

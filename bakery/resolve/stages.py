@@ -20,6 +20,8 @@ With a native step or a stable-ABI wheel, up to three lines of stages stand on d
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bakery.core.names import Phase
 from bakery.plan.dockerfile import (
     Add,
@@ -49,31 +51,34 @@ from bakery.resolve.references import declarations, parse, renamed
 from bakery.resolve.settings import Settings
 from bakery.resolve.stage_inputs import (
     COMPILER_CACHE,
-    SCRIPTS,
     VENV,
+    VENV_COMMAND,
     Parts,
     added,
+    before_use,
     compilers,
     counted,
-    counter,
     counting,
     declaring,
     folder,
+    for_people,
     install_packages,
     literals,
     network_words,
+    programs_hidden,
+    python_installed,
     scope_stage,
-    script,
     source_mount,
     telling,
-    venv,
+    toolkit_stage,
 )
 from bakery.resolve.tool_image import image_stages
 from bakery.resolve.toolkit import wanted_components
-from bakery.toolchains import pip_steps
+from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.frameworks.base import Framework
 from bakery.toolchains.network_mounts import INDEX, NETWORK
 from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.program_mounts import with_programs
 from bakery.toolchains.registry import frameworks
 
 FIRST = "/wheels/first"
@@ -107,19 +112,22 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         Stage(
             f"{parts.recipe}-wheel",
             literal("scratch"),
-            (Copy("/wheels/dist/", "/", "repair"),),
+            (Copy(("/wheels/dist/",), "/", "repair"),),
             "The wheel and nothing else.",
         ),
         *_test(parts, made),
         _dev(parts),
     )
     told = material_stages(parts, made, found)
-    return (pip_steps.lock_stage((*found, *told)), *scope_stage(parts.settings), *found, *told, *carry_stages(parts))
+    all_stages = (*found, *told, *carry_stages(parts))
+    for added_stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
+        all_stages = before_use(all_stages, added_stage)
+    return with_programs(all_stages)
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
-        return (cross_tools(parts) if parts.crosses else Stage("toolkit", literal("base")),)
+        return (cross_tools(),) if parts.crosses else ()
     wanted = wanted_components(parts.settings)
     # Toolkits share stages: equal ones are written once.
     made = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(wanted)))
@@ -136,18 +144,18 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         address = f"{git}{suffix}#{parts.settings.text('source.ref')}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
     if sdist:
-        fetch = pip_steps.alone(pip_steps.WITH_TOOLS, f"{SCRIPTS}/sdist.py", *literals(sdist, "/src"))
+        fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, "/src"))
         fetching = Run((fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
         steps = (telling(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
-            Stage("source", literal("scratch"), (Copy("/src", "/src", "fetch"),), "The project's source."),
+            Stage("source", literal("scratch"), (Copy(("/src",), "/src", "fetch"),), "The project's source."),
         )
     return ()
 
 
 def _project(parts: Parts) -> Stage:
-    program = f"{TOOLS}/bin/python {TOOLS}/requires.py"
+    program = f"{TOOLS}/bin/python {program_mounts.path('requires.py')}"
     ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
     listing = (
         Script(f"{program} build /src > {_BUILD}"),
@@ -179,7 +187,7 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
         direct=settings.texts("builder.allow-direct"),
         mounts=(_listed(_BUILD),),
     )
-    steps = (*added(parts.base.for_python((Ref("PYTHON_VERSION"),))), telling(parts, Phase.REQUIREMENTS, resolving))
+    steps = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving))
     return declaring(_PACKAGES, literal(made.packages.base), steps, "All that the build needs, resolved for this cell.")
 
 
@@ -187,16 +195,15 @@ def _builder(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
     below: tuple[Step, ...] = (
         *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
-        venv(parts),
+        *python_installed(parts),
+        Run((VENV_COMMAND,)),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
     )
     by = pip_steps.with_environment(VENV)
     installing = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
-    steps = (
-        Copy(f"{pip_steps.RESOLVED}/build.txt", LOCK, _PACKAGES),
-        telling(parts, Phase.REQUIREMENTS, installing),
-    )
-    base = made.packages.base if parts.native_python else "toolkit"
+    keeping = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
+    steps = (telling(parts, Phase.REQUIREMENTS, replace(installing, commands=(*installing.commands, keeping))),)
+    base = made.packages.base if parts.native_python else toolkit_stage(parts)
     return (
         declaring(_SYSTEM, literal(base), below, ""),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
@@ -228,9 +235,15 @@ def _compile(parts: Parts) -> Stage:
         *native,
         *(COMPILER_CACHE if ccache else ()),
     )
-    commands = (Command(literals("umask", "022")), *taking, command, *counting(settings))
+    commands: tuple[Command | Script, ...] = (
+        Command(literals("umask", "022")),
+        *programs_hidden(parts),
+        *taking,
+        command,
+        *counting(settings),
+    )
     run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
-    steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), *counter(settings), run)
+    steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
     epoch = (Arg("SOURCE_DATE_EPOCH"),)
     body = declaring("compile", literal("builder"), steps, "")
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
@@ -239,7 +252,9 @@ def _compile(parts: Parts) -> Stage:
 
 def _repair(parts: Parts) -> Stage:
     settings = parts.settings
-    words: list[Value] = [*literals(f"{TOOLS}/bin/python", f"{TOOLS}/finish.py", "/wheels/built", "/wheels/dist")]
+    words: list[Value] = [
+        *literals(f"{TOOLS}/bin/python", program_mounts.path("finish.py"), "/wheels/built", "/wheels/dist")
+    ]
     if settings.flag("wheel.repair.enabled"):
         words += literals("--plat", settings.text("wheel.repair.plat"))
         words += [word for item in settings.texts("wheel.repair.exclude") for word in literals("--exclude", item)]
@@ -253,13 +268,14 @@ def _repair(parts: Parts) -> Stage:
         words += [word for naming in names for word in (literal("--name"), _naming(naming))]
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
-    steady = Command((*literals(f"{TOOLS}/bin/python", f"{TOOLS}/archive.py"), *folders))
-    steps: tuple[Step, ...] = (
-        script("archive.py", f"{TOOLS}/archive.py", "Leaves nothing of the machine in a wheel's archive.", "0644"),
-        Run((Command(tuple(words)), steady), network=False),
+    steady = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
+    body = declaring("repair", literal("compile"), (Run((Command(tuple(words)), steady), network=False),), "")
+    return Stage(
+        "repair",
+        body.base,
+        (Arg("SOURCE_DATE_EPOCH"), *body.steps),
+        "Names the wheel, and adds the libraries that it needs.",
     )
-    body = declaring("repair", literal("compile"), steps, "")
-    return Stage("repair", body.base, (Arg("SOURCE_DATE_EPOCH"), *body.steps), body.comment)
 
 
 def _naming(naming: Naming) -> Value:
@@ -276,7 +292,7 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     name = f"{parts.recipe}-test"
     runtime = Stage(
         "runtime",
-        literal(made.runs.common),
+        literal(made.runs.root_stage),
         added(parts.base.for_running()),
         "A clean base: nothing of the builder is in it.",
     )
@@ -285,12 +301,12 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
     direct = settings.texts("builder.allow-direct")
     by = pip_steps.with_environment(VENV)
-    resolving = pip_steps.resolve(TEST, words, by=by, direct=direct, mounts=(_listed(_RUN),))
-    asked = (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving))
+    resolving = pip_steps.resolve(TEST, words, VENV_COMMAND, by=by, direct=direct, mounts=(_listed(_RUN),))
+    asked = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving))
     # What is installed may put other programs in the place of this environment's Python and pip.
     pip, built = pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), pip_steps.built(TEST_REQUIREMENTS, TEST)
-    installing = pip_steps.install_step(TEST, TEST_REQUIREMENTS, VENV, mounts=(pip, built))
-    setup = (venv(parts), telling(parts, Phase.REQUIREMENTS, installing))
+    installing = pip_steps.install_step(TEST, TEST_REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
+    setup = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, installing))
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
     wheel = Mount(
@@ -299,7 +315,6 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     allowed = f"--direct={','.join(direct)} " if direct else ""
     install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
     checks: tuple[Step, ...] = (
-        script("smoke.py", f"{TOOLS}/smoke.py", "Loads every shared object, then imports.", "0644"),
         telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, pip_steps.lock_mount(TEST), pip, *NETWORK))),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
@@ -320,7 +335,7 @@ def _driver(parts: Parts) -> tuple[Mount, ...]:
 
 def _smoke(parts: Parts) -> Command:
     settings = parts.settings
-    words = [*literals(f"{VENV}/bin/python", f"{TOOLS}/smoke.py", "/wheels")]
+    words = [*literals(f"{VENV}/bin/python", program_mounts.path("smoke.py"), "/wheels")]
     words += literals("--driver", "/driver") if parts.toolkits else ()
     words += literals("--load") if settings.flag("test.load-shared-objects") else ()
     words += [word for module in settings.texts("test.imports") for word in literals("--import", module)]
@@ -334,6 +349,7 @@ def _command(parts: Parts) -> tuple[Step, ...]:
         return ()
     files = settings.texts("test.files")
     copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
+    folders: tuple[Command, ...] = (Command(literals("mkdir", "-p", "/work")), Command(literals("cd", "/work")))
     run = Command(literals("sh", "-c", command))
     mounts = (source_mount(parts, writable=False),) if files else ()
     # The shell itself replaces ${NAME} here; all that it needs is the variable.
@@ -341,8 +357,7 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     return (
         *declared,
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        Workdir("/work"),
-        telling(parts, Phase.TEST, Run((*copies, run), mounts, network=settings.flag("test.network"))),
+        telling(parts, Phase.TEST, Run((*folders, *copies, run), mounts, network=settings.flag("test.network"))),
     )
 
 
@@ -352,6 +367,6 @@ def _dev(parts: Parts) -> Stage:
     return Stage(
         f"{parts.recipe}-builder",
         literal("builder"),
-        (Copy(source, "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
+        (for_people(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",
     )

@@ -8,25 +8,28 @@ from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import lines, lowest
 from bakery.resolve.materials_stages import image_materials
 from bakery.resolve.references import parse
-from bakery.resolve.stage_inputs import VENV, Parts, added, declaring, install_packages, literals, telling, venv
-from bakery.toolchains import pip_steps
+from bakery.resolve.stage_inputs import (
+    VENV,
+    VENV_COMMAND,
+    Parts,
+    added,
+    before_use,
+    declaring,
+    for_people,
+    install_packages,
+    literals,
+    python_installed,
+    telling,
+)
+from bakery.toolchains import pip_steps, program_mounts
+from bakery.toolchains.program_mounts import with_programs
 
 PLACE = "image"
 """The place of the packages in a lock."""
 
 _PYTHON = f"{VENV}/bin/python"
 _REQUIREMENTS = "image-requirements"
-_LINK = """\
-import os, sys, sysconfig
-for word in sys.argv[2:]:
-    name, _, path = word.partition("=")
-    program = os.path.join(sysconfig.get_path("platlib"), path)
-    if not os.access(program, os.X_OK):
-        sys.exit(f"no package has the program {path}")
-    link = os.path.join(sys.argv[1], name)
-    if os.path.lexists(link):
-        os.remove(link)
-    os.symlink(program, link)"""
+_LINK = program_mounts.path("link_programs.py")
 """Puts programs of packages on PATH, in place of the scripts that start them."""
 
 
@@ -38,19 +41,21 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
     system = settings.texts("image.system-packages")
     runtime = Stage(
         "runtime",
-        literal(line.common),
+        literal(line.root_stage),
         (*added(parts.base.for_running()), *((install_packages(*system),) if system else ())),
         "What the tools need of the base.",
     )
     words = tuple(map(parse, settings.texts("image.requirements")))
     by, direct = pip_steps.with_environment(VENV), settings.texts("builder.allow-direct")
-    resolving = pip_steps.resolve(PLACE, words, by=by, direct=direct)
+    resolving = pip_steps.resolve(PLACE, words, VENV_COMMAND, by=by, direct=direct)
     pip, built = pip_steps.pip_mount(_REQUIREMENTS, VENV), pip_steps.built(_REQUIREMENTS, PLACE)
+    installing = pip_steps.install_step(PLACE, _REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
     steps: tuple[Step, ...] = (
-        venv(parts),
-        telling(parts, Phase.REQUIREMENTS, pip_steps.install_step(PLACE, _REQUIREMENTS, VENV, mounts=(pip, built))),
+        *python_installed(parts),
+        telling(parts, Phase.REQUIREMENTS, installing),
         *_programs(parts),
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
+        for_people(),
         Workdir("/work"),
         Cmd(("bash",)),
     )
@@ -60,18 +65,18 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
         declaring(
             _REQUIREMENTS,
             literal("runtime"),
-            (venv(parts), telling(parts, Phase.REQUIREMENTS, resolving)),
+            (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving)),
             "All that the tools need, resolved for this cell.",
         ),
         pip_steps.build_stage(PLACE, _REQUIREMENTS, "runtime", mounts=(pip,)),
         declaring(name, literal("runtime"), steps, "The tools and nothing else."),
     )
     told = image_materials(parts.recipe, line, name, _REQUIREMENTS)
-    return (pip_steps.lock_stage((*found, *told)), *found, *told)
+    return with_programs(before_use((*found, *told), pip_steps.lock_stage((*found, *told))))
 
 
 def _programs(parts: Parts) -> tuple[Step, ...]:
     """Return the step that puts programs of packages on PATH; none where the recipe names none."""
     found = parts.settings.mapping("image.programs")
-    words = literals(_PYTHON, "-c", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in found.items()))
+    words = literals(_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in found.items()))
     return (Run((Command(words),), network=False),) if found else ()

@@ -13,7 +13,7 @@ def disk(group: CellGroup) -> int:
     lineage = Lineage(group.plan)
     made = [(lineage.of(cell), group.plan.args_of(cell)) for cell in group.cells]
     distinct = {
-        "python": {stages.get("common", "") for stages, _ in made},
+        "python": {stages.get("root", "") for stages, _ in made},
         "cuda": {stages.get("toolkit", "") for stages, args in made if "CUDA_VERSION" in args},
         "framework": {stages.get("builder", "") for stages, args in made if {"TORCH_VERSION", "JAX_VERSION"} & {*args}},
     }

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bakery.plan.dockerfile import Command, Mount, Resolves, Run, Script, Stage, Workdir
+from bakery.plan.dockerfile import Command, Mount, Resolves, Run, Script, Stage
 from bakery.plan.values import Value, literal
+from bakery.toolchains import program_mounts
 from bakery.toolchains.network_mounts import NETWORK
 
 TOOLS = "/opt/bakery"
@@ -19,14 +20,8 @@ TOOLS = "/opt/bakery"
 PIP = "/opt/pip"
 """Where a step that installs has the pip of another stage, whose environment has nothing else."""
 
-PROGRAM = "/usr/local/bin/packages.py"
-PROGRAMS = {
-    "packages.py": "Resolves packages of the index, builds and installs them.",
-    "pip_alone.py": "Runs pip, and no code of any other package.",
-    "sources.py": "Reads source archives without running them.",
-    "sdist.py": "Fetches source archives from the package index.",
-}
-"""What `PROGRAM` needs in its folder → what it does."""
+PROGRAM = program_mounts.path("packages")
+"""Resolves packages of the index, builds and installs them."""
 
 RESOLVED = "/requirements"
 """The folder that a stage of requirements leaves."""
@@ -54,9 +49,15 @@ def with_environment(folder: str) -> tuple[Value, ...]:
     return (literal(f"{folder}/bin/python"),)
 
 
+def make_venv(folder: str, version: str = "") -> Script:
+    """Return the command that makes an empty virtual environment of the base's Python; no package's code runs."""
+    python = f'find-python "{version}"' if version else "find-python"
+    return Script(f'"$({python})" -I -S -m venv {folder}')
+
+
 def lock_mount(place: str) -> Mount:
     """Return the mount of what is locked at a place: nothing, unless the build is given a lock."""
-    return Mount("bind", LOCKED, source=f"/{place}", from_=STAGE)
+    return Mount("bind", LOCKED, source=f"{LOCKED}/{place}", from_=STAGE)
 
 
 def pip_mount(stage: str, environment: str) -> Mount:
@@ -161,9 +162,16 @@ def install_step(
 
 def lock_stage(stages: Iterable[Stage]) -> Stage:
     """Return the stage that stands for a lock where the build is given none: an empty folder for each place."""
-    mounts = (mount for stage in stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts)
-    places = dict.fromkeys(mount.source for mount in mounts if mount.from_ == STAGE)
-    comment = (
-        "Nothing is locked, unless the build is given a context of this name: `wheel-bakery lock` makes what is in it."
+    folders = " ".join(f"{LOCKED}/{place}" for place in locked_places(stages))
+    return Stage(
+        STAGE,
+        literal("root"),
+        (Run((Script(f"mkdir -p {folders}"),), network=False),),
+        "Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.",
     )
-    return Stage(STAGE, literal("scratch"), tuple(map(Workdir, places)), comment)
+
+
+def locked_places(stages: Iterable[Stage]) -> tuple[str, ...]:
+    """Return the places that steps look up in a lock."""
+    mounts = (mount for stage in stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts)
+    return tuple(dict.fromkeys(mount.source.removeprefix(f"{LOCKED}/") for mount in mounts if mount.from_ == STAGE))

@@ -1,4 +1,4 @@
-"""packages.py with the real pip: what has to be built, what names an address, and whose code runs when.
+"""packages with the real pip: what has to be built, what names an address, and whose code runs when.
 
 Every test has an index on loopback. Code of a package leaves a file, ``ran``, where it runs.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,11 @@ import hostile_packages as hostile
 import pytest
 
 from bakery.toolchains import programs
-from bakery.toolchains.programs import packages
-
-HERE = Path(programs.__file__).parent
+from bakery.toolchains.programs.packages.requirements import BUILT_HERE
 
 
 class Bench:
-    """The folders that packages.py reads and writes, an index, and an environment to install into."""
+    """The folders that packages reads and writes, an index, and an environment to install into."""
 
     def __init__(self, folder: Path, url: str, asked: list[str]) -> None:
         self.folder, self.url, self.asked = folder, url, asked
@@ -33,16 +32,14 @@ class Bench:
             (folder / name).mkdir()
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run packages.py as a step does; return what it printed."""
-        program = self.folder / "packages.py"
+        """Run packages as a step does; return what it printed."""
+        program = self.folder / "packages"
         if not program.exists():
+            program.mkdir()
             # The folders are those of a container; only their places differ here.
-            text = (HERE / "packages.py").read_text()
-            for name in ("lock", "requirements", "sources", "built"):
-                text = text.replace(f'= "/{name}"', f'= "{self.folder / name}"')
-            program.write_text(text)
-            for name in ("pip_alone.py", "sources.py", "sdist.py"):
-                (self.folder / name).write_text((HERE / name).read_text())
+            for path, text in programs.texts("packages").items():
+                moved = re.sub(r'(?<== ")/(?=(?:lock|requirements|sources|built)[/"])', f"{self.folder}/", text)
+                (self.folder / path).write_text(moved)
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(program), *words],
             env={**os.environ, **hostile.settings(self.url)},
@@ -94,7 +91,7 @@ def test_a_source_archive_is_resolved_as_data_then_built_then_installed_by_hash(
     assert not bench.ran.exists(), "resolving ran code of the archive"
     lines = (bench.folder / "requirements/build.txt").read_text().splitlines()
     assert [line.split(" --hash=sha256:")[0] for line in lines] == ["only==1.0", "other==1.0"]
-    assert [line.endswith(packages.BUILT_HERE) for line in lines] == [True, False]
+    assert [line.endswith(BUILT_HERE) for line in lines] == [True, False]
     assert {item["name"]: item["file"] for item in bench.told()}["only"] == "only-1.0.tar.gz"
     assert (bench.folder / "sources/build/0/wheels/ownbackend-1.0-py3-none-any.whl").is_file()
     asked = len(bench.asked)

@@ -1,4 +1,4 @@
-"""packages.py resolves and installs with the real pip, from a folder of wheels."""
+"""packages resolves and installs with the real pip, from a folder of wheels."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from pathlib import Path
 import pytest
 
 from bakery.build.lock.pip_errors import refusals
-from bakery.toolchains.programs import packages
+from bakery.toolchains.programs.packages import __main__ as packages
+from bakery.toolchains.programs.packages import install
+from bakery.toolchains.programs.packages import resolve as resolving
 
 
 class Folders:
-    """The folders that packages.py reads and writes, and a folder of wheels to resolve from."""
+    """The folders that packages reads and writes, and a folder of wheels to resolve from."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lock, self.resolved, self.links = (folder / name for name in ("lock", "resolved", "links"))
-        monkeypatch.setattr(packages, "SOURCES", str(folder / "sources"))
-        monkeypatch.setattr(packages, "BUILT", str(folder / "built"))
+        for module in (resolving, install):
+            monkeypatch.setattr(module, "SOURCES", str(folder / "sources"))
+            monkeypatch.setattr(module, "RESOLVED", str(self.resolved))
+        monkeypatch.setattr(install, "BUILT", str(folder / "built"))
         self.links.mkdir()
         self.lock.mkdir()
         self.monkeypatch = monkeypatch
-        monkeypatch.setattr(packages, "LOCK", str(self.lock))
-        monkeypatch.setattr(packages, "RESOLVED", str(self.resolved))
+        monkeypatch.setattr(resolving, "LOCK", str(self.lock))
 
     def wheel(self, name: str, version: str, *requires: str) -> str:
         """Write a wheel; return its SHA-256."""
@@ -43,7 +46,7 @@ class Folders:
     def resolve(self, *words: str) -> list[str]:
         """Resolve for this interpreter; return the lines for pip."""
         more = ["--no-index", "--find-links", str(self.links), "--", *words]
-        self.monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "build", *more])
+        self.monkeypatch.setattr(sys, "argv", ["packages", "resolve", "build", *more])
         packages.main()
         return (self.resolved / "build.txt").read_text().splitlines()
 
@@ -169,7 +172,7 @@ def test_another_file_than_the_locked_one_is_not_installed(
     (folders.resolved / "build.txt").write_text(f"demo==1.0 --hash=sha256:{'0' * 64}\n")
     target = [f"--target={tmp_path / 'out'}", "--no-index", "--find-links", str(folders.links)]
     with pytest.raises(SystemExit):
-        packages.install("build", "", target)
+        install.install("build", "", target)
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -180,7 +183,7 @@ def test_exactly_what_was_resolved_is_installed(folders: Folders, tmp_path: Path
     folders.resolve("demo")
     folders.wheel("other", "2.0")
     out = tmp_path / "out"
-    packages.install("build", "", [f"--target={out}", "--no-index", "--find-links", str(folders.links), "--quiet"])
+    install.install("build", "", [f"--target={out}", "--no-index", "--find-links", str(folders.links), "--quiet"])
     assert sorted(path.name for path in out.glob("*.dist-info")) == ["demo-1.0.dist-info", "other-1.0.dist-info"]
 
 
@@ -192,7 +195,7 @@ def test_requirements_that_nothing_satisfies(folders: Folders) -> None:
 
 
 def test_no_requirements_ask_no_index(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "ask", lambda *_: pytest.fail("asked"))
-    monkeypatch.setattr(sys, "argv", ["packages.py", "resolve", "test", "--"])
+    monkeypatch.setattr(resolving, "ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(sys, "argv", ["packages", "resolve", "test", "--"])
     packages.main()
     assert json.loads((folders.resolved / "test.json").read_text()) == {"requirements": [], "packages": []}

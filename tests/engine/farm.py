@@ -65,7 +65,7 @@ class EngineNode:
         engine = private_engine.start(self.prefix, lambda _: None, self.environ)
         self.pid = engine.pid
         self.way.open(self.pid)
-        command = [sys.executable, str(GATE), str(engine.places.socket), str(self.port), str(self.certificates)]
+        command = [sys.executable, str(GATE), str(engine.paths.socket), str(self.port), str(self.certificates)]
         self.gate = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self.gate.stdout
         assert self.gate.stdout.readline() == "listening\n"

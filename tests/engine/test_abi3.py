@@ -28,6 +28,7 @@ def test_built_once_and_tested_on_all(tmp_path: Path) -> None:
     assert set(again.results()) == {"wheel-cp311"}
 
 
+@pytest.mark.proof
 def test_a_wheel_for_one_python_only(tmp_path: Path) -> None:
     done = bakery(project(tmp_path / "project", ""), "wheel", code=8)
     said = " ".join(done.err.split())

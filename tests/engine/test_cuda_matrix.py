@@ -1,4 +1,4 @@
-"""The CUDA example with every source of a compiler: one release in `make test`, the whole matrix in `make proof`.
+"""The CUDA example with every source of a compiler. `make test` bakes one release, in test_workspace.py.
 
 BAKERY_MATRIX_WHEELS names a folder that receives the wheels, one subfolder for each row: no GPU is needed to make
 them, and where there is one they are run.
@@ -37,6 +37,7 @@ def check(done: Done, cuda: str, wheels: int) -> None:
         assert f"CUDA_MAJOR = {cuda.partition('.')[0]}\n" in told
 
 
+@pytest.mark.proof
 def test_cuda_11_8_on_a_base_whose_own_compilers_are_all_too_new(tmp_path: Path) -> None:
     # trixie: nvcc of bookworm's non-free component, g++-11 of bookworm, and a glibc that CUDA 11.8's headers clash with.
     folder = cuda_example(tmp_path / "cuda", "cuda", python='["3.13"]')

@@ -87,6 +87,7 @@ def test_a_full_project_is_one_error(tmp_path: Path, mounted: Callable[..., None
     assert not list(folder.glob("dist/*.whl"))
 
 
+@pytest.mark.proof
 def test_two_thousand_files_in_the_output_folder_are_left_alone(tmp_path: Path) -> None:
     folder = project(tmp_path / "project")
     (folder / "dist").mkdir()
@@ -122,6 +123,7 @@ def test_a_log_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
     assert (done.runs[-1] / "logs" / "wheel-cp311.log").stat().st_size > 100 * 1024**2
 
 
+@pytest.mark.proof
 def test_a_clock_in_the_past_or_the_future_changes_nothing(tmp_path: Path) -> None:
     """Old runs, logs and memories may bear any time; nothing of them is taken for fresh or kept forever."""
     folder = project(tmp_path / "project")
@@ -168,7 +170,7 @@ def test_a_cell_that_uses_all_memory_ends_alone(tmp_path: Path) -> None:
     """The kernel kills it in its own control group, which is given less than it takes."""
     hungry = f"hungry{uuid.uuid4().hex[:8]}"
     behaviour = (
-        f"if flavour == '{hungry}':\n    time.sleep(20)\n    taken = [bytearray(b'x' * (1 << 20)) for _ in range(3000)]"
+        f"if flavour == '{hungry}':\n    time.sleep(8)\n    taken = [bytearray(b'x' * (1 << 20)) for _ in range(3000)]"
     )
     folder = flavours(tmp_path / "project", ["a", hungry], behaviour)
     began = time.monotonic()

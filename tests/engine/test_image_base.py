@@ -61,6 +61,7 @@ def test_digest_that_is_not_there_is_told(tmp_path: Path, pushed: Pushed) -> Non
     assert "not found" in done.err
 
 
+@pytest.mark.proof
 def test_registry_that_does_not_answer_is_told(tmp_path: Path) -> None:
     folder = example(tmp_path / "project", recipe("127.0.0.1:9/nothing:1", "sha256:" + "1" * 64))
     done = bakery(folder, "wheel", code=7)

@@ -61,12 +61,21 @@ def standin(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Maker]:
     """Give what makes a stand-in and leaves it in the registry."""
-    tree = cuda_tree(engine_environment, tmp_path_factory.mktemp("tree"))
     fresh = tmp_path_factory.mktemp("fresh")
     (fresh / "fresh.txt").write_text(str(uuid.uuid4()))
-    images = {"tree": f"docker-image://{tree}", "manylinux": f"docker-image://{manylinux_image}", "fresh": str(fresh)}
-    yield lambda target, **more: make(engine_environment, registry, target, {**images, **more})
-    shell(engine_environment, "docker", "rmi", "--force", tree)
+    images = {"manylinux": f"docker-image://{manylinux_image}", "fresh": str(fresh)}
+    trees: list[str] = []
+
+    def standin(target: str, **more: str) -> Pushed:
+        # The one without a compiler needs no tree.
+        if target != "debian-repository" and not trees:
+            trees.append(cuda_tree(engine_environment, tmp_path_factory.mktemp("tree")))
+        tree = {"tree": f"docker-image://{trees[0]}"} if trees else {}
+        return make(engine_environment, registry, target, {**images, **tree, **more})
+
+    yield standin
+    for tree in trees:
+        shell(engine_environment, "docker", "rmi", "--force", tree)
 
 
 def cuda_example(folder: Path, builder: str, *, head: str = "") -> Path:
@@ -153,6 +162,7 @@ def test_image_is_named_by_the_release(tmp_path: Path, standin: Maker) -> None:
     assert "CUDA 13.0 in /usr/local/cuda-13.0" in done.log("wheel-cp311")
 
 
+@pytest.mark.proof
 def test_image_with_another_cuda_is_told(tmp_path: Path, standin: Maker) -> None:
     done = bakery(on_image(tmp_path / "project", standin("manylinux-cuda"), "13.1.0"), "wheel", code=4)
     assert "image-cuda-release: " in done.err
@@ -218,6 +228,7 @@ def test_a_key_that_nobody_published_is_refused(tmp_path: Path, standin: Maker, 
     assert "builder.cuda-repository-key" in done.err
 
 
+@pytest.mark.proof
 def test_release_that_a_repository_lacks_is_told(
     tmp_path: Path, standin: Maker, apt_repository: Path, key: Key
 ) -> None:

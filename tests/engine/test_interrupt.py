@@ -72,8 +72,8 @@ def interrupted(folder: Path, *signals: signal.Signals) -> Done:
     "signals",
     [
         pytest.param((signal.SIGINT,), id="ctrl-c"),
-        pytest.param((signal.SIGTERM,), id="sigterm"),
-        pytest.param((signal.SIGINT, signal.SIGINT), id="ctrl-c-twice"),
+        pytest.param((signal.SIGTERM,), id="sigterm", marks=pytest.mark.proof),
+        pytest.param((signal.SIGINT, signal.SIGINT), id="ctrl-c-twice", marks=pytest.mark.proof),
     ],
 )
 def test_signal_ends_the_build_and_leaves_dist_as_it_was(folder: Path, signals: tuple[signal.Signals, ...]) -> None:
@@ -115,9 +115,14 @@ def is_finished(folder: Path, _pid: int) -> bool:
     return any('"result": "done"' in path.read_text() for path in journals(folder, "tiny"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "moment", [pytest.param(".bakery/runs", id="before-the-bake"), pytest.param("dist", id="before-publishing")]
+    ("moment", "number"),
+    [
+        pytest.param(".bakery/runs", signal.SIGTERM, id="before-the-bake"),
+        pytest.param("dist", signal.SIGTERM, id="before-publishing"),
+        pytest.param(".bakery/runs", signal.SIGINT, id="before-the-bake-ctrl-c", marks=pytest.mark.proof),
+        pytest.param("dist", signal.SIGINT, id="before-publishing-ctrl-c", marks=pytest.mark.proof),
+    ],
 )
 def test_signal_before_and_after_the_build(folder: Path, moment: str, number: signal.Signals) -> None:
     (folder / "sleep").unlink()

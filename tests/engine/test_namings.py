@@ -82,15 +82,23 @@ def test_derived_values_follow_a_value_that_only_the_raw_file_is_given(
     assert names == ["tiny-1.0", "tiny-1.0+cu128torch2.10", "tiny-1.0-1cu12"]
 
 
-def test_the_builder_holds_what_was_resolved(project: Path, engine_environment: Mapping[str, str]) -> None:
+def test_the_dev_image_has_the_tools_the_project_and_what_was_resolved(
+    project: Path, engine_environment: Mapping[str, str]
+) -> None:
     """The lock is in the dev image, and it is what is installed."""
     bakery(project, "dev")
     run = ("docker", "run", "--rm", "tiny:dev-cp311")
     try:
         lock = shell(engine_environment, *run, "cat", "/requirements.lock")
         frozen = shell(engine_environment, *run, "python", "-m", "pip", "freeze", "--all")
+        script = "ls; python -m build --version; python -V; command -v g++"
+        lines = shell(engine_environment, *run, "sh", "-ec", script).splitlines()
     finally:
         shell(engine_environment, "docker", "image", "rm", "tiny:dev-cp311")
+    assert {"pyproject.toml", "src"} <= set(lines)
+    assert any(line.startswith("build ") for line in lines)
+    assert any(line.startswith("Python 3.") for line in lines)
+    assert lines[-1] == "/usr/bin/g++"
     assert "wheel==0.45." in lock
     assert all(" --hash=sha256:" in line for line in lock.splitlines())
     locked = {line.partition(" ")[0] for line in lock.splitlines()}

@@ -16,7 +16,7 @@ import pytest
 
 from bakery.core.errors import EngineError
 from bakery.engine import debian_rootfs, discover, private_engine
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 from bakery.engine.private_engine import RunningEngine
 from bakery.engine.private_engine_files import Prefix
 
@@ -104,7 +104,7 @@ def created(image: Path) -> str:
 
 @pytest.mark.proof
 def test_same_mirror_gives_the_same_image(tmp_path: Path) -> None:
-    where = places()
+    where = engine_paths()
     kept = debian_rootfs._image_file(where, "bookworm", "amd64", quiet)
     again = debian_rootfs.make_image(where, tmp_path, "bookworm", "amd64", quiet)
     if created(again) != created(kept):
@@ -128,7 +128,7 @@ def test_a_containerd_that_is_slow_to_start_is_waited_for(second: dict[str, str]
     started = private_engine.start(private_engine.install(quiet, second), quiet, second)
     private_engine.stop(second)
     said: list[str] = []
-    (database,) = started.places.data.rglob("io.containerd.metadata.v1.bolt/meta.db")
+    (database,) = started.paths.data.rglob("io.containerd.metadata.v1.bolt/meta.db")
     with database.open("rb") as held:
         # A lock keeps containerd from its database as a cold disk does; it goes once dockerd gave up.
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, bakery, digests, shell
+from sample import sampled
 
 from bakery.resolve.settings import EPOCH
 
@@ -61,7 +62,7 @@ def test_dockerfile_gives_the_same_wheel(
 
 
 @pytest.mark.parametrize(
-    ("recipe", "prefix"), [("cpp", "bakery_example_cpp-1.0.0-cp313-"), ("ujson", "ujson-6.1.0-cp313-")]
+    ("recipe", "prefix"), sampled([("ujson", "ujson-6.1.0-cp313-"), ("cpp", "bakery_example_cpp-1.0.0-cp313-")], 2)
 )
 def test_building_again_gives_the_same_bytes(
     own: Mapping[str, str],

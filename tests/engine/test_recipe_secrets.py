@@ -170,7 +170,7 @@ def baked(
     processes.start()
     words = ("bake", "dev", "full", "--allow", "secret.command=from-command")
     told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_PROGRESS": "rawjson"}
-    told["BAKERY_CACHE_DIR"] = ".bakery/cache"
+    told |= {"BAKERY_CACHE_DIR": ".bakery/cache", "BAKERY_CACHE_READ_ONLY": "false"}
     try:
         yield Baked(bakery(folder, *words, environment=told), folder, processes)
     finally:

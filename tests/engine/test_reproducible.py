@@ -138,23 +138,28 @@ def test_a_wheel_is_built_again(project: Path) -> None:
     assert "these files were changed: backend.py" in refused.err
 
 
-def test_a_provenance_of_somebody_else(project: Path) -> None:
-    """A wheel with a backdoor and a provenance that fits it; what makes the backdoor stands in the settings."""
+def with_backdoor(project: Path, *settings: str) -> Path:
+    """Bake a wheel and add a backdoor to it, and to its provenance the digest and settings; return the wheel."""
     (wheel,) = bakery(project, "wheel").wheels
-    record = project / "dist" / ".provenance" / f"{wheel.name}.provenance.json"
-    honest = record.read_text()
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("backdoor.py", "")
-    told = json.loads(honest)
-    told["subject"][0]["digest"]["sha256"] = digests(project / "dist")[wheel.name]
+    record = project / "dist" / ".provenance" / f"{wheel.name}.provenance.json"
+    provenance = json.loads(record.read_text())
+    provenance["subject"][0]["digest"]["sha256"] = digests(project / "dist")[wheel.name]
+    provenance["predicate"]["buildDefinition"]["externalParameters"]["settings"] += settings
+    record.write_text(json.dumps(provenance))
+    return wheel
+
+
+def test_a_provenance_whose_settings_make_the_backdoor_is_refused(project: Path) -> None:
     evil = "wheel-cp311.contexts.demo-wheel=git://host/evil.git#main"
-    told["predicate"]["buildDefinition"]["externalParameters"]["settings"].append(evil)
-    record.write_text(json.dumps(told))
-    refused = bakery(project, "reproduce", str(wheel), code=9)
+    refused = bakery(project, "reproduce", str(with_backdoor(project, evil)), code=9)
     assert evil in "".join(refused.err.split())
-    # Without it, the two differ; neither run leaves anything in the project.
-    told["predicate"]["buildDefinition"]["externalParameters"]["settings"].pop()
-    record.write_text(json.dumps(told))
+
+
+@pytest.mark.proof
+def test_a_wheel_with_a_backdoor_differs_and_nothing_is_left(project: Path) -> None:
+    wheel = with_backdoor(project)
     before = all_files(project)
     different = bakery(project, "reproduce", str(wheel), code=13)
     assert "backdoor.py" in different.out

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from sample import sampled
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.finding import Severity
@@ -67,12 +68,15 @@ def finished(python: Path, built: Path, dist: Path, *words: str) -> Path:
 
 @pytest.mark.parametrize(
     ("words", "start", "version"),
-    [
-        ((), "demo_pkg-1.0-cp", "1.0"),
-        (("--name", "local=cu128"), "demo_pkg-1.0+cu128-cp", "1.0+cu128"),
-        (("--name", "build-tag=1cu128"), "demo_pkg-1.0-1cu128-cp", "1.0"),
-        (("--name", "local=cu12-8 build-tag=2"), "demo_pkg-1.0+cu12_8-2-cp", "1.0+cu12-8"),
-    ],
+    sampled(
+        [
+            ((), "demo_pkg-1.0-cp", "1.0"),
+            (("--name", "local=cu128"), "demo_pkg-1.0+cu128-cp", "1.0+cu128"),
+            (("--name", "build-tag=1cu128"), "demo_pkg-1.0-1cu128-cp", "1.0"),
+            (("--name", "local=cu12-8 build-tag=2"), "demo_pkg-1.0+cu12_8-2-cp", "1.0+cu12-8"),
+        ],
+        3,
+    ),
 )
 def test_names(python: Path, built: Path, tmp_path: Path, words: tuple[str, ...], start: str, version: str) -> None:
     wheel = finished(python, built, tmp_path / "dist", *words)

@@ -128,6 +128,7 @@ def test_a_source_archive_is_built_and_sees_nothing(tmp_path: Path, private: Pri
         assert archive.testzip() is None
 
 
+@pytest.mark.proof
 def test_an_allowed_address_is_built_and_sees_nothing(tmp_path: Path, private: Private) -> None:
     name = f"loot{secrets.token_hex(4)}"
     hostile.sdist(private.folder, name, setup=f"{private.looks}\nMODULE = 'TOLD = ' + repr(looks())\n")
@@ -161,6 +162,7 @@ def test_code_of_an_installed_package_runs_in_no_step_with_secrets(tmp_path: Pat
     assert [item for item in found if item["secrets"] or item.get("passwords") or item.get("network")] == []
 
 
+@pytest.mark.proof
 def test_a_package_of_the_build_runs_in_no_step_with_secrets(tmp_path: Path, private: Private) -> None:
     name, log = f"spy{secrets.token_hex(4)}", "/var/tmp/spy"
     files = {

@@ -174,6 +174,7 @@ variable = "GATE"
 """
 
 
+@pytest.mark.proof
 def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
     tmp_path: Path, engine_environment: Mapping[str, str]
 ) -> None:

@@ -35,7 +35,6 @@ from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import read as read_provenance
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
-from bakery.emit.files import generate
 from bakery.engine.package_index import Index, releases
 from bakery.iree import benchmark, references, run_module
 from bakery.iree.emit_job import generate_job
@@ -157,7 +156,7 @@ def _provenance_seeds() -> list[bytes]:
         sha256 = hashlib.sha256(b"").hexdigest()
         own, locked = source_materials(plan, folder / "project"), locked_as_asked(folder, planned(folder))["cp311"]
         parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *made.packages(locked)]
-        defined = definition(plan, plan.cells[0], generate(plan), parts, made.requirements(locked))
+        defined = definition(plan, plan.cells[0], parts, made.requirements(locked))
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
         told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
     other = copy.deepcopy(told)

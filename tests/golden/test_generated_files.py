@@ -12,6 +12,7 @@ import pytest
 from bakery.emit.files import generate
 from bakery.recipe.load import Loaded, load
 from bakery.resolve.plan import resolve
+from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = Path(__file__).parent / "recipes"
@@ -30,7 +31,8 @@ def test_committed_files_are_what_the_recipes_say(golden: Callable[[Path, str], 
 @pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_files_of_a_recipe(golden: Callable[[Path, str], None], recipe: Path) -> None:
     (item,) = load(recipe.name, RECIPES)
-    texts = generate(resolve(item))
+    # Programs are the same for all recipes.
+    texts = {path: text for path, text in generate(resolve(item)).items() if not path.startswith(CONTEXT_FOLDER)}
     assert len({Path(path).name for path in texts}) == len(texts)
     for path, text in texts.items():
         golden(RECIPES / recipe.stem / Path(path).name, text)
@@ -56,3 +58,9 @@ def test_another_reader_of_hcl_finds_what_the_plan_has(path: Path) -> None:
     targets = [json.loads(name) for entry in document["target"] for name in entry]
     assert targets == ["_common", *(kind.value for kind in plan.kinds)]
     assert [json.loads(cell["id"]) for cell in document["cells"]] == [cell.id for cell in plan.cells]
+
+
+def test_every_committed_program_is_used() -> None:
+    folder = ROOT / CONTEXT_FOLDER
+    written = {path for item in [*WORKSPACE, *IMAGES] for path in generate(resolve(item))}
+    assert {path.relative_to(ROOT).as_posix() for path in folder.rglob("*") if path.is_file()} <= written

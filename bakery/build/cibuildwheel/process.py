@@ -188,11 +188,12 @@ def fetch(told: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
         _run(["git", "-C", str(folder), "checkout", "--quiet", reference], environ)
         _run(["git", "-C", str(folder), "submodule", "update", "--quiet", "--init", "--recursive"], environ)
     elif told.sdist:
-        for name in ("sdist.py", "pip_alone.py"):
-            (folder.parent / name).write_text(programs.text(name), encoding="utf-8")
-        program = folder.parent / "sdist.py"
-        # It calls pip by `python -m`, in the working folder.
-        _run([sys.executable, str(program), told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
+        (folder.parent / "packages").mkdir(exist_ok=True)
+        for name, text in programs.texts("packages").items():
+            (folder.parent / name).write_text(text, encoding="utf-8")
+        program = folder.parent / "packages"
+        # No module of the working folder is imported.
+        _run([sys.executable, str(program), "fetch", told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
 
 
 def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:

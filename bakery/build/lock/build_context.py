@@ -8,18 +8,17 @@ from pathlib import Path
 
 from bakery.build.lock.materials import Materials, Packages
 from bakery.core.image_names import full
-from bakery.plan.dockerfile import Workdir
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
+from bakery.toolchains.pip_steps import locked_places
 
 CONTEXT = "lock"
 """The stage of the Dockerfile that a context takes the place of."""
 
 
-def places(plan: Plan) -> list[str]:
-    """Return the folders that the steps of a plan look into."""
-    stage = next(stage for stage in plan.stages if stage.name == CONTEXT)
-    return [step.path.lstrip("/") for step in stage.steps if isinstance(step, Workdir)]
+def places(plan: Plan) -> tuple[str, ...]:
+    """Return the places that the steps of a plan look up."""
+    return locked_places(plan.stages)
 
 
 def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None:
@@ -70,9 +69,11 @@ def _told(item: Packages, without: Collection[str]) -> dict[str, Json]:
 
 def _write(folder: Path, plan: Plan, name: str, told: Mapping[str, Json]) -> None:
     for place in places(plan):
-        (folder / place).mkdir(parents=True, exist_ok=True)
+        # As in the stage, which is a whole file system.
+        inside = folder / CONTEXT / place
+        inside.mkdir(parents=True, exist_ok=True)
         if place in told:
-            text, path = json.dumps(told[place], indent=1, sort_keys=True), folder / place / name
+            text, path = json.dumps(told[place], indent=1, sort_keys=True), inside / name
             # Another run may be sending it.
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")

@@ -6,7 +6,6 @@ https://in-toto.io/Statement/v1 and https://slsa.dev/spec/v1.0/provenance.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from urllib.parse import quote
 from bakery import __version__
 from bakery.build.records.buildkit import Machine, Material
 from bakery.core.names import axis_variable
+from bakery.emit.files import build_digest
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.options import Override
@@ -31,14 +31,12 @@ _EFFECTIVE = ("args", "platform", "contexts", "network", "target")
 def definition(
     plan: Plan,
     cell: Cell,
-    files: Mapping[str, str],
     materials: Iterable[Material],
     requirements: Mapping[str, Json] | None = None,
 ) -> dict[str, Json]:
     """Return SLSA's buildDefinition: what has to be the same for the same wheel.
 
     Args:
-        files: path → text of the plan's generated files.
         requirements: place → what was asked of the package index for it.
     """
     external: dict[str, Json] = {
@@ -50,7 +48,7 @@ def definition(
     }
     internal: dict[str, Json] = {
         "bakery": __version__,
-        "dockerfile": {"sha256": hashlib.sha256(files[plan.dockerfile].encode()).hexdigest()},
+        "dockerfile": {"sha256": build_digest(plan)},
         **({"requirements": dict(requirements)} if requirements else {}),
     }
     return {

@@ -19,7 +19,6 @@ from bakery.build.records.read import LARGEST
 from bakery.core.errors import OutputError
 from bakery.core.git import look, origin
 from bakery.core.plain_files import read_plain
-from bakery.emit.files import generate
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -67,7 +66,7 @@ class Recorder:
         materials = merged(
             [*self.source, *(item for one in said for item in of_buildkit(one, self.sent)), *packages(made)]
         )
-        defined = definition(self.plan, cell, self._files, materials, requirements(made))
+        defined = definition(self.plan, cell, materials, requirements(made))
         written = [
             path
             for wheel, sha256 in wheels.items()
@@ -98,10 +97,6 @@ class Recorder:
         except OSError as error:
             raise OutputError(f"cannot write {folder}: {error}") from error
         return tuple(folder / f"{wheel.name}{suffix}" for suffix in texts)
-
-    @cached_property
-    def _files(self) -> Mapping[str, str]:
-        return generate(self.plan)
 
     def _built_by(self, cell: Cell) -> Machine:
         node = self.built_on(cell) if self.built_on else None

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import field_validator, model_validator
 
-from bakery.core import dockerignore
+from bakery.core.regex import compile_linear, matches_whole
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import Line
 
@@ -33,7 +33,7 @@ class Variable(Model):
     def _compiles(cls, value: str | None) -> str | None:
         if value is not None:
             try:
-                dockerignore.fits(value, "")
+                compile_linear(value)
             except ValueError as error:
                 raise invalid(
                     f"expected a regular expression (RE2): {error}",
@@ -44,6 +44,6 @@ class Variable(Model):
 
     @model_validator(mode="after")
     def _default_fits(self) -> Variable:
-        if self.pattern is not None and not dockerignore.fits(self.pattern, self.default):
+        if self.pattern is not None and not matches_whole(self.pattern, self.default):
             raise invalid(f"the default does not match pattern {self.pattern!r}", "change the default or the pattern")
         return self

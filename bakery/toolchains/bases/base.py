@@ -39,7 +39,6 @@ class Base(ABC):
         build_packages: system packages that a builder needs and the base lacks.
         runtime_packages: system packages that running any wheel needs and the base lacks.
         crosses: it has cross compilers for other platforms.
-        programs: those of bakery's own programs that this base alone needs, each with what it does.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Base(ABC):
     build_packages: tuple[str, ...] = ()
     runtime_packages: tuple[str, ...] = ()
     crosses: bool = False
-    programs: tuple[tuple[str, str], ...] = ()
 
     def for_building(self) -> tuple[Command, ...]:
         """Return the commands that add what a builder needs and the base lacks."""

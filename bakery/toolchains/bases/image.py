@@ -25,7 +25,6 @@ class AnyImage(Base):
 
     name = "image"
     description = "any image by name and digest, such as a manylinux image"
-    programs = ((_COMPLETE, "Installs what a plain image lacks."),)
 
     def for_building(self) -> tuple[Command, ...]:
         """Return the command that adds compilers, git and a Python where they are missing."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from bakery.plan.dockerfile import Arg, Command, Env, File, Run, Script, Stage, Step
+from bakery.plan.dockerfile import Arg, Command, Env, Run, Script, Stage, Step
 from bakery.plan.values import Ref, Value, literal
-from bakery.toolchains import components, pip_steps, programs
+from bakery.toolchains import components, pip_steps, program_mounts
 from bakery.toolchains.facts import cuda_releases, suites
 from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
 
@@ -29,15 +29,10 @@ STUBS = f"{HOME}/lib64/stubs"
 HOST = f"{HOME}/host"
 """The folder with the gcc that nvcc of this release takes, under all the names that builds call it by."""
 
-PROGRAMS = "/usr/local/bin"
-"""Where bakery's own programs lie in images."""
-
 VERSION = Ref("CUDA_VERSION")
 """The CUDA release, as ``12.8.0``; the same Dockerfile text serves all of them."""
 
 _WHEELS = "/tmp/cuda-wheels"
-COMMON = "cuda-programs"
-"""The stage that all toolkits of wheels start from."""
 _OF_MAJOR = re.compile(r"cuda-([0-9]+)")
 _REQUIREMENTS_OF_MAJOR = re.compile(r"cuda-([0-9]+)-requirements")
 
@@ -100,24 +95,9 @@ class Toolkit:
         return replace(self, majors=(*self.preferred, *self.instead) if self.nvcc else ())
 
 
-def program(name: str, *, path: str = "", comment: str = "") -> File:
-    """Return the step that puts bakery's own program ``name`` into an image."""
-    return File(path or f"{PROGRAMS}/{name}", programs.text(name), mode="0755", comment=comment)
-
-
-def common_stage() -> Stage:
-    """Return the stage that all toolkits start from: the programs that make a tree of NVIDIA's wheels."""
-    return Stage(
-        name=COMMON,
-        base=literal("base"),
-        comment="What makes a CUDA tree of NVIDIA's wheels.",
-        steps=tuple(program(name) for name in ("cuda_tree.py", "libcuda_stub.py")),
-    )
-
-
 def cuda_stage(major: int, comment: str, steps: tuple[Step, ...]) -> Stage:
     """Return the stage that provides CUDA ``major``."""
-    return Stage(name=f"cuda-{major}", base=literal(COMMON), steps=steps, comment=comment)
+    return Stage(name=f"cuda-{major}", base=literal("base"), steps=steps, comment=comment)
 
 
 def command(*words: str) -> Command:
@@ -186,11 +166,6 @@ def _component_steps(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
     return (Run(install, mounts, comment=f"Components: {', '.join(wanted)}."),)
 
 
-def host_programs() -> tuple[File, ...]:
-    """Return the steps that write the programs of `host_compiler`."""
-    return tuple(program(name) for name in ("glibc_headers.py", "other-suite", "host-compiler"))
-
-
 def host_compiler() -> Run:
     """Return the step that gives nvcc in `HOME` a host compiler that its release takes, in `HOST`.
 
@@ -208,7 +183,7 @@ def host_compiler() -> Run:
 def run_python(name: str, *arguments: str) -> Script:
     """Return the command that runs bakery's own Python program ``name`` with any Python of the base."""
     words = " ".join(f'"{argument}"' if "$" in argument else argument for argument in arguments)
-    return Script(f'"$(find-python)" {PROGRAMS}/{name} {words}')
+    return Script(f'"$(find-python)" {program_mounts.path(name)} {words}')
 
 
 def environment(compiler: str) -> tuple[tuple[str, Value], ...]:

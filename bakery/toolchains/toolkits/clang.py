@@ -6,10 +6,9 @@ Clang is a front end of its own; ptxas, which makes the machine code, is the rel
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Arg, Env, File, Run, Stage
+from bakery.plan.dockerfile import Arg, Env, Run, Stage
 from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains import programs as scripts
 from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
 from bakery.toolchains.toolkits import base
 
@@ -46,17 +45,12 @@ def _stages() -> tuple[Stage, ...]:
         mounts=(*pip_steps.resolved(wanted.name, _NAME, _PROGRAMS), *NETWORK),
     )
     steps = (
-        base.program("clang-for-cuda"),
         compiler,
-        base.program("clang-tools"),
-        base.program("fatbinary.py", path=f"{base.HOME}/bin/fatbinary.py"),
-        base.program("nvcc-clang", path=f"{base.HOME}/bin/nvcc"),
-        File(_TOOLCHAIN, scripts.text("clang-cuda.cmake")),
         Arg(base.VERSION.name),
         install,
         Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
     )
-    return (base.common_stage(), wanted, base.cuda_stage(MAJOR, _COMMENT, steps))
+    return (wanted, base.cuda_stage(MAJOR, _COMMENT, steps))
 
 
 PROVIDER = base.Toolkit(

@@ -37,17 +37,15 @@ def _stages() -> tuple[Stage, ...]:
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),
         wheels,
-        *base.host_programs(),
-        base.program("debian-nvcc"),
         compiler,
         base.host_compiler(),
     )
-    tree = Stage(_TREE, literal(base.COMMON), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
+    tree = Stage(_TREE, literal("base"), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
     asked = (base.requirements_stage(f"cuda-{major}", (), wanted.name) for major in MAJORS)
     own = (
         Stage(f"cuda-{major}", literal(_TREE), (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
     )
-    return (base.common_stage(), wanted, tree, *asked, *own)
+    return (wanted, tree, *asked, *own)
 
 
 PROVIDER = base.Toolkit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Arg, Command, Run, Script, Stage, Step
+from bakery.plan.dockerfile import Arg, Command, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.toolchains.toolkits import base
 
@@ -20,14 +20,8 @@ def own_cuda() -> tuple[Command | Script, ...]:
     )
 
 
-def programs() -> tuple[Step, ...]:
-    """Return the steps that write the programs of `own_cuda`."""
-    return (*base.host_programs(), *(base.program(name) for name in ("own-cuda", "libcuda_stub.py")))
-
-
 def _stages() -> tuple[Stage, ...]:
     steps = (
-        *programs(),
         Arg(base.VERSION.name),
         Run(own_cuda()),
         base.host_compiler(),

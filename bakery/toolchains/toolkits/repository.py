@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
-from bakery.plan.dockerfile import Arg, Run, Script, Stage
+from bakery.plan.dockerfile import Arg, Run, Script, Stage, Step
 from bakery.plan.values import Value, literal
-from bakery.toolchains import facts
+from bakery.toolchains import facts, program_mounts
 from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.toolkits import base
-from bakery.toolchains.toolkits.image import LAST, own_cuda, programs
+from bakery.toolchains.toolkits.image import LAST, own_cuda
 
 PACKAGES = ("cuda-nvcc", "cuda-cudart-devel", "cuda-cccl")
 """What compiles and links CUDA; nvcc brings the front end and nvvm with it. Names are those of NVIDIA's RPM
@@ -74,12 +74,10 @@ class Repository(base.Toolkit):
 
     def _stage(self, components: Sequence[str]) -> Stage:
         wanted = (*PACKAGES, *(COMPONENTS[name] for name in components))
-        program = f"{base.PROGRAMS}/cuda_repository.py"
+        program = program_mounts.path("cuda_repository.py")
         keys = self.key or ",".join(row.fingerprint for row in facts.repository_keys())
         install = Script(f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(wanted)}')
-        steps = (
-            base.program("cuda_repository.py"),
-            *programs(),
+        steps: tuple[Step, ...] = (
             *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
             Arg("CUDA_REPOSITORY", self.address),
             Run((install, *own_cuda()), CERTIFICATES),

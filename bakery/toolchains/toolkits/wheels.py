@@ -25,11 +25,10 @@ def _stages() -> tuple[Stage, ...]:
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),
         install,
-        *base.host_programs(),
         base.host_compiler(),
         base.nvcc_environment(),
     )
-    return (base.common_stage(), wanted, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
+    return (wanted, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
 
 
 PROVIDER = base.Toolkit(

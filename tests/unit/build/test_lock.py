@@ -392,8 +392,8 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
     image, context = held.overrides["wheel-cp311"]
     assert image == (f"wheel-cp311.contexts.debian:bookworm-slim=docker-image://debian:bookworm-slim@sha256:{ONE}")
     folder = tmp_path / context.partition("=")[2]
-    assert {path.name for path in folder.iterdir()} == {"tools", "build", "test", "suites"}
-    told = json.loads((folder / "build" / "locked.json").read_text())
+    assert {path.name for path in (folder / "lock").iterdir()} == {"tools", "build", "test", "suites"}
+    told = json.loads((folder / "lock" / "build" / "locked.json").read_text())
     assert told["strict"] is True
     assert told["packages"] == [
         {"name": "build", "version": "1.0", "sha256": ONE, "file": "build-1.0-py3-none-any.whl"}
@@ -404,13 +404,13 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
         f"docker-image://docker.io/library/debian:bookworm-slim@sha256:{ONE}",
     ]
     # The same lock is the same context: nothing is sent anew, and nothing is written under a run that sends it.
-    (folder / "build" / "locked.json").chmod(0o400)
-    before = (folder / "build" / "locked.json").stat()
+    (folder / "lock" / "build" / "locked.json").chmod(0o400)
+    before = (folder / "lock" / "build" / "locked.json").stat()
     # As an artifact of a CI loses empty folders.
-    shutil.rmtree(folder / "tools")
+    shutil.rmtree(folder / "lock" / "tools")
     assert pins_of(bench(tmp_path, plan), targets, made, strict=True) == held
-    assert (folder / "build" / "locked.json").stat() == before
-    assert (folder / "tools").is_dir()
+    assert (folder / "lock" / "build" / "locked.json").stat() == before
+    assert (folder / "lock" / "tools").is_dir()
 
 
 def test_contexts_are_outside_of_the_project_and_few_are_kept(tmp_path: Path) -> None:
@@ -446,10 +446,10 @@ def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
 def test_what_is_preferred_leaves_out_what_is_upgraded(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     build_context.preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
-    told = json.loads((tmp_path / "c" / "build" / "preferred.json").read_text())
+    told = json.loads((tmp_path / "c" / "lock" / "build" / "preferred.json").read_text())
     assert [item["name"] for item in told["packages"]] == ["build"]
     assert told["asked"] == "7"
-    assert json.loads((tmp_path / "c" / "suites" / "preferred.json").read_text())["asked"] == "7"
+    assert json.loads((tmp_path / "c" / "lock" / "suites" / "preferred.json").read_text())["asked"] == "7"
 
 
 def test_a_branch_gives_way_to_the_commit(tmp_path: Path) -> None:

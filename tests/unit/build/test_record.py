@@ -31,7 +31,6 @@ from bakery.build.records.recorder import is_recorded
 from bakery.build.records.sbom import sbom
 from bakery.build.records.wheelfile import contents
 from bakery.core.errors import UnavailableError
-from bakery.emit.files import generate
 from bakery.plan.materials_targets import beside, overrides
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
@@ -50,7 +49,7 @@ def plan(tmp_path: Path, *sets: str, environ: dict[str, str] | None = None) -> P
 
 def told(tmp_path: Path, wheel: Path, sha256: str) -> dict[str, Any]:
     plan_ = plan(tmp_path)
-    defined = definition(plan_, plan_.cells[0], generate(plan_), MATERIALS)
+    defined = definition(plan_, plan_.cells[0], MATERIALS)
     return statement(wheel.name, sha256, defined, Machine("28.5.2", "0.29.1", "linux/x86_64"), MOMENT, MOMENT)
 
 
@@ -164,7 +163,7 @@ def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path)
     plan_ = plan(tmp_path)
     materials = merged([*MATERIALS, *made.packages(MADE)])
-    defined = definition(plan_, plan_.cells[0], generate(plan_), materials, made.requirements(MADE))
+    defined = definition(plan_, plan_.cells[0], materials, made.requirements(MADE))
     rows = {
         (item["name"], item["annotations"]["kind"]): item
         for item in json.loads(json.dumps(defined))["resolvedDependencies"]

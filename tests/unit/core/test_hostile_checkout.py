@@ -18,7 +18,7 @@ from bakery.cli.app import app
 from bakery.core.errors import BakeError, UsageError
 from bakery.core.git import clone, committed, look, origin
 from bakery.plan.options import Cibuildwheel
-from bakery.resolve.changed_cells import change, recipes_then
+from bakery.resolve.changed_cells import changes_since, write_old_recipes
 
 RECIPE = """\
 name = "demo"
@@ -132,9 +132,9 @@ def commands(folder: Path, place: Path) -> None:
     there = clone(folder, head, place)
     assert there is not None
     assert (there / "bakery.toml").read_text() == RECIPE
-    changed = change(folder, "HEAD")
+    changed = changes_since(folder, "HEAD")
     assert "demo.py" in changed.files
-    recipes_then(changed, place / "then")
+    write_old_recipes(changed, place / "then")
     assert (place / "then" / "bakery.toml").read_text() == RECIPE
 
 
@@ -169,7 +169,7 @@ def test_a_missing_object_is_not_fetched(hostile: Path, trap: Trap, tmp_path: Pa
     assert look(hostile, ["demo.py"]) is None
     assert clone(hostile, head, tmp_path) is None
     with pytest.raises(UsageError):
-        change(hostile, "HEAD")
+        changes_since(hostile, "HEAD")
     assert trap.sprung() == ""
 
 
@@ -178,18 +178,18 @@ def test_a_hostile_submodule_runs_nothing(tmp_path: Path, trap: Trap) -> None:
     inner = project(folder / "inner")
     git(folder, "add", "inner")
     git(folder, "commit", "--quiet", "--message", "a submodule")
-    assert change(folder, "HEAD").files == ()
+    assert changes_since(folder, "HEAD").files == ()
     arm(inner, trap)
     (inner / "demo.py").write_text("x = 1\n")
     found = look(folder, ["demo.py", "inner/demo.py"])
     assert found is not None
     assert "inner/demo.py" in found.changed
     # What is not as committed in a submodule counts.
-    assert change(folder, "HEAD").files == ("inner",)
+    assert changes_since(folder, "HEAD").files == ("inner",)
     assert trap.sprung() == ""
     shutil.rmtree(inner)
     inner.symlink_to(".")
-    assert "inner" in change(folder, "HEAD").files
+    assert "inner" in changes_since(folder, "HEAD").files
 
 
 def test_a_work_tree_elsewhere_is_no_checkout_of_the_folder(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_work_tree_elsewhere_is_no_checkout_of_the_folder(tmp_path: Path) -> N
     assert look(hostile, ["demo.py"]) is None
     assert clone(hostile, head, tmp_path) is None
     with pytest.raises(UsageError):
-        change(hostile, "HEAD")
+        changes_since(hostile, "HEAD")
 
 
 def linked(folder: Path) -> Path:
@@ -233,7 +233,7 @@ def test_checkouts_of_other_kinds_are_understood(tmp_path: Path, kind: Callable[
     found = look(folder, ["demo.py"])
     assert found is not None
     assert found.changed == ()
-    assert change(folder, "HEAD").files == ()
+    assert changes_since(folder, "HEAD").files == ()
     (tmp_path / "place").mkdir()
     there = clone(folder, found.commit, tmp_path / "place")
     assert there is not None

@@ -98,7 +98,7 @@ def test_how_it_is_written(tmp_path: Path) -> None:
 
 
 def test_a_bucket_needs_a_name(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="a value that it cannot have") as caught:
+    with pytest.raises(PlanError, match="the value of a variable is not valid") as caught:
         planned(tmp_path, "", {"BAKERY_CACHE": "s3"})
     assert caught.value.details == ("CACHE: expected one of none, gha, registry, local, got 's3'",)
 

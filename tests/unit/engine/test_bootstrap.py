@@ -15,7 +15,7 @@ from bakery.core.errors import EngineError, UnavailableError
 from bakery.engine import debian_packages, debian_rootfs, discover, host, oci_archive, private_engine
 from bakery.engine.client import parse_buildx_version
 from bakery.engine.debian_packages import Bundle, Mirror
-from bakery.engine.paths import places
+from bakery.engine.paths import engine_paths
 from bakery.engine.private_engine import RunningEngine
 from bakery.engine.private_engine_files import Prefix
 
@@ -45,7 +45,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_places_follow_xdg() -> None:
-    where = places({"HOME": "/home/me", "XDG_DATA_HOME": "/data"})
+    where = engine_paths({"HOME": "/home/me", "XDG_DATA_HOME": "/data"})
     assert where.cache == Path("/home/me/.cache/bakery")
     assert where.data == Path("/data/bakery/engine")
     assert where.socket == Path("/run/bakery/docker.sock")
@@ -53,11 +53,11 @@ def test_places_follow_xdg() -> None:
 
 
 def test_relative_xdg_is_ignored() -> None:
-    assert places({"HOME": "/home/me", "XDG_CACHE_HOME": "here"}).cache == Path("/home/me/.cache/bakery")
+    assert engine_paths({"HOME": "/home/me", "XDG_CACHE_HOME": "here"}).cache == Path("/home/me/.cache/bakery")
 
 
 def test_engine_dir_moves_data_and_sockets_but_not_the_cache() -> None:
-    where = places({"HOME": "/home/me", "BAKERY_ENGINE_DIR": "/tmp/two"})
+    where = engine_paths({"HOME": "/home/me", "BAKERY_ENGINE_DIR": "/tmp/two"})
     assert where.cache == Path("/home/me/.cache/bakery")
     assert where.data.is_relative_to("/tmp/two")
     assert where.run.is_relative_to("/tmp/two")
@@ -161,7 +161,7 @@ def test_unknown_base_names_the_known_ones(suite: str, arch: str) -> None:
 
 
 def test_environment_puts_the_engine_first_once(environ: dict[str, str]) -> None:
-    where = places(environ)
+    where = engine_paths(environ)
     engine = RunningEngine(1, f"unix://{where.socket}", "28.5.2", Prefix(Path("/prefix")), where)
     once = private_engine.environment(engine, environ)
     assert once["PATH"] == "/prefix/bin:/usr/bin:/bin"
@@ -171,7 +171,7 @@ def test_environment_puts_the_engine_first_once(environ: dict[str, str]) -> None
 
 
 def test_daemon_keeps_to_its_own_folders(environ: dict[str, str]) -> None:
-    where = places(environ)
+    where = engine_paths(environ)
     settings = private_engine.daemon_configuration(where, Prefix(Path("/prefix")))
     for key in ("data-root", "exec-root", "pidfile"):
         assert Path(str(settings[key])).is_relative_to(environ["BAKERY_ENGINE_DIR"])
@@ -183,7 +183,7 @@ def test_daemon_keeps_to_its_own_folders(environ: dict[str, str]) -> None:
     "content", ["", "not a number", "999999999", pytest.param(str(os.getpid()), id="a live process")]
 )
 def test_stale_pid_file_is_no_engine(environ: dict[str, str], content: str) -> None:
-    where = places(environ)
+    where = engine_paths(environ)
     where.run.mkdir(parents=True)
     where.pid_file.write_text(content)
     where.socket.touch()
@@ -197,11 +197,11 @@ def test_stale_pid_file_is_no_engine(environ: dict[str, str], content: str) -> N
 
 def test_stop_without_an_engine_creates_nothing(environ: dict[str, str]) -> None:
     assert private_engine.stop(environ) is False
-    assert not places(environ).run.exists()
+    assert not engine_paths(environ).run.exists()
 
 
 def test_another_dockerd_is_not_ours(environ: dict[str, str], tmp_path: Path) -> None:
-    where = places(environ)
+    where = engine_paths(environ)
     where.run.mkdir(parents=True)
     other = tmp_path / "dockerd"
     other.symlink_to(sys.executable)

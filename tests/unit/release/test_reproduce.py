@@ -22,7 +22,6 @@ from bakery.build.records.read import LARGEST, Recorded, read
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import committed
-from bakery.emit.files import generate
 from bakery.plan.dockerfile import Command, Run
 from bakery.recipe.load import load
 from bakery.release.reproduce import RebuildOptions, _project, _taken
@@ -48,7 +47,7 @@ def recorded(project: Path) -> Recorded:
     (loaded,) = load("./bakery.toml", project)
     plan = resolve(loaded, None, {}, committed(project / "pkg"))
     wheel = write_wheel(project.parents[1])
-    defined = definition(plan, plan.cells[0], generate(plan), source_materials(plan, project))
+    defined = definition(plan, plan.cells[0], source_materials(plan, project))
     digest = sha256(wheel.read_bytes()).hexdigest()
     told = statement(wheel.name, digest, defined, Machine("1", "1", "linux/x86_64"), MOMENT, MOMENT)
     path = wheel.parent / FOLDER / f"{wheel.name}.provenance.json"

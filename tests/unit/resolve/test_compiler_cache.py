@@ -49,9 +49,10 @@ def test_nothing_is_carried_where_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_every_step_with_compiled_objects_has_the_scope_in_its_key() -> None:
     """Without it, a step that used one project's objects would be a cache hit in another project."""
-    files = [*ROOT.glob("dockerfiles/*"), *ROOT.glob("tests/golden/recipes/*/*.Dockerfile")]
+    files = [*ROOT.glob("dockerfiles/*.Dockerfile"), *ROOT.glob("tests/golden/recipes/*/*.Dockerfile")]
     steps = [step for path in files for step in re.findall(r"(?m)^RUN (?:.*\\\n)*.*$", path.read_text())]
     cached = [step for step in steps if "id=bakery-ccache" in step]
+    steps = [step.replace(" \\\n    ", " ") for step in steps]
     assert len(cached) > 20
     assert [step for step in cached if "--mount=type=bind,from=cache-scope,target=/run/cache-scope" not in step] == []
 

@@ -16,6 +16,7 @@ from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
+from bakery.toolchains import program_mounts
 
 
 def plan_of(*sets: str, **recipe: object) -> Plan:
@@ -132,7 +133,7 @@ def test_one_stage_for_each_cuda_major_and_shared_ones_once() -> None:
     assert len(names) == len(set(names))
     assert {"cuda-12", "cuda-13", "toolkit"} <= set(names)
     assert stage(plan_of(**CUDA), "toolkit").base == ("cuda-", Ref("CUDA_VERSION%%.*"))
-    assert stage(plan_of(), "toolkit").base == ("base",)
+    assert stage(plan_of(), "builder-system").base == ("base",)
 
 
 def test_only_the_compile_step_sees_what_only_it_needs() -> None:
@@ -161,7 +162,7 @@ def test_sources() -> None:
     git = plan_of(source="git+https://host/a/b@v1")
     assert stage(git, "source").steps == (Add(("https://host/a/b.git#v1",), "/src"),)
     (run,) = runs(stage(plan_of(source="sub/./folder"), "compile"))
-    assert run.mounts[0] == Mount("bind", "/src", source="sub/folder", writable=True)
+    assert Mount("bind", "/src", source="sub/folder", writable=True) in run.mounts
 
 
 @pytest.mark.parametrize("name", ["a*b", "a,b", "a$b", 'a"b', "a'b", "[a]"])
@@ -185,7 +186,7 @@ def test_set_of_all_targets_is_taken_over() -> None:
 def test_what_a_cell_needs_follows_its_values() -> None:
     plan = plan_of("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.0"]]
-    with pytest.raises(PlanError, match="a variable has a value that it cannot have"):
+    with pytest.raises(PlanError, match="the value of a variable is not valid"):
         plan_of("wheel-cp311.args.CUDA_VERSION=12", **CUDA)
     with pytest.raises(PlanError, match="PYTHON_VERSION is an axis"):
         plan_of("wheel-cp311.args.PYTHON_VERSION=3.13")
@@ -246,7 +247,7 @@ def test_the_plan_as_json() -> None:
 
 def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
     for plan in (plan_of(), plan_of(**CUDA), plan_of(source="sdist:a==1"), plan_of(source="git+https://h/a@v1")):
-        known: list[str] = []
+        known = [program_mounts.STAGE]
         for item in plan.stages:
             mounts = [mount.from_ for run in runs(item) for mount in run.mounts if mount.from_]
             assert all(name in known for name in mounts), (item.name, mounts)

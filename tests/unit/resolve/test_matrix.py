@@ -46,9 +46,9 @@ def test_nothing_left() -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"python": "3"}, "no Python version"),
-        ({"python": "3.11 "}, "no Python version"),
-        ({"platform": "linux/riscv64"}, "no platform"),
+        ({"python": "3"}, "not a Python version"),
+        ({"python": "3.11 "}, "not a Python version"),
+        ({"platform": "linux/riscv64"}, "not a platform"),
         ({"cuda": "12\n"}, "control characters"),
     ],
 )

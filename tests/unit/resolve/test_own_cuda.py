@@ -90,7 +90,7 @@ def test_name_of_the_image_is_enough():
     image = "quay.io/manylinux_cuda/manylinux_2_28_x86_64_cuda12_9:2026.10.26-1"
     stage = stage_of(plan_of({"base": {"image": image}, "toolkit": "image"}), "toolkit")
     assert "ARG CUDA_VERSION\n" in stage
-    assert 'RUN own-cuda /usr/local/cuda "${CUDA_VERSION}"' in stage
+    assert '    own-cuda /usr/local/cuda "${CUDA_VERSION}"' in stage
 
 
 def test_release_that_nothing_tells_is_asked_for():

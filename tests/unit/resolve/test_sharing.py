@@ -123,8 +123,8 @@ def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
     }
     assert "PYTHON_VERSION" not in repr([stages[name] for name in ("builder-system", "builder", "compile", "repair")])
     assert stages["root"].base == ("python-", Ref("WHEEL_PYTHON"))
-    assert stages["test-common"].base == ("python-", Ref("PYTHON_VERSION"))
-    assert stages["runtime"].base == ("test-common",)
+    assert stages["test-root"].base == ("python-", Ref("PYTHON_VERSION"))
+    assert stages["runtime"].base == ("test-root",)
     assert plan.global_args == ("WHEEL_PYTHON", "PYTHON_VERSION")
     assert [image.suite for image in plan.cells[2].images] == ["bookworm", "trixie"]
 
@@ -132,9 +132,8 @@ def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
 def test_one_image_for_all_pythons_has_its_stages_once() -> None:
     base = {"base": {"image": "a/manylinux_2_28_x86_64:1"}}
     text = dockerfile(shared(builder=base))
-    assert "FROM common AS runtime" in text
-    assert text.count("COPY --chmod=0755 <<'EOF' /usr/local/bin/net\n") == 1
-    assert "test-common" not in text
+    assert "FROM root AS runtime" in text
+    assert "test-root" not in text
     assert [len(cell.images) for cell in shared(builder=base).cells] == [1] * 4
 
 

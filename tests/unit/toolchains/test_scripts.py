@@ -20,9 +20,12 @@ from types import TracebackType
 
 import pytest
 
-from bakery.toolchains.programs import finish, materials, packages, requires, sdist, smoke
+from bakery.toolchains.programs import finish, materials, requires, smoke
+from bakery.toolchains.programs.packages import __main__ as packages
+from bakery.toolchains.programs.packages import requirements, sdist, unpack
+from bakery.toolchains.programs.packages import resolve as resolving
 
-PROGRAMS = sorted(Path(requires.__file__).parent.glob("*.py"))
+PROGRAMS = sorted(Path(requires.__file__).parent.rglob("*.py"))
 
 
 def failure(caught: pytest.ExceptionInfo[SystemExit]) -> str:
@@ -279,7 +282,7 @@ def _both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.usefixtures("_both")
 def test_a_good_tar(tmp_path: Path) -> None:
     archive = write_tar(tmp_path / "demo-1.0.tar.gz", member("demo-1.0/setup.py"), member("demo-1.0/src/a..b.c"))
-    sdist.unpack(archive, str(tmp_path / "out"))
+    unpack.unpack(archive, str(tmp_path / "out"))
     assert (tmp_path / "out/demo-1.0/setup.py").read_bytes() == b"x"
     assert (tmp_path / "out/demo-1.0/src/a..b.c").is_file()
 
@@ -303,7 +306,7 @@ def test_a_good_tar(tmp_path: Path) -> None:
 def test_bad_members_are_refused(tmp_path: Path, bad: tarfile.TarInfo) -> None:
     archive = write_tar(tmp_path / "demo-1.0.tar.gz", member("demo/good"), bad)
     with pytest.raises(SystemExit) as caught:
-        sdist.unpack(archive, str(tmp_path / "out"))
+        unpack.unpack(archive, str(tmp_path / "out"))
     assert failure(caught).startswith("sdist: cannot unpack demo-1.0.tar.gz: ")
     assert bad.name.strip("/") in failure(caught)
     assert not (tmp_path / "evil").exists()
@@ -311,14 +314,14 @@ def test_bad_members_are_refused(tmp_path: Path, bad: tarfile.TarInfo) -> None:
 
 def test_a_link_that_stays_inside(tmp_path: Path) -> None:
     link = member("demo/link", tarfile.SYMTYPE, "good")
-    sdist.unpack(write_tar(tmp_path / "demo.tar.gz", member("demo/good"), link), str(tmp_path / "out"))
+    unpack.unpack(write_tar(tmp_path / "demo.tar.gz", member("demo/good"), link), str(tmp_path / "out"))
     assert (tmp_path / "out/demo/link").read_bytes() == b"x"
 
 
 def test_a_zip(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "demo-1.0.zip", "w") as archive:
         archive.writestr("demo-1.0/setup.py", "x")
-    sdist.unpack(str(tmp_path / "demo-1.0.zip"), str(tmp_path / "out"))
+    unpack.unpack(str(tmp_path / "demo-1.0.zip"), str(tmp_path / "out"))
     assert (tmp_path / "out/demo-1.0/setup.py").read_text() == "x"
 
 
@@ -326,7 +329,7 @@ def test_a_bad_zip(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "demo.zip", "w") as archive:
         archive.writestr("../evil", "x")
     with pytest.raises(SystemExit) as caught:
-        sdist.unpack(str(tmp_path / "demo.zip"), str(tmp_path / "out"))
+        unpack.unpack(str(tmp_path / "demo.zip"), str(tmp_path / "out"))
     assert failure(caught) == "sdist: cannot unpack demo.zip: refusing ../evil"
 
 
@@ -355,12 +358,12 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     write: Callable[..., str],
     members: list[tarfile.TarInfo],
 ) -> None:
-    monkeypatch.setattr(sdist, "LARGEST_SOURCE", 1 << 20)
-    monkeypatch.setattr(sdist, "MOST_MEMBERS", 40)
+    monkeypatch.setattr(unpack, "LARGEST_SOURCE", 1 << 20)
+    monkeypatch.setattr(unpack, "MOST_MEMBERS", 40)
     archive = write(tmp_path / f"demo.{'zip' if write is write_zip else 'tar.gz'}", *members)
     assert Path(archive).stat().st_size < 20_000
     with pytest.raises(SystemExit) as caught:
-        sdist.unpack(archive, str(tmp_path / "out"))
+        unpack.unpack(archive, str(tmp_path / "out"))
     assert "refusing more than 40 members of 1048576 bytes" in failure(caught)
     assert not (tmp_path / "out").exists()
 
@@ -371,7 +374,7 @@ def test_a_header_that_fills_the_memory_is_not_read(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "demo.tar.gz", "wb") as archive:
         archive.write(header.tobuf())
     with pytest.raises(SystemExit) as caught:
-        sdist.unpack(str(tmp_path / "demo.tar.gz"), str(tmp_path / "out"))
+        unpack.unpack(str(tmp_path / "demo.tar.gz"), str(tmp_path / "out"))
     assert failure(caught).endswith("refusing a header of 1073741824 bytes")
 
 
@@ -384,7 +387,7 @@ def test_damaged_archives(tmp_path: Path, name: str, share: float) -> None:
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: int(len(content) * share)])
     with pytest.raises(SystemExit) as caught:
-        sdist.unpack(str(tmp_path / name), str(tmp_path / "out"))
+        unpack.unpack(str(tmp_path / name), str(tmp_path / "out"))
     assert failure(caught).startswith(f"sdist: cannot unpack {name}: ")
 
 
@@ -396,20 +399,20 @@ def test_the_whole_way(
     web.list("causal-conv1d", "causal_conv1d-1.5.tar.gz", hashes={"sha256": sha256})
     web.pages["https://index.test/files/causal_conv1d-1.5.tar.gz"] = (content, "application/gzip")
     monkeypatch.setenv("PIP_INDEX_URL", INDEX)
-    monkeypatch.setattr(sys, "argv", ["sdist.py", "causal-conv1d==1.5", str(tmp_path / "src")])
-    sdist.main()
+    monkeypatch.setattr(sys, "argv", ["packages", "fetch", "causal-conv1d==1.5", str(tmp_path / "src")])
+    packages.main()
     assert (tmp_path / "src/setup.py").is_file()
     assert capsys.readouterr().out == f"unpacked causal_conv1d-1.5.tar.gz sha256:{sha256}\n"
     with pytest.raises(SystemExit) as caught:
-        sdist.main()
+        packages.main()
     assert failure(caught).startswith(f"sdist: cannot write {tmp_path / 'src'}: ")
 
 
 @pytest.mark.parametrize("words", [[], ["demo"], ["demo", "/src"], ["demo==1==2", "/src"]])
-def test_usage_of_sdist(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["sdist.py", *words])
-    with pytest.raises(SystemExit, match=r"usage: sdist\.py"):
-        sdist.main()
+def test_usage_of_fetch(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["packages", "fetch", *words])
+    with pytest.raises(SystemExit, match=r"Usage: packages|expected NAME==VERSION"):
+        packages.main()
 
 
 # --- packages
@@ -423,9 +426,9 @@ def package(name: str, digest: str = "", **more: object) -> dict[str, object]:
 
 def test_every_package_has_its_file_and_its_hash() -> None:
     report = {"install": [package("ninja", "bb"), package("Cython", "aa"), package("own", "cc", direct=True)]}
-    found = packages.packages(report)
+    found = resolving.packages(report)
     assert found[0] == {"name": "cython", "version": "1.0", "file": "Cython.whl", "sha256": "aa"}
-    assert [packages.line(item) for item in found] == [
+    assert [requirements.line(item) for item in found] == [
         "cython==1.0 --hash=sha256:aa",
         "ninja==1.0 --hash=sha256:bb",
         "own @ https://host/own.whl --hash=sha256:cc",
@@ -435,7 +438,7 @@ def test_every_package_has_its_file_and_its_hash() -> None:
 def test_lines_of_a_file_stand_for_it(tmp_path: Path) -> None:
     file = tmp_path / "requires.txt"
     file.write_text('a>=1\n\nb; python_version > "3"\n')
-    assert packages.words_of(["-r", str(file), "c"]) == ["a>=1", 'b; python_version > "3"', "c"]
+    assert requirements.words_of(["-r", str(file), "c"]) == ["a>=1", 'b; python_version > "3"', "c"]
 
 
 # --- materials
@@ -788,5 +791,5 @@ def test_no_wheel(tmp_path: Path) -> None:
 def test_an_extra_that_does_not_exist_is_told_where_it_was_asked_for():
     said = "WARNING: cuda-toolkit 12.4.1 does not provide the extra 'cufile'\nWARNING: x 1 does not provide the extra 'y'\n"
     words = ["--only-binary=:all:", "cuda_toolkit[cublas,cufile]==12.4.1", "x[z]"]
-    assert packages.unknown_extras(said, words) == ["cuda-toolkit 12.4.1 does not provide the extra 'cufile'"]
-    assert packages.unknown_extras(said, ["cuda-toolkit[cublas]"]) == []
+    assert requirements.unknown_extras(said, words) == ["cuda-toolkit 12.4.1 does not provide the extra 'cufile'"]
+    assert requirements.unknown_extras(said, ["cuda-toolkit[cublas]"]) == []

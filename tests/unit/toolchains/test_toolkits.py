@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bakery.core.errors import PlanError
-from bakery.plan.dockerfile import Command, Env, File, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Env, Run, Script
 from bakery.plan.values import Ref
 from bakery.resolve.toolkit import check_components, check_release
 from bakery.toolchains import components, programs, toolkits
@@ -49,10 +49,6 @@ typedef CUresult (CUDAAPI *PFN_cuPointer)(unsigned int Flags);
 """
 
 
-def _programs(stage: Stage) -> dict[str, File]:
-    return {step.path: step for step in stage.steps if isinstance(step, File)}
-
-
 def test_every_module_of_the_folder_is_known_here():
     names = {info.name for info in pkgutil.iter_modules(toolkits.__path__)} - {"base"}
     # What an image or NVIDIA's packages bring has tests of its own (test_own_cuda).
@@ -82,10 +78,7 @@ def test_each_major_has_one_toolkit_where_only_nvcc_will_do():
 
 def test_a_toolkit_for_some_majors_has_no_stages_of_others():
     names = [stage.name for stage in debian.PROVIDER.of_choice(nvcc=False).stage()]
-    assert names == [
-        "cuda-programs",
-        *("cuda-debian-requirements", "cuda-debian", "cuda-11-requirements", "cuda-11"),
-    ]
+    assert names == ["cuda-debian-requirements", "cuda-debian", "cuda-11-requirements", "cuda-11"]
 
 
 def test_releases_of_a_fixed_choice_are_checked_before_anything_is_built():
@@ -197,12 +190,6 @@ def test_none_adds_nothing():
     assert none.PROVIDER.index_name == ""
 
 
-def test_shared_stages_are_equal():
-    assert clang.PROVIDER.stage()[0] == wheels.PROVIDER.stage()[0]
-    assert len(dict.fromkeys((*clang.PROVIDER.stage(), *wheels.PROVIDER.stage()))) == 5
-    assert debian.PROVIDER.stage()[0] == wheels.PROVIDER.stage()[0]
-
-
 @pytest.mark.parametrize("provider", CUDA, ids=lambda provider: provider.name)
 def test_the_release_comes_from_the_argument_alone(provider: base.Toolkit):
     runs = [step for stage in provider.stage() for step in stage.steps if isinstance(step, Run)]
@@ -219,7 +206,7 @@ def test_only_what_asks_the_index_has_its_password(provider: base.Toolkit):
     for stage in provider.stage():
         for step in stage.steps:
             if isinstance(step, Run):
-                asks = any("packages.py" in str(command) for command in step.commands)
+                asks = any("bin/packages" in str(command) for command in step.commands)
                 secrets = {mount.id for mount in step.mounts if mount.type == "secret"}
                 assert secrets == ({"ca-bundle", "pip-conf"} if asks else {"ca-bundle"})
 
@@ -253,12 +240,6 @@ def test_shell_programs_are_posix(name: str):
 def test_no_host_is_named_in_any_program():
     texts = [programs.text(name) for name in (*PYTHON, *SHELL, "clang-cuda.cmake")]
     assert not any("://" in text for text in texts)
-
-
-def test_programs_are_executable_in_the_image():
-    shared = _programs(wheels.PROVIDER.stage()[0])
-    assert set(shared) == {"/usr/local/bin/cuda_tree.py", "/usr/local/bin/libcuda_stub.py"}
-    assert {file.mode for file in shared.values()} == {"0755"}
 
 
 # --- the driver's stub -------------------------------------------------------------------------------

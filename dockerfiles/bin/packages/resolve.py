@@ -1,28 +1,7 @@
-"""Resolve requirements to packages with their hashes, build those that have no wheel, and install exactly these.
-
-Usage: packages.py resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   as ``pip install OPTION... WORD...``
-       packages.py build PLACE                           build what has no wheel here
-       packages.py install PLACE ENVIRONMENT [OPTION...]  install; more options of ``pip install``
-       packages.py wheel ENVIRONMENT [--direct=NAME,...] FILE...  install wheels; the index has what they require
-
-Each is called as ``PYTHON -I -S packages.py`` with the Python that the packages are for, so that no package's code
-runs when it starts; pip runs by `pip_alone.py`.
-
-``resolve`` installs nothing. It writes what an interpreter needs in an empty environment into /requirements:
-PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file. What has no wheel is
-fetched as data, with the wheels that its build requires, into /sources/PLACE. ``build`` runs in a step
-without network and secrets and makes wheels of it in /built/PLACE, which ``install`` finds there.
-
-A requirement that names an address, and not only a package of the index, is refused unless --direct names it.
-
-/lock says where the packages come from. With ``locked.json`` in it they are the ones listed there, and nothing else
-is asked; with ``preferred.json`` those listed there are kept as far as they fit; with ``recorded.json``, which anybody
-may have written, pip must come to those listed there by itself; without all three, pip decides.
-"""
+"""Resolve requirements to packages with their hashes, as ``pip install`` would into an empty environment."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -31,36 +10,37 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
-from typing import TYPE_CHECKING, Any, Collection, Dict, NamedTuple, NoReturn
+from typing import Any, Collection, NamedTuple, NoReturn
 
-if TYPE_CHECKING:
-    from bakery.toolchains.programs import pip_alone, sdist, sources
-else:
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    import pip_alone
-    import sdist
-    import sources
+from . import pip_alone, sdist, sources
+from .requirements import (
+    BUILT_HERE,
+    Package,
+    check_direct,
+    check_found,
+    direct_of,
+    is_source,
+    line,
+    name_of,
+    refuse,
+    requirement,
+    run,
+    unknown_extras,
+    words_of,
+)
+from .sdist import canonical
 
 LOCK = "/lock"
 RESOLVED = "/requirements"
 SOURCES = "/sources"
-BUILT = "/built"
 ADVICE = "bakery: run `wheel-bakery lock`, which keeps what still fits"
 
 MOST_SOURCES = 100
-
-BUILT_HERE = "  # built from its source"
-"""Ends the line of a package that ``build`` makes a wheel of."""
-
-EXTRA = re.compile(r"(?P<name>\S+) \S+ does not provide the extra '(?P<extra>[^']*)'")
-"""pip's warning where a requirement has an extra that its distribution does not know."""
 
 DIRECT = re.compile(r"(?m)^ *Collecting (?P<name>[^\s@[]+)[^\s@]* ?@ (?P<address>\S+)(?: \(from (?P<by>[^)]*)\))?")
 """What pip prints when it begins with a requirement that names an address."""
 
 MISSING = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<requirement>.+?)(?: \(from .*\))?$")
-
-Package = Dict[str, Any]
 
 
 class Answer(NamedTuple):
@@ -69,95 +49,6 @@ class Answer(NamedTuple):
     packages: list[Package] | None
     out: str
     err: str
-
-
-# --- requirements
-
-
-def requirement(text: str) -> Any:
-    """Return a requirement as pip reads it; None where the text is none."""
-    pip_alone.make_importable()
-    from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        return Requirement(text)
-    except InvalidRequirement:
-        return None
-
-
-def words_of(arguments: list[str]) -> list[str]:
-    """Return requirements, with the lines of a file in place of ``-r FILE``.
-
-    Raises:
-        SystemExit: one is no requirement: pip would take it for an option, or a file.
-    """
-    found = []
-    rest = iter(arguments)
-    for word in rest:
-        if word != "-r":
-            found.append(word)
-            continue
-        with open(next(rest), encoding="utf-8") as stream:
-            found += [line.strip() for line in stream if line.strip()]
-    bad = [word for word in found if requirement(word) is None]
-    if bad:
-        sys.exit("\n".join("bakery: " + repr(word) + " is no requirement, such as 'cmake>=3.26'" for word in bad))
-    return found
-
-
-def check_direct(words: Collection[str], allowed: Collection[str], whose: str = "") -> None:
-    """Make sure that only allowed requirements name an address.
-
-    Raises:
-        SystemExit: others do.
-    """
-    parsed = [item for item in map(requirement, words) if item is not None and item.url]
-    refused = [item for item in parsed if canonical(item.name) not in allowed]
-    if refused:
-        refuse([(item.name, item.url) for item in refused], whose)
-
-
-def refuse(found: list[tuple[str, str]], whose: str) -> NoReturn:
-    """End with what is not allowed, and with what to do.
-
-    Raises:
-        SystemExit: always.
-    """
-    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in found]
-    names = ", ".join('"' + canonical(name) + '"' for name, _ in found)
-    sys.exit(
-        "\n".join(lines) + "\nbakery: an address is no package of the index, and the recipe does not allow it\n"
-        "bakery: require a release of the index, or allow it by name: builder.allow-direct = [" + names + "]"
-    )
-
-
-def canonical(name: str) -> str:
-    """Return the name as PEP 503 compares it."""
-    return sdist.canonical(name)
-
-
-def name_of(word: str) -> str:
-    """Return the name of the distribution that a requirement begins with; empty for other words."""
-    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", word)
-    return canonical(match.group(1)) if match else ""
-
-
-def unknown_extras(said: str, words: list[str]) -> list[str]:
-    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
-
-    What a package of the index asks of another is between the two.
-    """
-    found = []
-    for match in EXTRA.finditer(said):
-        for word in words:
-            extras = re.search(r"\[([^]]*)\]", word)
-            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
-            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
-                found.append(match.group(0))
-    return found
-
-
-# --- resolve
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -193,11 +84,6 @@ def locked(place: str, words: list[str], told: dict[str, Any], allowed: Collecti
             "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(archives)
         )
     return packages
-
-
-def is_source(package: Package) -> bool:
-    """Say whether a package has to be built."""
-    return not package["file"].endswith(".whl")
 
 
 def renew_pip() -> None:
@@ -405,13 +291,6 @@ def end(answer: Answer, words: list[str]) -> NoReturn:
     sys.exit(1)
 
 
-def line(package: Package) -> str:
-    """Return the requirement that stands for exactly one package."""
-    origin = package.get("origin")
-    where = package["name"] + (" @ " + origin if origin else "==" + package["version"])
-    return str(where + (" --hash=sha256:" + package["sha256"] if package["sha256"] else ""))
-
-
 def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
     cut = arguments.index("--")
@@ -447,24 +326,6 @@ def resolve(place: str, arguments: list[str]) -> None:
     print(text, end="")
 
 
-def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
-    """Return the names that --direct allows, and the other arguments."""
-    prefix = "--direct="
-    names = [name for word in arguments if word.startswith(prefix) for name in word[len(prefix) :].split(",")]
-    return {canonical(name) for name in names if name}, [word for word in arguments if not word.startswith(prefix)]
-
-
-def check_found(found: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
-    """Make sure that only allowed packages come from an address.
-
-    Raises:
-        SystemExit: others do.
-    """
-    others = [(item["name"], item["origin"]) for item in found if item.get("origin") and item["name"] not in allowed]
-    if others:
-        refuse(others, whose)
-
-
 def prepare(source: sources.Source, folder: str, allowed: Collection[str], beside: list[Package]) -> None:
     """Lay out a source with the wheels that its build requires, and with what is installed beside it.
 
@@ -490,136 +351,3 @@ def prepare(source: sources.Source, folder: str, allowed: Collection[str], besid
     with open(os.path.join(folder, "source.json"), "w", encoding="utf-8") as stream:
         versions = {item["name"]: item["version"] for item in beside}
         json.dump({"source": source._replace(folder=inner)._asdict(), "beside": versions}, stream)
-
-
-# --- build
-
-
-def build(place: str) -> None:
-    """Build the sources of a place; this runs their code.
-
-    Raises:
-        SystemExit: one cannot be built, or requires what was not resolved.
-    """
-    folder, out = os.path.join(SOURCES, place), os.path.join(BUILT, place)
-    os.makedirs(out, exist_ok=True)
-    for number in sorted(os.listdir(folder), key=int):
-        with open(os.path.join(folder, number, "source.json"), encoding="utf-8") as stream:
-            told = json.load(stream)
-        source = sources.Source(**told["source"])
-        sources.build(source, os.path.join(folder, number, "wheels"), out)
-        check_requires(source, built(source.name, source.version, out), told["beside"])
-
-
-def built(name: str, version: str, folder: str) -> str:
-    """Return the wheel that a package's source was built into.
-
-    Raises:
-        SystemExit: there is none.
-    """
-    source = sources.Source(name, version, "", "", "", "", [], "", [], [])
-    for file in sorted(os.listdir(folder)):
-        if sources.is_of(file, source):
-            return os.path.join(folder, file)
-    sys.exit("bakery: " + name + " has no wheel here, and nothing builds its source for this step")
-
-
-def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
-    """Make sure that what a built wheel requires is among what was resolved.
-
-    Raises:
-        SystemExit: the source did not say all of it.
-    """
-    parsed = [item for item in map(requirement, sources.required(wheel)) if item is not None]
-    applying = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
-    lacking = [
-        str(item)
-        for item in applying
-        if not (version := beside.get(canonical(item.name)))
-        or not (version == sources.UNKNOWN or item.specifier.contains(version, prereleases=True))
-    ]
-    if lacking:
-        sys.exit(
-            "bakery: " + source.name + " was built from its source, and requires " + ", ".join(lacking) + ",\n"
-            "bakery: which the source did not say: name it beside " + source.name
-        )
-
-
-# --- install
-
-
-def install(place: str, environment: str, options: list[str]) -> None:
-    """Install what was resolved, and nothing else.
-
-    Raises:
-        SystemExit: pip failed, and said why.
-    """
-    with open(os.path.join(RESOLVED, place + ".txt"), encoding="utf-8") as stream:
-        lines = [item.rstrip("\n") for item in stream]
-    if not lines:
-        return
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
-        stream.writelines((of_built(place, item) if item.endswith(BUILT_HERE) else item) + "\n" for item in lines)
-        stream.flush()
-        words = ["--no-deps", "--require-hashes", "--only-binary=:all:", *options, "-r", stream.name]
-        run([*pip_alone.command(environment), "install", *words])
-
-
-def of_built(place: str, text: str) -> str:
-    """Return the requirement that stands for the wheel which was built in place of a line."""
-    version = re.match(r"[^=\s]+==(\S+)", text)
-    path = built(name_of(text), version.group(1) if version else sources.UNKNOWN, os.path.join(BUILT, place))
-    with open(path, "rb") as stream:
-        digest = hashlib.sha256(stream.read()).hexdigest()
-    return name_of(text) + " @ file://" + urllib.parse.quote(path) + " --hash=sha256:" + digest
-
-
-def wheel(environment: str, arguments: list[str]) -> None:
-    """Install wheels; with a lock only where it holds all that they require.
-
-    Raises:
-        SystemExit: pip failed, and said why; or what they require names an address that is not allowed.
-    """
-    allowed, files = direct_of(arguments)
-    is_locked = read("locked.json") is not None
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "report.json")
-        words = ["--only-binary=:all:", "--report", path, *(["--no-index"] if is_locked else []), *files]
-        done = subprocess.run([*pip_alone.command(environment), "install", *words], check=False)
-        if done.returncode:
-            sys.exit(
-                "bakery: the wheel requires what "
-                + ("bakery.lock does not hold" if is_locked else "is not installed and has no wheel here")
-                + " (above): name it in test.requirements"
-                + (",\nbakery: then run `wheel-bakery lock`" if is_locked else "")
-            )
-        with open(path, encoding="utf-8") as stream:
-            found = packages(json.load(stream))
-    own = {os.path.basename(file) for file in files}
-    check_found([item for item in found if item["file"] not in own], allowed, "the wheel")
-
-
-def run(command: list[str]) -> None:
-    """Run a command that must succeed."""
-    done = subprocess.run(command, check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
-
-
-def main() -> None:
-    """Do what the first word says."""
-    words = sys.argv[1:]
-    if len(words) >= 3 and words[0] == "resolve" and "--" in words:
-        resolve(words[1], words[2:])
-    elif len(words) == 2 and words[0] == "build":
-        build(words[1])
-    elif len(words) >= 3 and words[0] == "install":
-        install(words[1], words[2], words[3:])
-    elif len(words) >= 3 and words[0] == "wheel":
-        wheel(words[1], words[2:])
-    else:
-        sys.exit((__doc__ or "").split("\n\n")[1])
-
-
-if __name__ == "__main__":
-    main()

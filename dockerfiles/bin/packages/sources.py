@@ -1,6 +1,6 @@
 """Source archives as data: what they say of themselves is read, and no code of them runs.
 
-`packages.py` uses this where a requirement has no wheel. A stub wheel with the metadata of the source stands for it
+`packages` uses this where a requirement has no wheel. A stub wheel with the metadata of the source stands for it
 while pip resolves; the source is built in another step, which has neither network nor secrets.
 """
 
@@ -18,14 +18,10 @@ import tempfile
 import urllib.error
 import urllib.parse
 import zipfile
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple
 
-if TYPE_CHECKING:
-    from bakery.toolchains.programs import pip_alone, sdist
-else:
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    import pip_alone
-    import sdist
+from . import pip_alone, sdist
+from .unpack import inside, unpack
 
 BUILT_WITH = ["setuptools", "wheel"]
 """What a source without a [build-system] table is built with."""
@@ -132,7 +128,7 @@ def archive(entry: sdist.Entry, index: str, name: str, folder: str, sha256: str 
         digest = sdist.fetch(entry, index, file)
         if sha256 and sha256 != digest:
             sys.exit("sdist: " + entry.filename + " is locked as sha256 " + sha256 + ", and the index has " + digest)
-        sdist.unpack(file, folder)
+        unpack(file, folder)
     inner = within(root(folder), fragment.get("subdirectory", ""))
     return described(name, entry.filename, digest, origin, inner)
 
@@ -198,7 +194,7 @@ def within(folder: str, path: str) -> str:
     Raises:
         SystemExit: it leads out, also through a link.
     """
-    if not sdist.inside(path, folder):
+    if not inside(path, folder):
         sys.exit("bakery: " + path + " leads out of the source")
     return os.path.join(folder, path)
 
@@ -258,7 +254,7 @@ def of_egg(folder: str) -> tuple[list[str], list[str]]:
     """Return the requirements and extras in the form that old releases of setuptools wrote them."""
     for pattern in ("*.egg-info", os.path.join("*", "*.egg-info")):
         for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
-            if all(sdist.inside(os.path.join(path, file), folder) for file in ("PKG-INFO", "METADATA", "requires.txt")):
+            if all(inside(os.path.join(path, file), folder) for file in ("PKG-INFO", "METADATA", "requires.txt")):
                 found = importlib.metadata.Distribution.at(path)
                 return list(found.requires or []), list(found.metadata.get_all("Provides-Extra") or [])
     return [], []

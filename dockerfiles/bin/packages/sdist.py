@@ -1,15 +1,12 @@
-"""Fetch the source archive NAME==VERSION from the configured package index and unpack it.
+"""Fetch source archives from the configured package index.
 
-Usage: sdist.py NAME==VERSION FOLDER. The index is pip's own (configuration file, environment, default);
-the archive's hash is the one the index gives, or that of a lock (/lock, as in packages.py); members that would leave
-the folder are refused, and archives that hold far more than a source. /requirements/source.json tells what was fetched.
+The index is pip's own (configuration file, environment, default); an archive's hash is the one that the index gives, or
+that of a lock (/lock). /requirements/source.json says what was fetched.
 """
 
 from __future__ import annotations
 
 import base64
-import bz2
-import gzip
 import hashlib
 import html.parser
 import http.client
@@ -19,20 +16,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
-import zipfile
-import zlib
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from bakery.toolchains.programs import pip_alone
-else:
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    import pip_alone
+from . import pip_alone
+from .unpack import unpack
 
 SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 """Archives that are understood, the best first."""
@@ -42,14 +33,7 @@ TOLD = "/requirements/source.json"
 
 LARGEST_LISTING = 128 << 20
 LARGEST_ARCHIVE = 2 << 30
-LARGEST_SOURCE = 4 << 30
-MOST_MEMBERS = 200_000
-"""What a list of files, an archive (bytes) and a source (bytes, members) may have: many times what real ones do."""
-
-LARGEST_READ = 16 << 20
-"""Bytes that are read at once: the files of an archive are read in pieces, but a header of tar as a whole."""
-
-DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
+"""What a list of files and an archive may have (bytes): many times what real ones do."""
 
 
 class Entry(NamedTuple):
@@ -275,115 +259,17 @@ def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
     return found[0], package["sha256"]
 
 
-def unpack(archive: str, folder: str) -> None:
-    """Unpack an archive, refusing members that leave the folder, devices, links that lead out, and bombs.
+def download(wanted: str, folder: str) -> None:
+    """Fetch the source archive NAME==VERSION, verify and unpack it.
 
     Raises:
-        SystemExit: it is damaged, or a member is refused.
+        SystemExit: it cannot be had, or is not what is locked.
     """
-    try:
-        with open(archive, "rb") as stream:
-            if archive.endswith(".zip"):
-                unpack_zip(stream, folder)
-            else:
-                unpack_tar(stream, folder)
-    except DAMAGES as error:
-        said = str(error).partition("\n")[0].rstrip(":")
-        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + said)
-
-
-def unpack_zip(stream: IO[bytes], folder: str) -> None:
-    """Unpack a zip archive."""
-    with zipfile.ZipFile(stream) as archive:
-        room = Room()
-        # No more is written of a member than what it says of its size.
-        for member in archive.infolist():
-            room.take(member.file_size)
-            if not inside(member.filename, folder):
-                raise zipfile.BadZipFile("refusing " + member.filename)
-        archive.extractall(folder)
-
-
-def unpack_tar(stream: IO[bytes], folder: str) -> None:
-    """Unpack a tar archive."""
-    with tarfile.open(fileobj=Pieces(plain(stream)), mode="r:") as archive:  # type: ignore[call-overload]
-        room = Room()
-        for member in archive:
-            room.take(member.size)
-            if not inside(member.name, folder):
-                raise tarfile.TarError("refusing " + member.name)
-        if hasattr(tarfile, "data_filter"):
-            archive.extractall(folder, filter="data")
-            return
-        # Where a chain of links leads cannot be told before they are there.
-        for member in archive.getmembers():
-            if not (member.isfile() or member.isdir()):
-                raise tarfile.TarError("refusing " + member.name + ", a link or a device; Python 3.12 can tell more")
-        archive.extractall(folder)
-
-
-class Room:
-    """Counts what members of an archive take."""
-
-    def __init__(self) -> None:
-        self.members = 0
-        self.size = 0
-
-    def take(self, size: int) -> None:
-        """Count one member.
-
-        Raises:
-            TarError: there are more than any source has.
-        """
-        self.members += 1
-        self.size += size
-        if size < 0 or self.members > MOST_MEMBERS or self.size > LARGEST_SOURCE:
-            most = str(MOST_MEMBERS) + " members of " + str(LARGEST_SOURCE) + " bytes"
-            raise tarfile.TarError("refusing more than " + most)
-
-
-class Pieces:
-    """A stream that is never read in one large piece."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream = stream
-        self.seek = stream.seek
-        self.tell = stream.tell
-
-    def read(self, size: int) -> bytes:
-        """Read some bytes.
-
-        Raises:
-            TarError: there are too many.
-        """
-        if size > LARGEST_READ:
-            raise tarfile.TarError("refusing a header of " + str(size) + " bytes")
-        return self.stream.read(size)
-
-
-def plain(stream: IO[bytes]) -> IO[bytes]:
-    """Return what a compressed stream holds, whatever its file is called."""
-    first = stream.read(3)
-    stream.seek(0)
-    if first.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
-    return cast("IO[bytes]", bz2.BZ2File(stream)) if first == b"BZh" else stream
-
-
-def inside(name: str, folder: str) -> bool:
-    """Say whether a member's name stays inside the folder."""
-    root = os.path.realpath(folder)
-    place = os.path.realpath(os.path.join(root, name))
-    return place == root or place.startswith(root + os.sep)
-
-
-def main() -> None:
-    """Fetch, verify, unpack."""
-    if len(sys.argv) != 3 or sys.argv[1].count("==") != 1:
-        sys.exit("usage: sdist.py NAME==VERSION FOLDER")
-    name, version = sys.argv[1].split("==")
+    if wanted.count("==") != 1:
+        sys.exit("sdist: expected NAME==VERSION, got " + wanted)
+    name, version = wanted.split("==")
     index = pip_config("index-url") or default_index()
-    pinned = locked(index, name, sys.argv[1])
+    pinned = locked(index, name, wanted)
     entry = pinned[0] if pinned else find(index, name, version)
     with tempfile.TemporaryDirectory() as scratch:
         archive = os.path.join(scratch, entry.filename)
@@ -395,15 +281,11 @@ def main() -> None:
         entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
         root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
         try:
-            shutil.copytree(root, sys.argv[2], symlinks=True)
+            shutil.copytree(root, folder, symlinks=True)
         except OSError as error:
-            sys.exit("sdist: cannot write " + sys.argv[2] + ": " + str(error))
+            sys.exit("sdist: cannot write " + folder + ": " + str(error))
     package = {"name": canonical(name), "version": version, "file": entry.filename, "sha256": sha256}
     os.makedirs(os.path.dirname(TOLD), exist_ok=True)
     with open(TOLD, "w", encoding="utf-8") as stream:
-        json.dump({"requirements": [sys.argv[1]], "packages": [package]}, stream, indent=1)
+        json.dump({"requirements": [wanted], "packages": [package]}, stream, indent=1)
     print("unpacked " + entry.filename + " sha256:" + sha256)
-
-
-if __name__ == "__main__":
-    main()

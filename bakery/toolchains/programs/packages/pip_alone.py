@@ -1,0 +1,124 @@
+"""Run pip with nothing beside it: no other package can be imported, no ``.pth`` file is read, no program is started.
+
+Usage: PYTHON -I -S pip_alone.py ENVIRONMENT WORD...     as ``pip WORD...``; ENVIRONMENT is where pip installs, or ""
+
+Steps that hold credentials use it, and no other pip. The packages of the environment are known to pip as installed,
+but none of their code can run: not when Python starts, not by an import, and not as a build of a source archive.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.machinery
+import importlib.util
+import os
+import re
+import runpy
+import sys
+from typing import Any
+
+MOUNTED = "/opt/pip"
+"""An environment with pip and nothing else, from another stage: for steps whose own environment gets other packages."""
+
+TOOLS = "/opt/bakery"
+
+OLDEST = 23
+"""Reports of pip 23.0 have a stable format."""
+
+PROGRAMS = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system")
+"""Audit events of Python that start a program."""
+
+
+def home() -> str:
+    """Return the folder that holds the package pip.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    own = os.path.dirname(os.path.dirname(sys.executable))
+    for root in (MOUNTED, TOOLS, own):
+        found = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "pip", "__init__.py"))
+        if found:
+            return os.path.dirname(os.path.dirname(found[0]))
+    sys.exit("bakery: there is no pip in " + ", ".join((MOUNTED, TOOLS, own)))
+
+
+def major() -> int:
+    """Return the major version of pip, without running it."""
+    with open(os.path.join(home(), "pip", "__init__.py"), encoding="utf-8") as stream:
+        match = re.search(r"__version__ = \"(\d+)\.", stream.read())
+    return int(match.group(1)) if match else 0
+
+
+class Pip:
+    """Finds the package pip, and nothing else."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        """Return where pip is."""
+        return importlib.machinery.PathFinder.find_spec(name, [self.folder]) if name == "pip" else None
+
+
+class Unread(importlib.machinery.FileFinder):
+    """A folder on ``sys.path`` that nothing is imported from; what is installed there can still be listed."""
+
+    def find_spec(self, name: str, target: object = None) -> None:
+        """Return that there is no such module."""
+        return
+
+
+def make_importable() -> None:
+    """Let this interpreter import pip, and no other package."""
+    if importlib.util.find_spec("pip") is None:
+        sys.meta_path.insert(0, Pip(home()))
+
+
+def enter(environment: str) -> None:
+    """Make pip install into an environment, as if it ran in there.
+
+    Raises:
+        SystemExit: a package put a configuration of pip into it.
+    """
+    if os.path.lexists(os.path.join(environment, "pip.conf")):
+        sys.exit("bakery: an installed package brought " + environment + "/pip.conf, which would change where pip goes")
+    sys.prefix = sys.exec_prefix = environment
+    sys.executable = os.path.join(environment, "bin", "python")
+    import sysconfig  # it keeps the prefix that it was imported with
+
+    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        sys.path_importer_cache[site] = Unread(site)
+        sys.path.append(site)
+
+
+def refuse_programs(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse to start a program.
+
+    Raises:
+        PermissionError: pip was about to.
+    """
+    if event in PROGRAMS:
+        raise PermissionError("bakery: pip must not start a program here")
+
+
+def command(environment: str = "") -> list[str]:
+    """Return the command that runs pip alone."""
+    return [sys.executable, "-I", "-S", "-B", os.path.abspath(__file__), environment]
+
+
+def main() -> None:
+    """Run pip."""
+    environment, words = sys.argv[1], sys.argv[2:]
+    make_importable()
+    if environment:
+        enter(environment)
+    # An interpreter of the base is none that pip would install into; here it is only asked for.
+    os.environ["PIP_BREAK_SYSTEM_PACKAGES"] = "1"
+    sys.addaudithook(refuse_programs)
+    sys.argv = ["pip", *words]
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""Fetch source archives from the configured package index.
+
+The index is pip's own (configuration file, environment, default); an archive's hash is the one that the index gives, or
+that of a lock (/lock). /requirements/source.json says what was fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, NamedTuple
+
+from . import pip_alone
+from .unpack import unpack
+
+SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
+"""Archives that are understood, the best first."""
+
+LOCK = "/lock/locked.json"
+TOLD = "/requirements/source.json"
+
+LARGEST_LISTING = 128 << 20
+LARGEST_ARCHIVE = 2 << 30
+"""What a list of files and an archive may have (bytes): many times what real ones do."""
+
+
+class Entry(NamedTuple):
+    """A file of the index: its absolute URL, its name, its hashes by algorithm, and the Pythons that it is for."""
+
+    url: str
+    filename: str
+    hashes: dict[str, str]
+    python: str = ""
+    yanked: bool = False
+
+
+def pip_config(key: str) -> str:
+    """Return a value of pip's configuration; empty when there is none."""
+    given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
+    if given:
+        return given
+    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
+    command = [*pip_alone.command(), "config", "list"]
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", found.stdout.decode()))
+    text = values.get("install." + key) or values.get("global." + key, "")
+    return " ".join(text.replace("\\n", " ").split())
+
+
+def default_index() -> str:
+    """Return the index that pip uses when nothing is configured."""
+    pip_alone.make_importable()
+    try:
+        from pip._internal.models.index import PyPI
+    except ImportError:
+        sys.exit("sdist: no package index is configured, and there is no pip to ask for its default")
+    return PyPI.simple_url
+
+
+def indexes() -> list[str]:
+    """Return the indexes that pip asks."""
+    if pip_config("no-index").lower() in ("1", "true", "yes", "on"):
+        return []
+    return [pip_config("index-url") or default_index(), *pip_config("extra-index-url").split()]
+
+
+class Anchors(html.parser.HTMLParser):
+    """Collects the files of an index page in HTML (PEP 503)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take one anchor: its address, and the hash in its fragment."""
+        own = dict(attrs)
+        href = own.get("href")
+        if tag == "a" and href:
+            url, _, fragment = href.partition("#")
+            name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
+            algorithm, _, digest = fragment.partition("=")
+            hashes = {algorithm: digest} if digest else {}
+            self.entries.append(Entry(url, name, hashes, own.get("data-requires-python") or "", "data-yanked" in own))
+
+
+def request(url: str, index: str) -> urllib.request.Request:
+    """Return a request; the user and the password in the index's address are for its own host only."""
+    parts, own = urllib.parse.urlsplit(url), urllib.parse.urlsplit(index)
+    credentials, _, host = own.netloc.rpartition("@")
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1, */*;q=0.01"
+    made = urllib.request.Request(bare.geturl(), headers={"Accept": accept})
+    if credentials and (bare.scheme, bare.netloc) == (own.scheme, host):
+        plain = urllib.parse.unquote(credentials).encode()
+        # Unredirected: another host is not told.
+        made.add_unredirected_header("Authorization", "Basic " + base64.b64encode(plain).decode())
+    return made
+
+
+def listing(index: str, name: str) -> list[Entry]:
+    """Return the files of a project as the index lists them."""
+    wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
+    with urllib.request.urlopen(wanted, timeout=120) as reply:
+        body, kind, base = reply.read(LARGEST_LISTING + 1), reply.headers.get_content_type(), reply.geturl()
+    if len(body) > LARGEST_LISTING:
+        raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
+    if kind.endswith("+json"):
+        entries = [
+            Entry(
+                item["url"],
+                item["filename"],
+                item.get("hashes") or {},
+                item.get("requires-python") or "",
+                bool(item.get("yanked")),
+            )
+            for item in json.loads(body)["files"]
+        ]
+    else:
+        page = Anchors()
+        page.feed(body.decode("utf-8", "replace"))
+        entries = page.entries
+    return [entry._replace(url=urllib.parse.urljoin(base, entry.url)) for entry in entries]
+
+
+def canonical(name: str) -> str:
+    """Return the name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def same_version(left: str, right: str) -> bool:
+    """Say whether two texts are the same version (1.0rc1 and 1.0.RC1 are)."""
+    if left == right:
+        return True
+    pip_alone.make_importable()
+    try:
+        from pip._vendor.packaging.version import InvalidVersion, Version
+    except ImportError:
+        return False
+    try:
+        return Version(left) == Version(right)
+    except InvalidVersion:
+        return False
+
+
+def rank(filename: str, name: str, version: str) -> int | None:
+    """Return how good a file is as the source archive of a version, 0 for the best; None if it is none.
+
+    Old archives are named by the project's own spelling, so a dash may belong to the name or to the version.
+    """
+    for number, suffix in enumerate(SUFFIXES):
+        if filename.endswith(suffix):
+            stem = filename[: -len(suffix)]
+            cuts = [match.start() for match in re.finditer("-", stem)]
+            fits = [cut for cut in cuts if canonical(stem[:cut]) == canonical(name)]
+            return number if any(same_version(stem[cut + 1 :], version) for cut in fits) else None
+    return None
+
+
+def version_of(filename: str, name: str) -> Any:
+    """Return the version of a source archive of a project; None where a file is none, or its version is not one."""
+    from pip._vendor.packaging.version import InvalidVersion, Version
+
+    stem = next((filename[: -len(suffix)] for suffix in SUFFIXES if filename.endswith(suffix)), "")
+    for cut in (match.start() for match in re.finditer("-", stem)):
+        if canonical(stem[:cut]) == canonical(name):
+            try:
+                return Version(stem[cut + 1 :])
+            except InvalidVersion:
+                continue
+    return None
+
+
+def offered(index: str, name: str) -> list[Entry]:
+    """Return what the index has of a project.
+
+    Raises:
+        SystemExit: it cannot be reached, or answers with an error.
+    """
+    try:
+        return listing(index, name)
+    except urllib.error.HTTPError as error:
+        sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
+
+
+def find(index: str, name: str, version: str) -> Entry:
+    """Return the source archive of a version.
+
+    Raises:
+        SystemExit: the index has none, or cannot be reached.
+    """
+    entries = offered(index, name)
+    ranked = [(rank(entry.filename, name, version), number) for number, entry in enumerate(entries)]
+    usable = [(place, number) for place, number in ranked if place is not None]
+    if not usable:
+        sys.exit("sdist: no source archive of " + name + "==" + version + " in the package index")
+    return entries[min(usable)[1]]
+
+
+def fetch(entry: Entry, index: str, archive: str) -> str:
+    """Write an archive into a file and return its SHA-256.
+
+    Raises:
+        SystemExit: it cannot be had, or it is not what the index says.
+    """
+    try:
+        with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
+            for block in iter(lambda: reply.read(1 << 20), b""):
+                out.write(block)
+                if out.tell() > LARGEST_ARCHIVE:
+                    raise ValueError("it is larger than " + str(LARGEST_ARCHIVE) + " bytes")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
+    for algorithm, expected in entry.hashes.items():
+        if algorithm in hashlib.algorithms_guaranteed and digest(archive, algorithm) != expected.lower():
+            sys.exit("sdist: the " + algorithm + " of " + entry.filename + " is not the one in the index")
+    return digest(archive, "sha256")
+
+
+def digest(path: str, algorithm: str) -> str:
+    """Return the hash of a file."""
+    value = hashlib.new(algorithm)
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            value.update(block)
+    return value.hexdigest()
+
+
+def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
+    """Return the archive that is locked and its hash; None without a lock.
+
+    Raises:
+        SystemExit: another one was locked, or the index does not have it any more, or cannot be reached.
+    """
+    if not os.path.exists(LOCK):
+        return None
+    with open(LOCK, encoding="utf-8") as stream:
+        told = json.load(stream)
+    package = told["packages"][0]
+    if told["requirements"] != [wanted]:
+        said = "bakery: bakery.lock holds the source of " + " ".join(told["requirements"]) + ", and " + wanted
+        sys.exit(said + " is asked for\nbakery: run `wheel-bakery lock`")
+    found = [entry for entry in offered(index, name) if entry.filename == package["file"]]
+    if not found:
+        sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")
+    return found[0], package["sha256"]
+
+
+def download(wanted: str, folder: str) -> None:
+    """Fetch the source archive NAME==VERSION, verify and unpack it.
+
+    Raises:
+        SystemExit: it cannot be had, or is not what is locked.
+    """
+    if wanted.count("==") != 1:
+        sys.exit("sdist: expected NAME==VERSION, got " + wanted)
+    name, version = wanted.split("==")
+    index = pip_config("index-url") or default_index()
+    pinned = locked(index, name, wanted)
+    entry = pinned[0] if pinned else find(index, name, version)
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = os.path.join(scratch, entry.filename)
+        sha256 = fetch(entry, index, archive)
+        if pinned and pinned[1] != sha256:
+            sys.exit("sdist: " + entry.filename + " is locked as sha256 " + pinned[1] + ", and the index has " + sha256)
+        unpacked = os.path.join(scratch, "unpacked")
+        unpack(archive, unpacked)
+        entries = os.listdir(unpacked) if os.path.isdir(unpacked) else []
+        root = os.path.join(unpacked, entries[0]) if len(entries) == 1 else unpacked
+        try:
+            shutil.copytree(root, folder, symlinks=True)
+        except OSError as error:
+            sys.exit("sdist: cannot write " + folder + ": " + str(error))
+    package = {"name": canonical(name), "version": version, "file": entry.filename, "sha256": sha256}
+    os.makedirs(os.path.dirname(TOLD), exist_ok=True)
+    with open(TOLD, "w", encoding="utf-8") as stream:
+        json.dump({"requirements": [wanted], "packages": [package]}, stream, indent=1)
+    print("unpacked " + entry.filename + " sha256:" + sha256)

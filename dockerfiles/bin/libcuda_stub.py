@@ -1,0 +1,73 @@
+"""Build a stub of the CUDA driver library from ``cuda.h``.
+
+Extensions that call the driver link against ``libcuda.so``, which belongs to the driver and is on no build
+machine; no wheel of NVIDIA's ships the stub that the full toolkit has, and some images have it where no build
+system looks. The stub must define every function of the header: with an empty one the linker drops
+``libcuda.so.1`` from the needed libraries, and the module fails when it is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SONAME = "libcuda.so.1"
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_DECLARATION = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
+_RENAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(cu[A-Z]\w*)[ \t]+(?:__CUDA_API_(PTDS|PTSZ)\()?(cu[A-Z]\w*)\b", re.M)
+
+
+def symbols(header: str) -> list[str]:
+    """Return the names of all functions that a program including ``header`` can refer to, sorted.
+
+    The header declares ``cuMemcpyHtoD`` and renames it by macros to ``cuMemcpyHtoD_v2``, or to
+    ``cuMemcpyHtoD_v2_ptds`` where the per-thread default stream is asked for. What a program refers to
+    depends on its own macros, so the stub has them all.
+    """
+    text = _COMMENT.sub(" ", header)
+    names = set(_DECLARATION.findall(text))
+    for name, variant, target in _RENAME.findall(text):
+        # Types and constants are renamed in the same way; only functions are declared.
+        if name in names or target in names:
+            names.add(target)
+            if variant:
+                names.add(f"{target}_{variant.lower()}")
+    return sorted(names)
+
+
+def source(names: list[str]) -> str:
+    """Return the C source that defines ``names``; none of them is ever called."""
+    return "".join(f"void {name}(void) {{}}\n" for name in names)
+
+
+def build(header: Path, folder: Path, compiler: str) -> int:
+    """Compile the stub for ``header`` into ``folder``; return how many functions it defines."""
+    names = symbols(header.read_text(encoding="utf-8", errors="replace"))
+    if not names:
+        raise SystemExit(f"libcuda_stub: no function declarations in {header}")
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / "libcuda.so"
+    for old in (library, folder / SONAME):
+        # What an image has there may be a link to somewhere else.
+        if old.is_symlink() or old.exists():
+            old.unlink()
+    options = ["-shared", "-fPIC", "-nostdlib", "-s", f"-Wl,-soname,{SONAME}", "-x", "c", "-", "-o", str(library)]
+    subprocess.run([compiler, *options], input=source(names).encode(), check=True)
+    (folder / SONAME).symlink_to(library.name)
+    return len(names)
+
+
+def main(arguments: list[str]) -> None:
+    """Run as ``libcuda_stub.py TREE COMPILER``."""
+    if len(arguments) != 2:
+        raise SystemExit("usage: libcuda_stub.py TREE COMPILER")
+    tree = Path(arguments[0])
+    count = build(tree / "include/cuda.h", tree / "lib64/stubs", arguments[1])
+    print(f"{SONAME}: a stub with {count} functions")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

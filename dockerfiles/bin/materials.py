@@ -1,0 +1,172 @@
+"""Tell what an image is made of, beside packages of the index.
+
+Usage: materials.py image NAME BASE     what the packages of this image's own manager are, without those of the image
+                                        below it, whose file system is at BASE; and the versions of compilers and tools
+       materials.py suites              the state of the suites that apt knows
+
+Each writes a file of JSON into /materials.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+from collections.abc import Iterable
+from typing import Any, Dict
+
+FOLDER = "/materials"
+LOCKED = "/lock/locked.json"
+STATUS = "var/lib/dpkg/status"
+INFO = "var/lib/dpkg/info/"
+RELEASE = "/etc/os-release"
+
+Fields = Dict[str, str]
+
+PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmake", "ninja", "python")
+"""Programs whose versions are told, where there are any. Those of the CUDA toolkit stand first on PATH."""
+
+
+def packages(root: str) -> dict[str, str]:
+    """Return name → version of the packages in a file system, with the architecture of foreign ones."""
+    if os.path.exists(os.path.join(root, STATUS)):
+        return {name: item["Version"] for name, item in installed(root).items()}
+    if shutil.which("rpm"):
+        command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
+        said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+        return dict(line.split("\t", 1) for line in said.splitlines())
+    return {}
+
+
+def installed(root: str) -> dict[str, Fields]:
+    """Return name → what dpkg's list says of each package that is installed in a file system.
+
+    Packages for another architecture than dpkg's own stand beside those of the same name: ``libc6:arm64``.
+    """
+    with open(os.path.join(root, STATUS), encoding="utf-8") as stream:
+        paragraphs = stream.read().split("\n\n")
+    found = [dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", text)) for text in paragraphs]
+    found = [fields for fields in found if fields.get("Status", "").endswith(" installed")]
+    own = {"all", *(fields["Architecture"] for fields in found if fields["Package"] == "dpkg")}
+
+    def name(fields: Fields) -> str:
+        arch = fields.get("Architecture", "all")
+        return fields["Package"] + ("" if own == {"all"} or arch in own else ":" + arch)
+
+    return {name(fields): fields for fields in found}
+
+
+def release() -> tuple[str, str]:
+    """Return the id of this image's distribution, and with its version."""
+    fields = {}
+    if os.path.exists(RELEASE):
+        with open(RELEASE, encoding="utf-8") as stream:
+            fields = dict(re.findall(r"(?m)^([A-Z_]+)=[\"']?(.*?)[\"']?$", stream.read()))
+    name = fields.get("ID", "linux")
+    return name, "-".join(filter(None, [name, fields.get("VERSION_ID") or fields.get("VERSION_CODENAME")]))
+
+
+def purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
+    """Return a package URL (https://github.com/package-url/purl-spec)."""
+    namespace, distro = release()
+    path = "/".join(urllib.parse.quote(part, safe=":") for part in (namespace, name))
+    more = sorted({**qualifiers, "distro": distro}.items())
+    ending = "&".join(key + "=" + urllib.parse.quote(value, safe=":") for key, value in more if value)
+    return "pkg:" + kind + "/" + path + "@" + urllib.parse.quote(version, safe=":") + "?" + ending
+
+
+def purls(versions: dict[str, str]) -> dict[str, str]:
+    """Return package → its URL."""
+    if os.path.exists(os.path.join("/", STATUS)):
+        known = installed("/")
+        return {
+            name: purl("deb", known[name]["Package"], version, arch=known[name].get("Architecture", ""))
+            for name, version in versions.items()
+        }
+    found = {}
+    for name, version in versions.items():
+        epoch, _, rest = version.rpartition(":")
+        number, _, machine = rest.rpartition(".")
+        found[name] = purl("rpm", name, number, arch=machine, epoch=epoch if epoch.isdigit() else "")
+    return found
+
+
+def sums(names: Iterable[str]) -> dict[str, str]:
+    """Return package → SHA-256 of dpkg's list of its files and their MD5 sums; of those that have one."""
+    found = {}
+    known = installed("/") if os.path.exists(os.path.join("/", STATUS)) else {}
+    for name in (name for name in names if name in known):
+        package, arch = known[name]["Package"], known[name].get("Architecture", "")
+        # That of a package that may be there for several architectures is in the file's name.
+        for path in ("/" + INFO + package + ".md5sums", "/" + INFO + package + ":" + arch + ".md5sums"):
+            if os.path.exists(path):
+                with open(path, "rb") as stream:
+                    found[name] = hashlib.sha256(stream.read()).hexdigest()
+    return found
+
+
+def program(name: str) -> str:
+    """Return the first line that a program says of its version; empty where there is no such program."""
+    path = shutil.which(name)
+    if not path:
+        return ""
+    done = subprocess.run([path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    # nvcc says its release further down.
+    said = next((line for line in lines if "release" in line and name == "nvcc"), lines[0] if lines else "")
+    return "" if done.returncode else said
+
+
+def image(name: str, base: str) -> None:
+    """Write what this image has beside what the one below it has."""
+    below = packages(base)
+    own = {key: version for key, version in packages("/").items() if below.get(key) != version}
+    tools = {key: said for key in PROGRAMS if (said := program(key))}
+    write(name, {"packages": own, "tools": tools, "purls": purls(own), "sums": sums(own)})
+
+
+def suites() -> None:
+    """Write which state apt's suites are in; with a lock, what that says."""
+    if os.path.exists(LOCKED):
+        with open(LOCKED, encoding="utf-8") as stream:
+            write("suites", json.load(stream)["suites"])
+        return
+    found = {}
+    if shutil.which("apt-get"):
+        subprocess.run(["apt-get", "update", "-qq"], check=True)
+        for path in glob.glob("/var/lib/apt/lists/*Release"):
+            with open(path, encoding="utf-8") as stream:
+                fields = dict(re.findall(r"(?m)^(Codename|Date): (.*)$", stream.read()))
+            if "Codename" in fields:
+                found[fields["Codename"]] = fields.get("Date", "")
+    write("suites", found)
+
+
+def write(name: str, told: dict[str, Any]) -> None:
+    """Write and print a file."""
+    os.makedirs(FOLDER, exist_ok=True)
+    text = json.dumps(told, indent=1, sort_keys=True)
+    with open(os.path.join(FOLDER, name + ".json"), "w", encoding="utf-8") as stream:
+        stream.write(text)
+    print(text)
+
+
+def main() -> None:
+    """Do what the first word says."""
+    words = sys.argv[1:]
+    if len(words) == 3 and words[0] == "image":
+        image(words[1], words[2])
+    elif words == ["suites"]:
+        suites()
+    else:
+        sys.exit((__doc__ or "").split("\n\n")[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Print what a project needs, one requirement a line.
+
+Usage: requires.py build FOLDER            what it needs to be built
+       requires.py run FOLDER [NAME...]    what it needs to run, as far as pyproject.toml says; without some names
+
+Only pyproject.toml is read, so the step that installs them is not repeated when the source changes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+DEFAULT = ["setuptools", "wheel"]
+"""What a project without a [build-system] table is built with."""
+
+
+def requirements(folder: str) -> list[str]:
+    """Return the build requirements of the project in a folder.
+
+    Raises:
+        SystemExit: its pyproject.toml cannot be understood.
+    """
+    path = os.path.join(folder, "pyproject.toml")
+    if not os.path.isfile(path):
+        return DEFAULT
+    table = read(path).get("build-system", {"requires": DEFAULT})
+    requires = table.get("requires") if isinstance(table, dict) else None
+    if not isinstance(requires, list) or not all(isinstance(item, str) for item in requires):
+        sys.exit("requires: [build-system] of " + path + " has no list named requires")
+    return requires
+
+
+def dependencies(folder: str, without: list[str]) -> list[str]:
+    """Return the dependencies of the project in a folder; none where only its build can tell them."""
+    path = os.path.join(folder, "pyproject.toml")
+    table = read(path).get("project") if os.path.isfile(path) else None
+    listed = table.get("dependencies", []) if isinstance(table, dict) else []
+    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+        sys.exit("requires: dependencies in [project] of " + path + " is no list of requirements")
+    return [item for item in listed if name(item) not in without]
+
+
+def name(requirement: str) -> str:
+    """Return the normalised name that a requirement begins with."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+
+
+def read(path: str) -> dict[str, object]:
+    """Return what a TOML file holds.
+
+    Raises:
+        SystemExit: it is no TOML, or this Python cannot read any.
+    """
+    try:
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:  # installed beside the tools, where the base's Python is that old
+            import tomli as tomllib
+        with open(path, "rb") as stream:
+            return tomllib.load(stream)
+    except ImportError:
+        sys.exit("requires: this Python cannot read TOML: it is older than 3.11 and has no tomli")
+    except (OSError, ValueError) as error:
+        sys.exit("requires: cannot read " + path + ": " + str(error))
+
+
+def main() -> None:
+    """Print the requirements."""
+    words = sys.argv[1:]
+    if len(words) < 2 or words[0] not in ("build", "run"):
+        sys.exit((__doc__ or "").split("\n\n")[1])
+    print("\n".join(requirements(words[1]) if words[0] == "build" else dependencies(words[1], words[2:])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Prove that an installed wheel works: load every shared object, then import modules.
+
+Usage: smoke.py WHEEL [--driver FOLDER] [--load] [--import MODULE]...
+
+WHEEL is the wheel, or a folder that holds no other. Runs without network and without a GPU. Libraries that the wheel leaves to other wheels are found where
+those put them; the GPU driver, which no container has, is stood in for by the toolkit's stub, which
+defines every symbol of the driver's interface.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+
+LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
+IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
+
+
+class Options(argparse.Namespace):
+    """The command line."""
+
+    wheels: str
+    driver: str
+    load: bool
+    imports: list[str]
+
+
+def arguments() -> Options:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wheels")
+    parser.add_argument("--driver", default="")
+    parser.add_argument("--load", action="store_true")
+    parser.add_argument("--import", action="append", default=[], dest="imports")
+    return parser.parse_args(namespace=Options())
+
+
+def main() -> None:
+    """Check, say what was checked, and fail with every fault at once."""
+    options = arguments()
+    wheel = only_wheel(options.wheels)
+    driver = [options.driver] if options.driver and os.path.isdir(options.driver) else []
+    faults = []
+    if options.load:
+        root, objects = shared_objects(wheel.split("-")[0])
+        libraries = [*folders(root), *driver]
+        found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
+        print("loaded %d of %d shared objects of %s" % (len(objects) - len(found), len(objects), wheel))
+        faults += found
+    for module in options.imports:
+        found = check(IMPORT, module, "import " + module, driver)
+        if not found:
+            print("imported " + module)
+        faults += found
+    if faults:
+        sys.exit("\n".join(faults))
+
+
+def only_wheel(folder: str) -> str:
+    """Return the name of the wheel, or of the only one in a folder.
+
+    Raises:
+        SystemExit: there is none, or more than one.
+    """
+    if folder.endswith(".whl"):
+        return os.path.basename(folder)
+    found = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
+    if len(found) != 1:
+        sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(found) or "none"))
+    return found[0]
+
+
+def shared_objects(name: str) -> tuple[str, list[str]]:
+    """Return where a distribution is installed, and the paths of its shared objects there.
+
+    Raises:
+        SystemExit: it is not installed.
+    """
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        sys.exit("smoke: " + name + " is not installed")
+    files = [str(item) for item in distribution.files or []]
+    objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$|\.dylib$", item)]
+    return str(distribution.locate_file("")), sorted(str(distribution.locate_file(item)) for item in objects)
+
+
+def folders(root: str) -> list[str]:
+    """Return the folders of other wheels' libraries, and of those bundled with this one."""
+    found = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
+    return sorted({os.path.dirname(path) for path in found})
+
+
+def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:
+    """Return the fault that a Python program shows, if any; a crash ends a process of its own."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(libraries))
+    command = [sys.executable, "-c", program, argument]
+    run = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
+    )
+    if run.returncode == 0:
+        return []
+    if run.returncode < 0:
+        return ["FAILED " + what + ": killed by signal %d" % -run.returncode]
+    last = (run.stdout.strip().splitlines() or ["exit status %d" % run.returncode])[-1]
+    return ["FAILED " + what + ": " + last]
+
+
+if __name__ == "__main__":
+    main()
