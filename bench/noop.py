@@ -26,7 +26,7 @@ TIMES = 3
 def raw_calls(references: list[str], dest: str, flags: list[str]) -> list[str]:
     """Return shell text for each recipe: the bake of its wheels as a person would do it without bakery."""
     loaded = [item for reference in (references or [None]) for item in load(reference, ROOT)]
-    plans = [resolve(item, (), os.environ) for item in loaded]
+    plans = [resolve(item, None, os.environ) for item in loaded]
     options = " ".join(["--progress=quiet", f"--allow=fs.write={dest}", *flags])
     # Compile steps are cache hits in their own scope only.
     scopes = [f"--set='*.args.{CACHE_SCOPE}={cache_scope(os.environ, ROOT, plan.recipe)}'" for plan in plans]

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import IO
 
 from bakery.audit.binary import Binary, UnreadableBinary
-from bakery.audit.elf import SharedObject, read_elf
+from bakery.audit.elf import read_elf
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
-from bakery.audit.macho import MAGICS, MachObject, read_macho
+from bakery.audit.macho import MAGICS, read_macho
 from bakery.audit.metadata import check_work
-from bakery.audit.pe import PeImage, read_pe
+from bakery.audit.pe import read_pe
 from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 from bakery.core.plain_files import open_plain
 
@@ -92,21 +92,6 @@ class Archive:
     def is_read(self) -> bool:
         """Whether all of it was read; else it says nothing of what it lacks."""
         return not (self.defect or self.excess or self.is_bomb)
-
-    @property
-    def objects(self) -> tuple[SharedObject, ...]:
-        """The ELF objects."""
-        return tuple(found for found in self.binaries if isinstance(found, SharedObject))
-
-    @property
-    def mach_objects(self) -> tuple[MachObject, ...]:
-        """The Mach-O objects."""
-        return tuple(found for found in self.binaries if isinstance(found, MachObject))
-
-    @property
-    def images(self) -> tuple[PeImage, ...]:
-        """The PE images."""
-        return tuple(found for found in self.binaries if isinstance(found, PeImage))
 
     @property
     def unpacked_size(self) -> int:
@@ -256,13 +241,5 @@ def _is_dist_info_file(path: str) -> bool:
 
 
 def _entry(info: zipfile.ZipInfo, *, sha256: str = "", kind: str = "", defect: str = "") -> Entry:
-    return Entry(
-        path=info.orig_filename,
-        size=info.file_size,
-        mode=info.external_attr >> 16,
-        method=info.compress_type,
-        encrypted=bool(info.flag_bits & 1),
-        sha256=sha256,
-        kind=kind,
-        defect=defect,
-    )
+    mode, encrypted = info.external_attr >> 16, bool(info.flag_bits & 1)
+    return Entry(info.orig_filename, info.file_size, mode, info.compress_type, encrypted, sha256, kind, defect)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from bakery.audit.binary import Binary
 from bakery.audit.fatbin import sorted_archs
 from bakery.audit.report import WheelReport
 from bakery.audit.wheel import original_soname
@@ -32,16 +31,6 @@ class Change:
     file: str = ""
     bytes: int = 0
 
-    def to_json(self) -> dict[str, object]:
-        """Return its row of a machine report."""
-        return {
-            "subject": self.subject,
-            "file": self.file,
-            "old": self.old,
-            "new": self.new,
-            "bytes": self.bytes,
-        }
-
 
 def compare(old: WheelReport, new: WheelReport) -> tuple[Change, ...]:
     """Return everything a user of the wheel would meet as different; empty for two builds of the same."""
@@ -49,8 +38,9 @@ def compare(old: WheelReport, new: WheelReport) -> tuple[Change, ...]:
 
 
 def _changes(old: WheelReport, new: WheelReport) -> Iterator[Change]:
-    if (old.name, old.version, old.build) != (new.name, new.version, new.build):
-        yield Change("version", _identity(old), _identity(new))
+    was, is_now = ("-".join(filter(None, (report.name, report.version, report.build))) for report in (old, new))
+    if was != is_now:
+        yield Change("version", was, is_now)
     # One after the other: cp311 is both a Python and an ABI.
     for before, after in ((old.pythons, new.pythons), (old.abis, new.abis), (old.platforms, new.platforms)):
         yield from _lists("tags", before, after)
@@ -64,13 +54,13 @@ def _changes(old: WheelReport, new: WheelReport) -> Iterator[Change]:
 
 def _objects(old: WheelReport, new: WheelReport) -> Iterator[Change]:
     """Compare the objects by path; grafted ones carry a hash in their name, which says nothing."""
-    before, after = ({original_soname(found.path): found for found in report.binaries} for report in (old, new))
+    before, after = ({original_soname(binary.path): binary.size for binary in report.binaries} for report in (old, new))
     for path in sorted(before.keys() | after.keys()):
         was, is_now = before.get(path), after.get(path)
-        if was and is_now:
-            yield from _size("object", was.size, is_now.size, path)
+        if was is not None and is_now is not None:
+            yield from _size("object", was, is_now, path)
         else:
-            yield Change("object", _megabytes(was), _megabytes(is_now), path, _bytes(is_now) - _bytes(was))
+            yield Change("object", _megabytes(was), _megabytes(is_now), path, (is_now or 0) - (was or 0))
 
 
 def _lists(subject: Subject, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:
@@ -81,11 +71,7 @@ def _lists(subject: Subject, old: Iterable[str], new: Iterable[str]) -> Iterator
 
 def _size(subject: Subject, old: int, new: int, file: str = "") -> Iterator[Change]:
     if old != new:
-        yield Change(subject, f"{old / 1e6:,.2f} MB", f"{new / 1e6:,.2f} MB", file, new - old)
-
-
-def _identity(report: WheelReport) -> str:
-    return "-".join(part for part in (report.name, report.version, report.build) if part)
+        yield Change(subject, _megabytes(old), _megabytes(new), file, new - old)
 
 
 def _device(report: WheelReport) -> tuple[str, ...]:
@@ -102,9 +88,5 @@ def _requirements(report: WheelReport) -> tuple[str, ...]:
     return (*python, *report.requires_dist)
 
 
-def _megabytes(found: Binary | None) -> str:
-    return f"{found.size / 1e6:,.2f} MB" if found else ""
-
-
-def _bytes(found: Binary | None) -> int:
-    return found.size if found else 0
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:,.2f} MB"

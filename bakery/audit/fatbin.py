@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Literal
 
 from bakery.audit.cubin import HEADER, CubinFacts, read_cubin
@@ -30,6 +31,7 @@ _RELOCATABLE = "__nv_relfatbin"
 SECTIONS = frozenset({".nv_fatbin", _RELOCATABLE})
 """The sections that hold fat binaries (``fatbinary_section.h`` of CUDA 13.0)."""
 
+_REPORTED = ("kind", "arch", "ptx_isa", "compressed", "toolkit", "relocatable")
 _MAGIC = b"\x50\xed\x55\xba"
 _FATBIN = struct.Struct("<4sHHQ")
 _ENTRY = struct.Struct("<H2xIQI4xHHI8xQ8xQ")
@@ -119,22 +121,16 @@ class DeviceCode:
         """Return its part of the machine report: equal images are one row with their count."""
         groups: dict[tuple[object, ...], list[DeviceImage]] = {}
         for image in self.images:
-            key = (image.kind, image.arch, image.ptx_isa, image.compressed, image.toolkit, image.relocatable)
-            groups.setdefault(key, []).append(image)
+            groups.setdefault(tuple(getattr(image, name) for name in _REPORTED), []).append(image)
         return {
             "images": [
                 {
-                    "kind": same[0].kind,
-                    "arch": same[0].arch,
-                    "ptx_isa": same[0].ptx_isa,
-                    "compressed": same[0].compressed,
-                    "toolkit": same[0].toolkit,
-                    "relocatable": same[0].relocatable,
+                    **dict(zip(_REPORTED, values, strict=True)),
                     "count": len(same),
                     "size": sum(image.size for image in same),
                     "unpacked_size": sum(image.unpacked_size for image in same),
                 }
-                for same in groups.values()
+                for values, same in groups.items()
             ],
             "defect": self.defect,
         }
@@ -162,14 +158,11 @@ def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]], b
         OverLimit: they take more work than the budget has.
     """
     reader = _Reader(stream, budget)
-    try:
-        for name, start, size in sections:
-            if name in SECTIONS:
-                reader.relocatable = name == _RELOCATABLE
-                reader.read_section(start, start + size)
-    except _Damaged as reason:
-        return DeviceCode(tuple(reader.images), str(reason))
-    return DeviceCode(tuple(reader.images))
+    return reader.read(
+        partial(reader.read_section, start, start + size, relocatable=name == _RELOCATABLE)
+        for name, start, size in sections
+        if name in SECTIONS
+    )
 
 
 def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budget: Budget) -> DeviceCode:
@@ -183,12 +176,7 @@ def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budg
         OverLimit: they take more work than the budget has.
     """
     reader = _Reader(stream, budget)
-    try:
-        for start, size in segments:
-            reader.search(start, start + size)
-    except _Damaged as reason:
-        return DeviceCode(tuple(reader.images), str(reason))
-    return DeviceCode(tuple(reader.images))
+    return reader.read(partial(reader.search, start, start + size) for start, size in segments)
 
 
 @dataclass(slots=True)
@@ -200,8 +188,17 @@ class _Reader:
     unpacked: int = 0
     relocatable: bool = False
 
-    def read_section(self, start: int, end: int) -> None:
-        at = start
+    def read(self, steps: Iterable[Callable[[], None]]) -> DeviceCode:
+        """Return all images up to the first damage."""
+        try:
+            for step in steps:
+                step()
+        except _Damaged as reason:
+            return DeviceCode(tuple(self.images), str(reason))
+        return DeviceCode(tuple(self.images))
+
+    def read_section(self, at: int, end: int, *, relocatable: bool) -> None:
+        self.relocatable = relocatable
         while (at := self._after_zeros(at, end)) < end:
             size = self._fatbin_size(at, end)
             if size is None:
@@ -209,8 +206,7 @@ class _Reader:
             self._read_entries(at + _FATBIN.size, at + size)
             at += size
 
-    def search(self, start: int, end: int) -> None:
-        at = start
+    def search(self, at: int, end: int) -> None:
         while at < end:
             window = self._bytes(at, min(_WINDOW + len(_MAGIC), end - at))
             if not window:

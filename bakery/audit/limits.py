@@ -51,21 +51,13 @@ class Budget:
         return cls(rows, text, 32 * _MIB + 3 * (size if unpacked is None else unpacked))
 
     def take_rows(self, count: int) -> None:
-        """Take ``count`` rows.
-
-        Raises:
-            OverLimit: that many are not left.
-        """
+        """Take ``count`` rows, or raise `OverLimit`."""
         self.rows -= count
         if self.rows < 0:
             raise OverLimit("its tables have more rows than a wheel of its size may have (100,000 and one for 4 bytes)")
 
     def take_text(self, count: int) -> None:
-        """Take ``count`` bytes of text.
-
-        Raises:
-            OverLimit: that many are not left.
-        """
+        """Take ``count`` bytes of text, or raise `OverLimit`."""
         self.text -= count
         if self.text < 0:
             raise OverLimit(
@@ -73,11 +65,7 @@ class Budget:
             )
 
     def take_data(self, count: int) -> None:
-        """Take ``count`` bytes of content.
-
-        Raises:
-            OverLimit: that many are not left.
-        """
+        """Take ``count`` bytes of content, or raise `OverLimit`."""
         self.data -= count
         if self.data < 0:
             raise OverLimit("its tables lead to the same bytes again and again (32 MiB and 3 times its content)")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.audit.binary import Binary
+from bakery.audit.binary import Binary, to_row
 from bakery.audit.elf import SharedObject
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.macho import MachObject
@@ -75,25 +75,16 @@ class WheelReport:
 
     def to_json(self) -> dict[str, object]:
         """Return the versioned machine report, ready for ``json.dumps``."""
+        row = to_row(self)
         return {
             "version": JSON_VERSION,
             "ok": self.ok,
             "wheel": {
+                **{name: row[name] for name in ("sha256", "size", "name", "version", "build")},
                 "path": str(self.path),
                 "file": self.path.name,
-                "sha256": self.sha256,
-                "size": self.size,
-                "name": self.name,
-                "version": self.version,
-                "build": self.build,
-                "tags": {
-                    "python": list(self.pythons),
-                    "abi": list(self.abis),
-                    "platform": list(self.platforms),
-                },
-                "requires_python": self.requires_python,
-                "requires_dist": list(self.requires_dist),
-                "platform_tag": self.platform_tag,
+                "tags": {"python": row["pythons"], "abi": row["abis"], "platform": row["platforms"]},
+                **{name: row[name] for name in ("requires_python", "requires_dist", "platform_tag")},
             },
             "objects": [found.to_json() for found in self.objects],
             "mach_objects": [found.to_json() for found in self.mach_objects],
@@ -101,16 +92,7 @@ class WheelReport:
             "bundled": [{"path": found.path, "soname": found.soname, "size": found.size} for found in self.bundled],
             "external": list(self.external),
             "other_binaries": [{"path": path, "kind": kind} for path, kind in self.other_binaries],
-            "findings": [
-                {
-                    "check": finding.check,
-                    "severity": finding.severity.value,
-                    "message": finding.message,
-                    "file": finding.file,
-                    "hint": finding.hint,
-                }
-                for finding in self.findings
-            ],
+            "findings": [to_row(finding) for finding in self.findings],
         }
 
 

@@ -74,23 +74,23 @@ class Wheel:
     @property
     def objects(self) -> tuple[SharedObject, ...]:
         """The ELF objects in the wheel."""
-        return self.archive.objects
+        return tuple(binary for binary in self.archive.binaries if isinstance(binary, SharedObject))
 
     @property
     def mach_objects(self) -> tuple[MachObject, ...]:
         """The Mach-O objects in the wheel."""
-        return self.archive.mach_objects
+        return tuple(binary for binary in self.archive.binaries if isinstance(binary, MachObject))
 
     @property
     def images(self) -> tuple[PeImage, ...]:
         """The PE images in the wheel."""
-        return self.archive.images
+        return tuple(binary for binary in self.archive.binaries if isinstance(binary, PeImage))
 
     @property
     def native(self) -> tuple[Binary, ...]:
         """The machine code that Python loads: all but programs of Windows, which any wheel may carry as data."""
         return tuple(
-            found for found in self.archive.binaries if not isinstance(found, PeImage) or is_extension_or_dll(found)
+            binary for binary in self.archive.binaries if not isinstance(binary, PeImage) or is_extension_or_dll(binary)
         )
 
     @property
@@ -157,7 +157,10 @@ def read_wheel(path: Path) -> Wheel:
 
 
 def _run_auditwheel(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> AuditwheelReport:
-    if not (archive.objects and any(tag.is_linux for tag in _platforms(filename))):
+    if not (
+        any(isinstance(binary, SharedObject) for binary in archive.binaries)
+        and any(tag.is_linux for tag in _platforms(filename))
+    ):
         return AuditwheelReport()
     if not _is_safe(archive, metadata):
         return AuditwheelReport(skipped="the archive is not safe to unpack")

@@ -39,9 +39,6 @@ from bakery.audit.worker import serve
 serve()
 """
 _ROOT = Path(__file__).resolve().parents[2]
-_LENGTH = 8
-"""Bytes of a message's length, which come before it."""
-
 _KEPT = 64 << 20
 """Bytes of files after which a worker is not used again: what they left behind would count for the next one."""
 
@@ -100,13 +97,12 @@ class _Worker:
         try:
             with contextlib.suppress(BrokenPipeError):
                 _send(self._calls, pickle.dumps((function, arguments, limits)))
-            reply = _receive(self._answers)
+            kind, value = pickle.load(self._answers)
+        except (EOFError, pickle.UnpicklingError):
+            raise LimitExceeded(self._why(limits)) from None
         finally:
             timer.cancel()
             timer.join()
-        if reply is None:
-            raise LimitExceeded(self._why(limits))
-        kind, value = pickle.loads(reply)
         if kind == "memory":
             raise LimitExceeded(_out_of_memory(limits))
         return kind == "returned", value
@@ -166,13 +162,13 @@ def serve() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    while (message := _receive(calls)) is not None:
-        _send(answers, _answer(message))
+    with contextlib.suppress(EOFError):
+        while True:
+            _send(answers, _answer(*pickle.load(calls)))
 
 
-def _answer(message: bytes) -> bytes:
+def _answer(function: Callable[..., object], arguments: tuple[object, ...], limits: Limits) -> bytes:
     try:
-        function, arguments, limits = pickle.loads(message)
         with _limited(limits):
             value = function(*arguments)
         return pickle.dumps(("returned", value))
@@ -208,14 +204,5 @@ def _limited(limits: Limits) -> Iterator[None]:
 
 
 def _send(pipe: IO[bytes], message: bytes) -> None:
-    pipe.write(len(message).to_bytes(_LENGTH, "little"))
     pipe.write(message)
     pipe.flush()
-
-
-def _receive(pipe: IO[bytes]) -> bytes | None:
-    """Return the next message, None where there is no more."""
-    length = pipe.read(_LENGTH)
-    size = int.from_bytes(length, "little")
-    message = pipe.read(size) if len(length) == _LENGTH else b""
-    return message if len(message) == size and length else None

@@ -30,7 +30,7 @@ def seconds_of(text: str, what: str) -> float:
         UsageError: it is no such text, or no time at all.
     """
     match = _WRITTEN.match(text.strip())
-    found = sum(float(part or 0) * unit for part, unit in zip(match.groups(), _UNITS, strict=True)) if match else 0.0
-    if not found:
-        raise UsageError(f"{what}: {text!r} is no span of time", hint="write 45s, 90m, 8h or 1h30m")
-    return found
+    seconds = sum(float(part or 0) * unit for part, unit in zip(match.groups(), _UNITS, strict=True)) if match else 0.0
+    if not seconds:
+        raise UsageError(f"{what}: {text!r} is not a span of time", hint="write 45s, 90m, 8h or 1h30m")
+    return seconds

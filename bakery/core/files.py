@@ -1,4 +1,4 @@
-"""Generated text on disk: writing it, and checking it for drift."""
+"""Writes generated files, and checks them for drift."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
     diff: list[str] = []
     for name, text in texts.items():
         try:
-            found = read_plain(_inside(root, name), LARGEST).decode("utf-8", "replace")
+            current = read_plain(_inside(root, name), LARGEST).decode("utf-8", "replace")
         except FileNotFoundError:
-            found = ""
+            current = ""
         except OSError as error:
             raise OutputError(f"cannot read {root / name}: {error.strerror}") from error
         diff += difflib.unified_diff(
-            found.splitlines(), text.splitlines(), name, f"{name} (from the recipe)", lineterm=""
+            current.splitlines(), text.splitlines(), name, f"{name} (from the recipe)", lineterm=""
         )
     if diff:
         raise DriftError("generated files differ from their recipes", hint="run `wheel-bakery generate`", details=diff)

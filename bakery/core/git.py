@@ -1,8 +1,8 @@
-"""What git says of a source folder: its last commit, and what was changed since.
+"""Reads git: the last commit of a source folder, and the changes since.
 
 A checkout may be anybody's, and so may its ``.git``. Git runs programs that a repository's configuration names: the file
-system monitor, filters, hooks, differs, what fetches a missing object. Here it runs none of them. What only reads
-objects may fetch nothing; what looks at files does so with a configuration in place of the repository's.
+system monitor, filters, hooks, diff drivers, helpers that fetch missing objects. Here it runs none of them. Commands that
+read objects fetch nothing; commands that read files use another configuration than the repository's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _NOT_SOURCE = ("bakery.toml", "bake", "dockerfiles")
-"""Recipes and the files made of them stand beside a source and enter no build: their commits change no wheel."""
+"""Recipes and generated files next to a source enter no build: their commits change no wheel."""
 
 _FIXED = ("--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 _QUIET = {
@@ -39,12 +39,12 @@ _OVERRIDES = (
     "GIT_NAMESPACE",
     "GIT_PREFIX",
 )
-"""Set while a hook runs; they would lead git to another repository than the folder's."""
+"""Set while a hook runs; with them, git would use another repository than the folder's."""
 
 _TIMEOUT_S = 600.0
 
 _PLAIN = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|checkstat|trustctime|sparsecheckout)$"
-"""What of a repository's configuration says how its files are to be compared; none of it names a program."""
+"""Settings of a repository that decide how files are compared; none of them names a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Checkout:
 
     Attributes:
         commit: the checked-out commit, 40 or 64 hex digits.
-        changed: which of the files are not as in the commit: changed, unknown to git, or missing.
+        changed: the files that differ from the commit: changed, untracked, or missing.
     """
 
     commit: str
@@ -66,30 +66,30 @@ class _Repository:
 
     Attributes:
         top: the root of the work tree.
-        own: the git directory of this work tree.
+        git_dir: the git directory of this work tree.
         common: the git directory that all work trees share.
         objects: the hash that names objects: ``sha1`` or ``sha256``.
     """
 
     top: Path
-    own: Path
+    git_dir: Path
     common: Path
     objects: str
 
 
 def committed(folder: Path) -> int | None:
-    """Return when a folder was last changed by a commit, in seconds since 1970; None where git knows none.
+    """Return the time of the last commit that changed a folder, in seconds since 1970; None without one.
 
-    What is changed since does not count: work in progress would else be another moment for each build.
-    A shallow clone knows only its newest commits, and gives the time of the oldest of these for what is older.
+    Uncommitted changes do not count: they would give each build another time. In a shallow clone, the time of older
+    commits is that of its oldest commit.
     """
     paths = [".", *(f":(exclude,glob)**/{name}{tail}" for name in _NOT_SOURCE for tail in ("", "/**"))]
-    said = git(folder, "rev-list", "--max-count=1", "--timestamp", "HEAD", "--", *paths)
-    return int(said.split()[0]) if said else None
+    output = git(folder, "rev-list", "--max-count=1", "--timestamp", "HEAD", "--", *paths)
+    return int(output.split()[0]) if output else None
 
 
 def look(folder: Path, names: Iterable[str]) -> Checkout | None:
-    """Return what git says of files below a folder; None where it is no checkout, or knows none of the files.
+    """Compare files below a folder with the commit; None if it is not a checkout, or none of the files is tracked.
 
     Args:
         names: the files, relative to the folder.
@@ -105,25 +105,25 @@ def look(folder: Path, names: Iterable[str]) -> Checkout | None:
         differ = _listed(git(folder, *_DIFF, "--relative", commit, "--", environment=environment))
     if differ is None:
         return None
-    beside = {str(Path(name).parent) for name in sent}
-    gone = {name for name in differ - sent if str(Path(name).parent) in beside and not (folder / name).exists()}
-    return Checkout(commit, tuple(sorted((sent - tracked) | (sent & differ) | gone)))
+    parents = {str(Path(name).parent) for name in sent}
+    missing = {name for name in differ - sent if str(Path(name).parent) in parents and not (folder / name).exists()}
+    return Checkout(commit, tuple(sorted((sent - tracked) | (sent & differ) | missing)))
 
 
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--name-only", "-z")
-"""Git looks into a submodule by a process of its own, with that submodule's configuration."""
+"""Git compares a submodule in a separate process, with the configuration of that submodule."""
 
 
 def top_of(folder: Path) -> Path | None:
-    """Return the root of the checkout that a folder is in; None where it is in none."""
-    found = _repository(folder)
-    return found.top if found else None
+    """Return the root of the checkout that a folder is in; None if it is in none."""
+    repository = _repository(folder)
+    return repository.top if repository else None
 
 
 def differing(top: Path, commit: str) -> set[str] | None:
-    """Return the files of a checkout that are not as in a commit, untracked ones among them; None where git fails.
+    """Return the files of a checkout that differ from a commit, including untracked ones; None if git fails.
 
-    A submodule in which anything is not as committed is one of them.
+    A submodule with any difference is one of them.
 
     Args:
         top: the root of the checkout.
@@ -144,7 +144,7 @@ def _is_dirty(submodule: Path) -> bool:
     if not (submodule / ".git").exists():
         return False
     commit = (git(submodule, "rev-parse", "HEAD") or "").strip()
-    # A link, or a repository that git does not know as one, leads elsewhere.
+    # A link, or a folder that is not a repository of its own.
     return top_of(submodule) != submodule or differing(submodule, commit) != set()
 
 
@@ -152,89 +152,89 @@ def _listed(text: str | None) -> set[str] | None:
     return None if text is None else {name for name in text.split("\0") if name}
 
 
-def clone(folder: Path, commit: str, place: Path) -> Path | None:
-    """Check a commit of the folder's repository out into an empty folder; return where ``folder`` is in it.
+def clone(folder: Path, commit: str, target: Path) -> Path | None:
+    """Check out a commit of the folder's repository below ``target``; return the path of ``folder`` in it.
 
-    Nothing is fetched, no hook runs, and the repository and its checkout stay as they are. Filters run where the
-    person's own configuration names them. None where the repository lacks the commit.
+    Nothing is fetched, no hook runs, and the repository and its checkout do not change. Filters run if the user's own
+    configuration names them. None if the repository does not have the commit.
     """
-    found = _repository(folder)
-    if found is None or not re.fullmatch("[0-9a-f]{40,64}", commit):
+    repository = _repository(folder)
+    if repository is None or not re.fullmatch("[0-9a-f]{40,64}", commit):
         return None
-    inside = place / "source"
-    if git(place, "init", "--quiet", "--template=", f"--object-format={found.objects}", "source") is None:
+    inside = target / "source"
+    if git(target, "init", "--quiet", "--template=", f"--object-format={repository.objects}", "source") is None:
         return None
     information = inside / ".git" / "objects" / "info"
     information.mkdir(parents=True, exist_ok=True)
-    (information / "alternates").write_bytes(os.fsencode(found.common / "objects") + b"\n")
-    if (found.common / "shallow").is_file():
-        shutil.copyfile(found.common / "shallow", inside / ".git" / "shallow")
+    (information / "alternates").write_bytes(os.fsencode(repository.common / "objects") + b"\n")
+    if (repository.common / "shallow").is_file():
+        shutil.copyfile(repository.common / "shallow", inside / ".git" / "shallow")
     # LFS takes files from there.
-    git(inside, "config", "remote.origin.url", str(found.top))
+    git(inside, "config", "remote.origin.url", str(repository.top))
     if git(inside, "checkout", "--quiet", "--detach", commit) is None:
         return None
-    return inside / folder.resolve().relative_to(found.top)
+    return inside / folder.resolve().relative_to(repository.top)
 
 
 def origin(folder: Path) -> str:
-    """Return the address of a checkout's remote ``origin``; empty where there is none or it is on this machine."""
-    found = (git(folder, "remote", "get-url", "origin") or "").strip()
-    return found if re.match(r"(?:https?|ssh|git)://|[\w.-]+@[\w.-]+:", found) else ""
+    """Return the URL of a checkout's remote ``origin``; empty without one, or if it is on this machine."""
+    url = (git(folder, "remote", "get-url", "origin") or "").strip()
+    return url if re.match(r"(?:https?|ssh|git)://|[\w.-]+@[\w.-]+:", url) else ""
 
 
 def _repository(folder: Path) -> _Repository | None:
-    """Return the repository of a folder; None where it is in none, or in one whose work tree is elsewhere."""
-    asked = ("--show-object-format", "--show-toplevel", "--git-dir", "--git-common-dir")
-    said = git(folder, "rev-parse", "--path-format=absolute", *asked)
-    lines = (said or "").splitlines()
-    if len(lines) != len(asked):
+    """Return the repository of a folder; None if it is in none, or in one with another work tree."""
+    options = ("--show-object-format", "--show-toplevel", "--git-dir", "--git-common-dir")
+    lines = (git(folder, "rev-parse", "--path-format=absolute", *options) or "").splitlines()
+    if len(lines) != len(options):
         return None
-    top, own, common = (Path(line).resolve() for line in lines[1:])
+    top, git_dir, common = (Path(line).resolve() for line in lines[1:])
     if not folder.resolve().is_relative_to(top) or not (top / ".git").exists():
         return None
-    return _Repository(top, own, common, lines[0])
+    return _Repository(top, git_dir, common, lines[0])
 
 
 @contextmanager
 def _compared(folder: Path) -> Iterator[Mapping[str, str] | None]:
-    """Give the environment in which git compares a folder's files under a configuration that names no program.
+    """Yield the environment in which git compares a folder's files with a configuration that names no program.
 
-    Git takes objects and the index from the repository, and all else from a folder that is made here. The person's
-    own configuration counts: LFS is a filter there. None where the folder is in no checkout.
+    Git reads objects and the index from the repository, and everything else from a temporary folder. The user's own
+    configuration is used: it has the filter of LFS. Yields None if the folder is not in a checkout.
     """
-    found = _repository(folder)
-    if found is None:
+    repository = _repository(folder)
+    if repository is None:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="bakery-git-") as made:
-        place = Path(made)
-        (place / "refs").mkdir()
-        (place / "config").write_text(_configuration(found), encoding="utf-8")
-        if (found.common / "info").is_dir():
-            # Patterns of files to ignore, and attributes.
-            (place / "info").symlink_to(found.common / "info")
+    with tempfile.TemporaryDirectory(prefix="bakery-git-") as common:
+        (Path(common) / "refs").mkdir()
+        (Path(common) / "config").write_text(_configuration(repository), encoding="utf-8")
+        if (repository.common / "info").is_dir():
+            # Ignore patterns and attributes.
+            (Path(common) / "info").symlink_to(repository.common / "info")
         yield {
-            "GIT_DIR": str(found.own),
-            "GIT_COMMON_DIR": made,
-            "GIT_OBJECT_DIRECTORY": str(found.common / "objects"),
-            "GIT_WORK_TREE": str(found.top),
+            "GIT_DIR": str(repository.git_dir),
+            "GIT_COMMON_DIR": common,
+            "GIT_OBJECT_DIRECTORY": str(repository.common / "objects"),
+            "GIT_WORK_TREE": str(repository.top),
         }
 
 
 def _configuration(repository: _Repository) -> str:
-    """Return what of a repository's configuration counts when its files are compared."""
+    """Return the settings of a repository that decide how files are compared."""
     file = str(repository.common / "config")
-    said = git(repository.top, "config", "--file", file, "--no-includes", "-z", "--get-regexp", _PLAIN) or ""
-    pairs = [entry.partition("\n") for entry in said.split("\0") if entry]
-    kept = [f"\t{key.partition('.')[2]} = {value}" for key, _, value in pairs if re.fullmatch("[A-Za-z0-9]+", value)]
+    output = git(repository.top, "config", "--file", file, "--no-includes", "-z", "--get-regexp", _PLAIN) or ""
+    pairs = [entry.partition("\n") for entry in output.split("\0") if entry]
+    settings = [
+        f"\t{key.partition('.')[2]} = {value}" for key, _, value in pairs if re.fullmatch("[A-Za-z0-9]+", value)
+    ]
     extensions = ["[extensions]", f"\tobjectFormat = {repository.objects}"]
-    return "\n".join(["[core]", "\trepositoryFormatVersion = 1", "\tbare = false", *kept, *extensions, ""])
+    return "\n".join(["[core]", "\trepositoryFormatVersion = 1", "\tbare = false", *settings, *extensions, ""])
 
 
 def git(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """Return what git prints when it runs in a folder; None when it fails or is missing.
+    """Run git in a folder and return its output; None if it fails or is not installed.
 
-    It is for commands that only read objects and references. What looks at files needs the environment of `_compared`.
+    For commands that only read objects and references. Commands that read files need the environment of `_compared`.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in _OVERRIDES}
     try:

@@ -1,7 +1,7 @@
-"""Identifiers and enumerations that every layer shares.
+"""Identifiers and enumerations that all packages share.
 
-A cell id such as ``cp312-cu128-linux_x86_64`` names the bake target, the log, the stage directory,
-the CI job and the row of every table; the rules for writing one live here and nowhere else.
+A cell id such as ``cp312-cu128-linux_x86_64`` names the bake target, the log, the stage folder, the CI job and the row of
+every table. The rules for ids are here and nowhere else.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ PLATFORM = re.compile(rf"{_PLATFORM}\Z")
 """A platform in Docker's spelling; macOS is ``macos``, which Docker has no images for."""
 
 PLATFORMS = f"{_PLATFORM}(?:,{_PLATFORM})*"
-"""What a variable holds that a recipe's platforms refer to: one platform, or several with commas."""
+"""The value of a variable in ``platforms``: one platform, or several separated by commas."""
 
 PLATFORM_OR_REFERENCE = re.compile(rf"(?:{_PLATFORM}|\$\{{[A-Z][A-Z0-9_]*\}})\Z")
 """A platform as a recipe writes it."""
 
 DOCKER_VARIABLE = re.compile(
     r"(?:DOCKER|BUILDX|BUILDKIT|LD|DYLD|GODEBUG|SSL|PASSWORD_STORE)(?:_.*)?\Z|(?:PATH|HOME|TMPDIR|SSH_AUTH_SOCK)\Z"
-    # What docker starts (credential helpers, wrappers) runs code that these name.
+    # Programs that docker starts (credential helpers, wrappers) run code that these name.
     r"|(?:BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PERL5LIB|PERL5OPT|PYTHONPATH|PYTHONHOME|RUBYLIB|RUBYOPT|NODE_OPTIONS"
     r"|JAVA_TOOL_OPTIONS|GNUPGHOME)\Z"
 )
-"""Variables that docker, or a program that it starts, obeys: a recipe's variable of that name would change more than
+"""Variables that docker, or a program that it starts, reads: a recipe's variable of that name would change more than
 the plan."""
 
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
-"""Where tools look for a company's CA bundle, in this order."""
+"""Environment variables with the path of a company's CA bundle, in the order of precedence."""
 
 
 def is_device(name: str) -> bool:
-    """Return whether a file of that name is a device on Windows, with any ending: ``NUL``, ``con.txt``."""
+    """Whether a file of that name is a device on Windows, with any suffix: ``NUL``, ``con.txt``."""
     return _DEVICE.match(name) is not None
 
 
@@ -78,15 +78,14 @@ class Kind(StrEnum):
 
 
 INGREDIENTS = "ingredients"
-"""The stage that tells what a wheel is made of; the targets of kind ``materials`` add what its test needs."""
-
+"""The stage that lists what a wheel is made of; the targets of kind ``materials`` add the packages of its test."""
 
 CARRY = "carry"
-"""The stage that takes in or packs up the compiler cache."""
+"""The stage that imports or exports the compiler cache."""
 
 CARRIED_AT = "CARRIED_AT"
-"""The build argument by which what carries the compiler cache is run each time. Where a step is not to be taken from a
-cache (``no-cache``), BuildKit empties the cache mounts that it has."""
+"""The build argument that makes the steps of that stage run each time. With ``no-cache``, BuildKit would empty their cache
+mounts."""
 
 CACHE_SCOPE = "BUILDKIT_CACHE_MOUNT_NS"
 """BuildKit's own build argument: a prefix of the ids of all cache mounts."""
@@ -96,7 +95,7 @@ CARRIED = "carried"
 
 
 class Phase(StrEnum):
-    """A part of a build that a recipe may tell a secret."""
+    """A part of a build that may receive secrets."""
 
     FETCH = "fetch"
     REQUIREMENTS = "requirements"
@@ -106,14 +105,14 @@ class Phase(StrEnum):
 
 
 class Frontend(StrEnum):
-    """Who calls the project's build backend."""
+    """The program that calls the project's build backend."""
 
     BUILD = "build"
     UV = "uv"
 
 
 class CacheBackend(StrEnum):
-    """Where BuildKit's layer cache is kept between runs."""
+    """The storage of BuildKit's layer cache between runs."""
 
     NONE = "none"
     GHA = "gha"
@@ -131,7 +130,7 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
     "test": (Kind.TEST,),
     "full": (Kind.WHEEL, Kind.TEST),
 }
-"""What a person may ask for, and the kinds of target it stands for. A recipe has those whose targets it has."""
+"""The groups of targets, and their kinds. A recipe has the groups whose targets it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,7 @@ IMAGE_KINDS = (Kind.IMAGE, Kind.MATERIALS)
 """The kinds of a recipe that builds an image."""
 
 GIT_SECRETS = ("GIT_AUTH_TOKEN", "GIT_AUTH_HEADER")
-"""Secrets with which BuildKit itself fetches from a git server; no step gets them."""
+"""Secrets that BuildKit uses to fetch from a git server; no step receives them."""
 
 BASE_SECRETS = {"ca-bundle": "CA_BUNDLE", "pip-conf": "PIP_CONF"}
 """Secrets that no recipe declares, and the variable of the bake file that holds the file of each."""
@@ -210,7 +209,7 @@ MACHINES = {
     "windows/amd64": "amd64",
     "windows/arm64": "arm64",
 }
-"""Platform to the machine in wheel tags."""
+"""Platform → the machine in wheel tags."""
 
 IDENTIFIERS = {
     "linux/amd64": "manylinux_x86_64",
@@ -220,7 +219,7 @@ IDENTIFIERS = {
     "windows/amd64": "win_amd64",
     "windows/arm64": "win_arm64",
 }
-"""Platform to what cibuildwheel calls it."""
+"""Platform → cibuildwheel's name for it."""
 
 AXIS_VARIABLES = {
     "python": "PYTHON_VERSION",
@@ -228,10 +227,10 @@ AXIS_VARIABLES = {
     "torch": "TORCH_VERSION",
     "jax": "JAX_VERSION",
 }
-"""The variable that carries an axis' value; any other axis uses its own name in capitals."""
+"""Axis → the variable that holds its value; other axes use their name in capitals."""
 
 WHEEL_PYTHON = "WHEEL_PYTHON"
-"""The build argument with the Python that builds a cell's wheel, where one wheel serves several Pythons."""
+"""The build argument with the Python that builds a cell's wheel, if one wheel serves several Pythons."""
 
 DERIVED = {
     f"{name}_{part}": (f"{name}_VERSION", part)
@@ -279,7 +278,7 @@ def _part(release: str, part: str) -> str:
 
 
 def some_cells(ids: Sequence[str]) -> str:
-    """Return the first few of some cells' ids, and how many there are beside."""
+    """Return the first few ids, and the number of the others."""
     more = len(ids) - 3
     return ", ".join(ids[:3]) + (f" and {more} more cell{'s' if more > 1 else ''}" if more > 0 else "")
 

@@ -1,4 +1,4 @@
-"""Bundles: compiled modules, what they need, and a program that takes the one that suits a machine."""
+"""Bundles: compiled modules, their requirements, and a program that selects and runs the module for a machine."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from bakery.plan.values import Json
 from bakery.toolchains import facts
 
 VERSION = 1
-"""Of the manifest; raised when a key changes its meaning."""
+"""Version of the manifest. Increase it when a key changes its meaning."""
 
 RUNTIME = "iree-base-runtime"
 
 
 def bundle(modules: Sequence[Compiled], target: Path) -> None:
-    """Write modules as a tar, or as a folder; the same modules give the same bytes.
+    """Write modules to a tar or a folder. The same modules give the same bytes.
 
     Args:
-        target: ``FILE.tar``, which is replaced, or a folder that is not there yet.
+        target: ``FILE.tar``, which is replaced, or a new folder.
 
     Raises:
         ModuleError: a module has no record, or they need different runtimes.
-        UsageError: the folder is there already.
+        UsageError: the folder exists.
         OutputError: it cannot be written.
     """
     files = contents(modules)
@@ -41,9 +41,9 @@ def bundle(modules: Sequence[Compiled], target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".bakery-bundle-", dir=target.parent) as scratch:
             if target.suffix == ".tar":
-                made = Path(scratch) / target.name
-                _write_tar(files, made)
-                publish([made], target.parent, root=target.parent)
+                tar = Path(scratch) / target.name
+                _write_tar(files, tar)
+                publish([tar], target.parent, root=target.parent)
             else:
                 _write_folder(files, Path(scratch) / target.name, target)
     except OSError as error:
@@ -51,42 +51,44 @@ def bundle(modules: Sequence[Compiled], target: Path) -> None:
 
 
 def contents(modules: Sequence[Compiled]) -> dict[str, Path | bytes]:
-    """Return what a bundle holds, by relative name.
+    """Return the files of a bundle, by relative name.
 
     Raises:
         ModuleError: a module has no record, or they need different runtimes.
     """
-    nameless = [str(module.path) for module in modules if module.record is None]
-    if nameless:
+    unrecorded = [str(module.path) for module in modules if module.record is None]
+    if unrecorded:
         raise ModuleError(
-            "modules without a record cannot be bundled", hint="`wheel-bakery compile` writes one", details=nameless
+            "modules without a record cannot be bundled", hint="`wheel-bakery compile` writes one", details=unrecorded
         )
     runtimes = sorted({module.record.runtime for module in modules if module.record})
     if len(runtimes) != 1:
         raise ModuleError(f"modules need different runtimes: {', '.join(runtimes)}", hint="compile them all again")
     files: dict[str, Path | bytes] = {}
-    listed: list[Json] = []
+    entries: list[Json] = []
     for module in sorted(modules, key=lambda item: item.title):
-        place = f"modules/{module.path.name}"
-        files[place] = module.path
-        listed.append(_entry(module, place))
+        name = f"modules/{module.path.name}"
+        files[name] = module.path
+        entries.append(_entry(module, name))
         if module.record is not None:
             files[f"modules/{module.title}.json"] = record_text(module.record).encode()
-    document: Json = {"version": VERSION, "runtime": runtimes[0], "modules": listed}
+    document: Json = {"version": VERSION, "runtime": runtimes[0], "modules": entries}
     files["manifest.json"] = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-    # By hash where the release is known; of another one the index says what it needs.
-    needs = facts.iree_requirements(runtimes[0]) or f"{RUNTIME}=={runtimes[0]}\nnumpy\n"
-    files["requirements.txt"] = needs.encode()
+    # With hashes for a known release; for another one, pip resolves the requirements.
+    requirements = facts.iree_requirements(runtimes[0]) or f"{RUNTIME}=={runtimes[0]}\nnumpy\n"
+    files["requirements.txt"] = requirements.encode()
     files["run.py"] = programs.text("load_module.py").encode()
     return files
 
 
-def _entry(module: Compiled, place: str) -> dict[str, Json]:
-    """Return what the program needs to choose and to load a module."""
+def _entry(module: Compiled, name: str) -> dict[str, Json]:
+    """Return the entry of a module in the manifest, which `run.py` reads."""
     architectures = sorted({code.architecture for code in module.content.codes if code.architecture})
     target = module.target
-    # PTX and AMD's code say themselves what they are for; a target may be the name of a card.
-    told = architectures[0] if target.backend in ("cuda", "rocm") and len(architectures) == 1 else target.architecture
+    # A target may name a card; PTX and AMD's code contain the architecture.
+    architecture = (
+        architectures[0] if target.backend in ("cuda", "rocm") and len(architectures) == 1 else target.architecture
+    )
     with module.path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     functions: list[Json] = [
@@ -101,10 +103,10 @@ def _entry(module: Compiled, place: str) -> dict[str, Json]:
         "name": module.name,
         "target": target.name,
         "backend": target.backend,
-        "architecture": told,
+        "architecture": architecture,
         "machine": target.machine,
         "device": target.device,
-        "file": place,
+        "file": name,
         "sha256": sha256,
         "functions": functions,
     }
@@ -125,15 +127,15 @@ def _write_tar(files: Mapping[str, Path | bytes], path: Path) -> None:
                     archive.addfile(member, source)
 
 
-def _write_folder(files: Mapping[str, Path | bytes], made: Path, target: Path) -> None:
+def _write_folder(files: Mapping[str, Path | bytes], scratch: Path, target: Path) -> None:
     if target.exists():
-        raise UsageError(f"{target} is there already", hint="name a folder that is not, or a .tar file")
+        raise UsageError(f"{target} exists", hint="name a new folder, or a .tar file")
     for name, content in files.items():
-        path = made / name
+        path = scratch / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
             path.write_bytes(content)
         else:
             shutil.copyfile(content, path)
         path.chmod(0o755 if name.endswith(".py") else 0o644)
-    made.rename(target)
+    scratch.rename(target)

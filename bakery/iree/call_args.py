@@ -1,4 +1,4 @@
-"""A call of a function of a compiled module: a person's words, checked against what the function takes and gives."""
+"""Calls of functions of compiled modules: the user's values, checked against the signature of the function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bakery.iree.npy import ELEMENTS, Array, DataError, Scalar, Value, mismatch,
 from bakery.recipe.problems import nearest, one_of
 
 BYTES = ("bfloat16",)
-"""dtypes that iree-run-module takes and gives only as bytes: its numpy_io.c knows no such description."""
+"""dtypes that iree-run-module reads and writes only as bytes, because its numpy_io.c does not know them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Call:
     """A call that fits its function.
 
     Attributes:
-        files: what it reads, by the name that `words` gives it.
-        words: flags of iree-run-module and iree-benchmark-module that hand in the arguments.
+        files: its input files, by their name in `words`.
+        words: flags of iree-run-module and iree-benchmark-module that pass the arguments.
     """
 
     function: Function
@@ -32,7 +32,7 @@ class Call:
 
     @property
     def size(self) -> int:
-        """Bytes of its arguments."""
+        """The size of its arguments in bytes."""
         return sum(size(value) for value in self.arguments if isinstance(value, Array))
 
 
@@ -41,10 +41,10 @@ class Case:
     """A check that fits its module.
 
     Attributes:
-        check: what a person wrote.
-        folder: what its paths are relative to.
-        results: names of the files that the module's results are written to.
-        expected: its results; None where a reference gives them.
+        check: as the user wrote it.
+        folder: the folder that its paths are relative to.
+        results: names of the files for the module's results.
+        expected: the expected results; None if a reference returns them.
     """
 
     check: Check
@@ -60,31 +60,31 @@ class Case:
 
 
 def find_function(module: Compiled, name: str | None) -> Function:
-    """Return the function that a call means.
+    """Return the function of a call.
 
     Raises:
-        DataError: there is none of that name, or one must be named.
+        DataError: there is no function of that name, or no name and several functions.
     """
-    known = {function.name: function for function in module.functions}
+    functions = {function.name: function for function in module.functions}
     if name is None:
-        if len(known) == 1:
-            return next(iter(known.values()))
-        raise DataError(f"it exports {len(known)} functions; name one: {one_of(known)}")
-    if name not in known:
-        near = nearest(name, known)
-        meant = f"did you mean {near}?" if near else f"it exports {one_of(known)}"
-        raise DataError(f"there is no function {name}; {meant}")
-    return known[name]
+        if len(functions) == 1:
+            return next(iter(functions.values()))
+        raise DataError(f"it exports {len(functions)} functions; name one: {one_of(functions)}")
+    if name not in functions:
+        close = nearest(name, functions)
+        advice = f"did you mean {close}?" if close else f"it exports {one_of(functions)}"
+        raise DataError(f"there is no function {name}; {advice}")
+    return functions[name]
 
 
 def read_values(texts: Sequence[str], types: Sequence[Type], folder: Path, what: str) -> tuple[Value, ...]:
-    """Return the values that texts stand for, which must fit types.
+    """Read values and check that they fit types.
 
     Args:
         what: ``input`` or ``expected``, for messages.
 
     Raises:
-        DataError: they do not; all that is wrong, a line each.
+        DataError: they do not fit; one line for each problem.
     """
     values: list[Value] = []
     problems: list[str] = []
@@ -96,8 +96,8 @@ def read_values(texts: Sequence[str], types: Sequence[Type], folder: Path, what:
     if not problems and len(values) != len(types):
         problems.append(f"{what}: expected {len(types)} values ({_listed(types)}), got {len(values)}")
     if not problems:
-        found = [mismatch(value, type_) for value, type_ in zip(values, types, strict=True)]
-        problems = [f"{what} {index}: {text}" for index, text in enumerate(found) if text]
+        mismatches = [mismatch(value, type_) for value, type_ in zip(values, types, strict=True)]
+        problems = [f"{what} {index}: {text}" for index, text in enumerate(mismatches) if text]
     if problems:
         raise DataError("\n".join(problems))
     return tuple(values)
@@ -107,12 +107,12 @@ def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder:
     """Return a call of a module's function.
 
     Args:
-        inputs: the arguments, as a person writes them.
-        folder: what paths are relative to.
-        prefix: begins the names of its files, so that several calls share a folder.
+        inputs: the arguments, as the user writes them.
+        folder: the folder that paths are relative to.
+        prefix: of the names of its files, so that several calls can share a folder.
 
     Raises:
-        DataError: it does not fit; all that is wrong, a line each.
+        DataError: it does not fit; one line for each problem.
     """
     function = find_function(module, name)
     values = read_values(inputs, function.arguments, folder, "input")
@@ -122,38 +122,38 @@ def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder:
         if isinstance(value, Scalar):
             words.append(f"--input={value.source}")
         elif value.dtype in BYTES:
-            place = f"{prefix}.{index}.bin"
+            path = f"{prefix}.{index}.bin"
             shape = "x".join([*map(str, value.shape), _element(value.dtype)])
-            words.append(f"--input={shape}=@{place}")
-            files[place] = raw(value)
+            words.append(f"--input={shape}=@{path}")
+            files[path] = raw(value)
         else:
-            place = f"{prefix}.{index}.npy"
-            words.append(f"--input=@{place}")
-            files[place] = value.content
+            path = f"{prefix}.{index}.npy"
+            words.append(f"--input=@{path}")
+            files[path] = value.content
     return Call(function, values, tuple(words), files)
 
 
 def result_name(type_: Type, prefix: str, index: int) -> str:
-    """Return the name of the file that a result is written to.
+    """Return the name of the file for a result.
 
     Raises:
-        DataError: IREE's tools write no such result.
+        DataError: IREE's tools cannot write such a result.
     """
     if ELEMENTS.get(type_.element) in BYTES:
         if None in (type_.shape or ()):
-            raise DataError(f"result {index}: {type_} cannot be had from iree-run-module: its shape would be lost")
+            raise DataError(f"result {index}: iree-run-module cannot write {type_}: its shape would be lost")
         return f"{prefix}.{index}.bin"
     return f"{prefix}.{index}.npy"
 
 
 def read_case(module: Compiled, check: Check, folder: Path, index: int) -> Case:
-    """Return a check that fits its module.
+    """Read a check and check that it fits its module.
 
     Args:
-        index: its number among the module's checks, which names its files.
+        index: its number among the module's checks, for the names of its files.
 
     Raises:
-        DataError: it does not fit; all that is wrong, a line each.
+        DataError: it does not fit; one line for each problem.
     """
     call = read_call(module, check.function, check.inputs, folder, f"in/{index}")
     types = call.function.results

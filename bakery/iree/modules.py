@@ -1,11 +1,11 @@
-"""Compiled modules on disk: ``NAME.TARGET.vmfb``, its record beside it, and what both together say."""
+"""Compiled modules on disk: ``NAME.TARGET.vmfb``, and its record next to it."""
 
 from __future__ import annotations
 
 import fnmatch
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 SUFFIX = ".vmfb"
 
 DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "metal", "rocm": "hip"}
-"""Kind of device → what ``iree-run-module --device=`` takes."""
+"""Kind of device → the value for ``iree-run-module --device=``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Compiled:
 
     Attributes:
         path: the ``.vmfb`` file.
-        record: what was written beside it; None where nothing was.
-        content: what it really holds.
-        target: by its record; without one, by its content.
+        record: the record next to it; None if there is none.
+        content: the content of the file.
+        target: from its record; without one, from its content.
     """
 
     path: Path
@@ -42,17 +42,17 @@ class Compiled:
 
     @property
     def name(self) -> str:
-        """What it is called, without its target."""
+        """The name without the target."""
         return self.record.name if self.record else self.path.name.removesuffix(SUFFIX)
 
     @property
     def title(self) -> str:
-        """What it is called in tables and logs, and what ``--only`` selects by."""
+        """The name in tables and logs, and for ``--only``."""
         return self.path.name.removesuffix(SUFFIX)
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """What it exports: the compiler adds to what was written."""
+        """The exported functions. The compiler adds some to those of the source."""
         return tuple(
             Function(item.name, tuple(map(Type, item.arguments)), tuple(map(Type, item.results)))
             for item in self.content.functions
@@ -60,11 +60,11 @@ class Compiled:
 
 
 def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compiled]:
-    """Open modules: files, and all that lie in folders.
+    """Open modules: files, and all files in folders.
 
     Raises:
-        UsageError: there is none, or ``only`` selects none.
-        ModuleError: one cannot be read, or its record cannot; all of them are named.
+        UsageError: there is none, or ``only`` matches none.
+        ModuleError: a module or its record cannot be read; all of them are listed.
     """
     files: list[Path] = []
     for path in paths:
@@ -74,23 +74,25 @@ def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compil
             files.append(path)
         else:
             raise UsageError(
-                f"no such module or folder: {path}", hint=f"name a {SUFFIX} file, or the folder of `compile`"
+                f"no such module or folder: {path}", hint=f"name a {SUFFIX} file, or the output folder of `compile`"
             )
     if not files:
-        raise UsageError(f"no module in {', '.join(map(str, paths))}", hint=f"expected *{SUFFIX}, as `compile` writes")
-    chosen = [file for file in files if not only or _selected(file.name.removesuffix(SUFFIX), only)]
-    if not chosen:
+        raise UsageError(
+            f"no module in {', '.join(map(str, paths))}", hint=f"expected *{SUFFIX} files, as `compile` writes"
+        )
+    selected = [file for file in files if not only or _selected(file.name.removesuffix(SUFFIX), only)]
+    if not selected:
         titles = ", ".join(file.name.removesuffix(SUFFIX) for file in files[:8])
-        raise UsageError(f"no module is selected by {' '.join(only)}", hint=f"there are {titles}")
+        raise UsageError(f"no module matches {' '.join(only)}", hint=f"modules: {titles}")
     opened, problems = [], []
-    for file in dict.fromkeys(chosen):
+    for file in dict.fromkeys(selected):
         try:
             opened.append(open_module(file))
         except (ModuleError, AuditError) as error:
             problems.append(error.message)
     if problems:
         raise ModuleError(
-            f"{len(problems)} of {len(chosen)} modules cannot be read", hint="compile them again", details=problems
+            f"{len(problems)} of {len(selected)} modules cannot be read", hint="compile them again", details=problems
         )
     return opened
 
@@ -108,10 +110,10 @@ def open_module(path: Path) -> Compiled:
 
 
 def read_record(path: Path) -> ModuleRecord | None:
-    """Read a module's record; None where there is none.
+    """Read the record of a module; None if there is none.
 
     Raises:
-        ModuleError: it is none.
+        ModuleError: it cannot be read, or is malformed.
     """
     try:
         return ModuleRecord.model_validate_json(read_plain(path, LARGEST_RECORD))
@@ -121,45 +123,45 @@ def read_record(path: Path) -> ModuleRecord | None:
         raise ModuleError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ModuleError(f"{path} is no record of a module: {place + ': ' if place else ''}{first['msg']}") from error
+        key = ".".join(map(str, first["loc"]))
+        raise ModuleError(f"{path} is not the record of a module: {key + ': ' if key else ''}{first['msg']}") from error
 
 
 def write_record(module: Compiled, **changes: object) -> None:
-    """Write a module's record anew, with some fields changed; nothing where it has none.
+    """Change fields of a module's record. Without a record, do nothing.
 
     Raises:
         OutputError: it cannot be written.
     """
     if module.record is None:
         return
-    # Read again: the other command may have written its own part since.
+    # Read it again: another command may have changed it.
     path = module.path.with_suffix(".json")
     record = (read_record(path) or module.record).model_copy(update=changes)
     write(path.parent, {path.name: record_text(record)})
 
 
 def record_text(record: ModuleRecord) -> str:
-    """Return a record as its file holds it."""
+    """Return the text of a record's file."""
     return json.dumps(record.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False) + "\n"
 
 
 def inspect(module: Compiled) -> tuple[list[str], list[str]]:
-    """Look at a module without running it.
+    """Inspect a module without running it.
 
     Returns:
-        What was found to be right, and what is wrong.
+        What is right, and what is wrong.
     """
     right, wrong = [], []
     record, target = module.record, module.target
     if record is not None:
         if _sha256(module.path) == record.output.sha256:
-            right.append("the module's bytes are those of its record")
+            right.append("the sha256 is that of the record")
         else:
-            wrong.append("the module is not the one that its record is about: another sha256")
-    strange = [kind for kind in module.content.kinds if kind != target.backend]
-    if strange:
-        wrong.append(f"it has code for {' and '.join(strange)}, and its target is {target.name}")
+            wrong.append("the sha256 differs from that of the record")
+    others = [kind for kind in module.content.kinds if kind != target.backend]
+    if others:
+        wrong.append(f"it has code for {' and '.join(others)}, but its target is {target.name}")
     for code in module.content.codes:
         if code.kind == target.backend:
             problem = _problem(code, target)
@@ -168,14 +170,14 @@ def inspect(module: Compiled) -> tuple[list[str], list[str]]:
 
 
 def _problem(code: Code, target: TargetRecord) -> str:
-    """Return what is wrong with the code for a device; empty for nothing."""
+    """Return what is wrong with the code for a device; empty if nothing is."""
     if not code.texts:
         kinds = {"cuda": "PTX", "vulkan": "SPIR-V", "metal": "Metal source"}
-        return f"holds no {kinds.get(code.kind, 'code')}"
-    wanted = target.machine if code.kind == "cpu" else target.architecture
-    exact = code.kind == "cpu" or (code.kind in ("cuda", "rocm") and wanted.startswith(("sm_", "gfx")))
-    if exact and wanted and code.architecture != wanted:
-        return f"is for {code.architecture or 'an unknown machine'}, not for {wanted}"
+        return f"contains no {kinds.get(code.kind, 'code')}"
+    expected = target.machine if code.kind == "cpu" else target.architecture
+    is_exact = code.kind == "cpu" or (code.kind in ("cuda", "rocm") and expected.startswith(("sm_", "gfx")))
+    if is_exact and expected and code.architecture != expected:
+        return f"is for {code.architecture or 'an unknown machine'}, not for {expected}"
     if code.kind == "metal" and not all(metal_kernels(text) for text in code.texts):
         return "its Metal source has no kernel"
     return ""
@@ -184,7 +186,7 @@ def _problem(code: Code, target: TargetRecord) -> str:
 def _described(code: Code) -> str:
     if code.kind == "metal":
         kernels = [name for text in code.texts for name in metal_kernels(text)]
-        return f"Metal source with {', '.join(kernels)}; it was not compiled, which only macOS can"
+        return f"Metal source with {', '.join(kernels)}; not compiled, because that needs macOS"
     return {
         "cpu": f"ELF for {code.architecture}",
         "cuda": f"PTX for {code.architecture}",
@@ -213,7 +215,7 @@ def _target(path: Path, content: Vmfb) -> TargetRecord:
     if len(kinds) > 1 or len(architectures) > 1:
         raise ModuleError(
             f"{path} has code for several devices: {', '.join((*kinds, *architectures))}",
-            hint="give it the record that `compile` wrote beside it",
+            hint="put the record that `compile` wrote next to it",
         )
     kind, architecture = kinds[0], architectures[0] if architectures else ""
     machine = architecture if kind == "cpu" else ""
@@ -226,11 +228,3 @@ def _target(path: Path, content: Vmfb) -> TargetRecord:
             "device": DEVICES[kind],
         }
     )
-
-
-def by_name(modules: Iterable[Compiled]) -> dict[str, list[Compiled]]:
-    """Return the modules of each name, in order."""
-    found: dict[str, list[Compiled]] = {}
-    for module in modules:
-        found.setdefault(module.name, []).append(module)
-    return found

@@ -1,7 +1,8 @@
-"""Arrays as people hand them in: ``.npy`` and ``.npz`` files, and IREE's words for constants. No numpy is needed.
+"""Values of the user: ``.npy`` and ``.npz`` files, constants in IREE's syntax, and numbers.
 
-Files are read as far as their headers (NEP 1, "A Simple File Format for NumPy Arrays"); nothing in them is executed.
-Whatever the form, what goes into a container is a ``.npy`` file that IREE takes: little-endian, in C order.
+Only the headers of files are read (NEP 1, "A Simple File Format for NumPy Arrays"), within limits, and nothing in them is
+executed. Containers get ``.npy`` files that IREE accepts: little-endian, in C order. NumPy is not used: programs in
+containers do all work with elements, and NumPy has no bfloat16.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from typing import IO
 from bakery.iree.mlir.signature import ELEMENT_TYPES, Type
 
 LARGEST = 1024**3
-"""Bytes that a literal, or a member of a ``.npz`` file, may take."""
+"""Maximum size of a constant, or of all arrays of a ``.npz`` file, in bytes."""
 
 MOST = 256
-"""Arrays that a ``.npz`` file may hold."""
+"""Maximum number of arrays in a ``.npz`` file."""
 
 ELEMENTS = {**ELEMENT_TYPES, "bf16": "bfloat16"}
-"""MLIR's element type → the name of the dtype."""
+"""Element type of MLIR → name of the dtype."""
 
 DESCRIPTIONS = {
     "bool": "|b1",
@@ -45,11 +46,11 @@ DESCRIPTIONS = {
     "complex64": "<c8",
     "complex128": "<c16",
 }
-"""dtype → how a ``.npy`` file writes it; numpy knows no bfloat16, ml_dtypes writes it so."""
+"""dtype → its description in a ``.npy`` file. NumPy has no bfloat16; this is what ml_dtypes writes."""
 
 _MAGIC = b"\x93NUMPY"
 _HEADER = 64 * 1024
-"""Bytes that a header may have."""
+"""Maximum size of a header in bytes."""
 
 _LITERAL = re.compile(r"(?P<shape>(?:[0-9]{1,10}x)*)(?P<type>[a-z]{1,2}[0-9]{1,2})(?:=(?P<values>.*))?\Z", re.DOTALL)
 _SCALAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)\Z")
@@ -77,7 +78,7 @@ _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"} 
 
 
 class DataError(ValueError):
-    """A value that cannot be used; the text says why, and what would do."""
+    """A value that cannot be used; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Array:
     """An array.
 
     Attributes:
-        source: what a person wrote, for messages.
+        source: as the user wrote it, for messages.
         dtype: one of `DESCRIPTIONS`.
         content: a whole ``.npy`` file.
     """
@@ -98,10 +99,10 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number that is no tensor.
+    """A number that is not a tensor.
 
     Attributes:
-        source: the number, as a person wrote it.
+        source: the number as the user wrote it.
     """
 
     source: str
@@ -111,14 +112,14 @@ Value = Array | Scalar
 
 
 def read_data(text: str, folder: Path) -> list[Value]:
-    """Return the values that a text stands for: several for a ``.npz`` file, else one.
+    """Read values: several from a ``.npz`` file, else one.
 
     Args:
-        text: a path (``.npy``, ``.npz``; ``@`` may stand before it), ``64x64xf32=1``, or a number.
-        folder: what paths are relative to.
+        text: a path (``.npy``, ``.npz``; may start with ``@``), ``64x64xf32=1``, or a number.
+        folder: the folder that paths are relative to.
 
     Raises:
-        DataError: it is none of these, or no array that IREE takes.
+        DataError: it is none of these, or an array that IREE does not accept.
     """
     path = Path(text.removeprefix("@"))
     if path.suffix not in (".npy", ".npz"):
@@ -137,7 +138,7 @@ def read_data(text: str, folder: Path) -> list[Value]:
 
 
 def mismatch(value: Value, type_: Type) -> str:
-    """Return why a value cannot be an argument of a type; empty where it can, or where nobody can tell."""
+    """Return why a value does not fit a type; empty if it fits, or if that is unknown."""
     shape = type_.shape
     if shape is None:
         number = re.fullmatch(r"[su]?i[0-9]+|b?f[0-9]+|index", type_.text)
@@ -146,9 +147,10 @@ def mismatch(value: Value, type_: Type) -> str:
         return ""
     if isinstance(value, Scalar):
         return f"expected {type_}, got the number {value.source}; write it as {_words(type_)}={value.source}"
-    wanted = ELEMENTS.get(type_.element.removeprefix("s"), "")
-    if wanted and value.dtype not in _taken(wanted):
-        return f"expected {wanted} ({type_}), got {described(value)}"
+    dtype = ELEMENTS.get(type_.element.removeprefix("s"), "")
+    # MLIR's integers have no sign: int8 also stands for uint8.
+    if dtype and value.dtype not in (dtype, f"u{dtype}" if dtype.startswith("int") else dtype):
+        return f"expected {dtype} ({type_}), got {described(value)}"
     fits = len(shape) == len(value.shape) and all(
         size in (None, given) for size, given in zip(shape, value.shape, strict=True)
     )
@@ -156,14 +158,14 @@ def mismatch(value: Value, type_: Type) -> str:
 
 
 def described(value: Value) -> str:
-    """Return a value as messages name it."""
+    """Describe a value in messages."""
     if isinstance(value, Scalar):
         return f"the number {value.source}"
     return f"{value.dtype} of shape {_shown(value.shape)}"
 
 
 def npy(dtype: str, shape: Sequence[int], data: bytes) -> bytes:
-    """Return a ``.npy`` file, version 1.0, spelled as numpy does: IREE's reader takes no other dictionary."""
+    """Return a ``.npy`` file, version 1.0, with NumPy's exact spelling: IREE's reader accepts no other dictionary."""
     fields = {"descr": DESCRIPTIONS[dtype], "fortran_order": False, "shape": tuple(shape)}
     description = ("{" + "".join(f"{name!r}: {value!r}, " for name, value in fields.items()) + "}").encode()
     padding = b" " * (-(len(_MAGIC) + 4 + len(description) + 1) % 64)
@@ -172,7 +174,7 @@ def npy(dtype: str, shape: Sequence[int], data: bytes) -> bytes:
 
 
 def raw(array: Array) -> bytes:
-    """Return the elements alone, as a ``.npy`` file holds them.
+    """Return the elements of an array as bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -184,13 +186,8 @@ def raw(array: Array) -> bytes:
 
 
 def size(array: Array) -> int:
-    """Return the bytes of an array's elements."""
+    """Return the size of an array's elements in bytes."""
     return prod(array.shape) * _item(array.dtype)
-
-
-def _taken(wanted: str) -> tuple[str, ...]:
-    # MLIR's integers have no sign: the same bits.
-    return (wanted, f"u{wanted}") if wanted.startswith("int") else (wanted,)
 
 
 def _words(type_: Type) -> str:
@@ -208,32 +205,32 @@ def _archive(path: Path, source: str) -> list[Array]:
             if not 0 < len(members) <= MOST:
                 raise DataError(f"{source}: expected 1 to {MOST} arrays, got {len(members)}")
             if sum(member.compress_size for member in members) > path.stat().st_size:
-                raise DataError(f"{source}: cut off")
+                raise DataError(f"{source}: the file is incomplete")
             if sum(member.file_size for member in members) > LARGEST:
                 raise DataError(f"{source}: more than {LARGEST} bytes; save the arrays as .npy files")
-            found = []
+            arrays = []
             for member in members:
                 name = f"{source}[{member.filename.removesuffix('.npy')}]"
                 with archive.open(member) as file:
                     dtype, shape = _header(file, name, member.file_size)
                 content = archive.read(member)
-                found.append(Array(name, dtype, shape, content))
-            return found
+                arrays.append(Array(name, dtype, shape, content))
+            return arrays
     except DataError:
         raise
     except _DAMAGES as error:
-        raise DataError(f"{source}: no .npz file: {str(error)[:200]}") from error
+        raise DataError(f"{source}: not a .npz file: {str(error)[:200]}") from error
 
 
 def _header(file: IO[bytes], source: str, size: int) -> tuple[str, tuple[int, ...]]:
-    """Read the header of a ``.npy`` file and see that its data is there."""
+    """Read the header of a ``.npy`` file, and check that the file is complete."""
     start = file.read(8)
     if len(start) < 8 or not start.startswith(_MAGIC) or start[6] not in (1, 2, 3):
-        raise DataError(f"{source}: no .npy file; write it with numpy.save")
+        raise DataError(f"{source}: not a .npy file; write it with numpy.save")
     width = 2 if start[6] == 1 else 4
     length = int.from_bytes(file.read(width), "little")
     if length > _HEADER:
-        raise DataError(f"{source}: a header of {length} bytes, more than {_HEADER}")
+        raise DataError(f"{source}: a header of {length} bytes; the limit is {_HEADER}")
     try:
         header = ast.literal_eval(file.read(length).decode("utf-8" if start[6] == 3 else "latin-1").strip())
         description, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
@@ -242,15 +239,17 @@ def _header(file: IO[bytes], source: str, size: int) -> tuple[str, tuple[int, ..
     names = {text: name for name, text in DESCRIPTIONS.items()} | {"|V2": "bfloat16"}
     if not isinstance(description, str) or description not in names:
         hint = "save it little-endian: array.astype(array.dtype.newbyteorder('<'))" if ">" in str(description) else ""
-        raise DataError(f"{source}: IREE takes no array of {str(description)[:60]!r}{'; ' if hint else ''}{hint}")
+        raise DataError(
+            f"{source}: IREE does not accept an array of {str(description)[:60]!r}{'; ' if hint else ''}{hint}"
+        )
     if not isinstance(shape, tuple) or not all(type(item) is int and item >= 0 for item in shape) or len(shape) > 64:
         raise DataError(f"{source}: the header of the .npy file has no shape")
     if fortran and sum(item > 1 for item in shape) > 1:
-        raise DataError(f"{source}: in Fortran order; save numpy.ascontiguousarray(array)")
+        raise DataError(f"{source}: it is in Fortran order; save numpy.ascontiguousarray(array)")
     dtype = names[description]
     needed = len(start) + width + length + prod(shape) * _item(dtype)
     if size < needed:
-        raise DataError(f"{source}: cut off: {size} bytes of {needed}")
+        raise DataError(f"{source}: the file is incomplete: {size} bytes of {needed}")
     return dtype, shape
 
 
@@ -271,7 +270,7 @@ def _literal(text: str) -> Value:
         raise DataError(f"{text[:100]}: more than {LARGEST} bytes")
     words = re.sub(r"[\[\],]", " ", match["values"] or "0").split()
     if len(words) not in (1, count):
-        raise DataError(f"{text[:100]}: {len(words)} values for {count} elements; give one, or all")
+        raise DataError(f"{text[:100]}: {len(words)} values for {count} elements; give one or all")
     try:
         data = b"".join(_packed(dtype, word) for word in words)
     except (KeyError, ValueError, struct.error, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""What a run of a job came to, for people and for machines."""
+"""The report of a compilation: as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ModuleReport:
     """One cell of a run.
 
     Attributes:
-        result: ``done``, ``failed``, ``canceled``, or ``kept`` where the output folder had it already.
-        seconds: that the compiler took when it ran, which may be in an earlier run.
-        size: bytes of the module; 0 for none.
+        result: ``done``, ``failed``, ``canceled``, or ``kept`` if the output folder already had the module.
+        seconds: the run time of the compiler, which may have run earlier.
+        size: of the module in bytes; 0 if there is none.
         path: the module in the output folder.
         error: why it failed.
     """
@@ -49,7 +49,7 @@ class ModuleRun:
     stopped: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """Return the report for machines."""
+        """Return the report as JSON values."""
         return {
             "version": 1,
             "seconds": round(self.seconds, 3),
@@ -73,7 +73,7 @@ class ModuleRun:
 
 
 def render(run: ModuleRun) -> Table:
-    """Return the table that ends a run."""
+    """Return the table at the end of a run."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("module", style="cyan", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -92,31 +92,32 @@ def render(run: ModuleRun) -> Table:
 
 
 def conclusion(run: ModuleRun) -> BakeryError | None:
-    """Return what a run has to fail with; None when all of it is done."""
+    """Return the failure of a run; None if all modules are done."""
     done = [item for item in run.modules if item.result in ("done", "kept")]
     failed = [item.error for item in run.modules if item.error]
     if run.stopped:
         return InterruptedBake(
-            f"interrupted by {run.stopped}", hint=f"{len(done)} of {len(run.modules)} modules are done; run it again"
+            f"interrupted by {run.stopped}",
+            hint=f"{len(done)} of {len(run.modules)} modules are done; run the command again for the others",
         )
     if len(done) == len(run.modules):
         return None
     if len(run.modules) == 1 and failed:
         return failed[0]
-    lines = _told(run)
+    lines = _failure_lines(run)
     message = f"{len(run.modules) - len(done)} of {len(run.modules)} modules failed"
     hint = f"logs: {run.state / 'logs'}; the others are in {run.output}" if done else f"logs: {run.state / 'logs'}"
     return _Failed(message, SomeFailed.exit_code if done or not failed else failed[0].exit_code, hint, lines)
 
 
-def _told(run: ModuleRun) -> list[str]:
-    """Return the failures, each once: most of what is wrong with a module is wrong for all targets."""
-    found: dict[str, list[ModuleReport]] = {}
+def _failure_lines(run: ModuleRun) -> list[str]:
+    """Return the failures, each once: most problems of a module are the same for all targets."""
+    by_message: dict[str, list[ModuleReport]] = {}
     for item in run.modules:
         if item.error:
-            found.setdefault(item.error.message.removeprefix(f"{item.cell}: "), []).append(item)
+            by_message.setdefault(item.error.message.removeprefix(f"{item.cell}: "), []).append(item)
     lines = []
-    for message, items in found.items():
+    for message, items in by_message.items():
         more = f" and {len(items) - 1} more" if len(items) > 1 else ""
         lines.append(f"{items[0].cell}{more}: {message}")
         error = items[0].error
@@ -125,7 +126,7 @@ def _told(run: ModuleRun) -> list[str]:
 
 
 class _Failed(BakeError):
-    """Cells of a run failed; the exit code is that of what happened."""
+    """Cells failed; the exit code is that of the first failure, or of a partial failure."""
 
     def __init__(self, message: str, exit_code: int, hint: str, details: list[str]) -> None:
         super().__init__(message, hint=hint, details=details)
@@ -134,7 +135,7 @@ class _Failed(BakeError):
 
 
 def cells(plan: JobPlan) -> Table:
-    """Return the table of what would be compiled."""
+    """Return the plan as a table."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("module", "input", "target", "exports"):
         table.add_column(column, style="cyan" if column == "module" else "", overflow="fold")

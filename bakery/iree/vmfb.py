@@ -1,8 +1,8 @@
-"""Opens an IREE module (``.vmfb``) and looks at what it holds: its functions, and its code for each kind of device.
+"""Reads IREE modules (``.vmfb``): their functions, and their code for each kind of device.
 
-A module is a FlatBuffer (identifier ``IREE``, behind a length of four or eight bytes), as a rule the first member of a
-zip archive that stores the code beside it, named after its format: ``main_dispatch_0_cuda_nvptx_fb.fb`` (seen in what
-iree-compile 3.13.0 writes, 2026-11-21). All of it is data of anybody: read within bounds, never executed.
+A module is a FlatBuffer (identifier ``IREE``, after a length of four or eight bytes). Usually it is the first member of a
+zip archive; the other members are code, named after its format: ``main_dispatch_0_cuda_nvptx_fb.fb`` (iree-compile
+3.13.0, 2026-11-21). Modules are untrusted: they are read within limits and never executed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
 
 LARGEST = 1024**3
-"""Bytes of code that are read; the weights of a module are not."""
+"""Maximum size of the code, in bytes. The weights of a module are not read."""
 
 MOST = 10_000
-"""Members that a module may have."""
+"""Maximum number of members of a module."""
 
 FORMATS = {
     "embedded_elf_x86_64.so": "cpu",
@@ -36,7 +36,7 @@ FORMATS = {
     "metal_msl_fb.fb": "metal",
     "rocm_hsaco_fb.fb": "rocm",
 }
-"""End of a member's name → the kind of device that its code is for."""
+"""Suffix of a member's name → kind of device."""
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 """e_machine of ELF."""
@@ -56,10 +56,10 @@ class Code:
     """Code for a device.
 
     Attributes:
-        name: the archive's name of it.
-        kind: the device: a value of `FORMATS`.
-        architecture: what it says that it is for: ``x86_64``, ``sm_80``, ``gfx942``; empty where its form does not tell.
-        texts: PTX, SPIR-V or Metal's source; the ELF file of others.
+        name: of the archive's member.
+        kind: the kind of device, a value of `FORMATS`.
+        architecture: ``x86_64``, ``sm_80``, ``gfx942``; empty if the format does not contain it.
+        texts: PTX, SPIR-V, Metal source, or an ELF file.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A function as the module itself declares it; types are MLIR's text."""
+    """A function as the module declares it, with the types in MLIR's syntax."""
 
     name: str
     arguments: tuple[str, ...]
@@ -86,15 +86,15 @@ class Vmfb:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of device that it has code for."""
+        """The kinds of devices that it has code for."""
         return tuple(sorted({code.kind for code in self.codes}))
 
 
 def read_vmfb(path: Path) -> Vmfb:
-    """Open a module.
+    """Read a module.
 
     Raises:
-        AuditError: it is none, it is cut off, or it cannot be read.
+        AuditError: it is not a module, incomplete, or cannot be read.
     """
     try:
         with open_plain(path) as file:
@@ -108,18 +108,20 @@ def read_vmfb(path: Path) -> Vmfb:
             return Vmfb(_functions(path, file.read()), ())
     except (OverLimit, *ZIP_ERRORS) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error_text(error)
-        raise AuditError(f"{path} is no IREE module: {reason}", hint="it may be cut off: compile it again") from error
+        raise AuditError(
+            f"{path} is not an IREE module: {reason}", hint="it may be incomplete: compile it again"
+        ) from error
 
 
 def _opened(path: Path, archive: zipfile.ZipFile) -> Vmfb:
     members = archive.infolist()
     if not members or members[0].filename != "module.fb" or len(members) > MOST:
-        raise AuditError(f"{path} is no IREE module: its first member is not module.fb")
+        raise AuditError(f"{path} is not an IREE module: its first member is not module.fb")
     coded = [(member, kind) for member in members for end, kind in FORMATS.items() if member.filename.endswith(end)]
     read = [members[0], *(member for member, _ in coded)]
     if any(member.compress_type != zipfile.ZIP_STORED for member in read):
-        # IREE maps them into memory as they are; so no small file has much to read.
-        raise AuditError(f"{path} is no IREE module: a member is compressed")
+        # IREE maps members into memory. This check also means that a small file cannot expand.
+        raise AuditError(f"{path} is not an IREE module: a member is compressed")
     if sum(member.file_size for member in read) > LARGEST:
         raise AuditError(f"{path} has more than {LARGEST} bytes of code")
     functions = _functions(path, archive.read(members[0]))
@@ -128,9 +130,9 @@ def _opened(path: Path, archive: zipfile.ZipFile) -> Vmfb:
 
 def _functions(path: Path, data: bytes) -> tuple[Declaration, ...]:
     if b"IREE" not in (data[8:12], data[4:8], data[12:16]):
-        raise AuditError(f"{path} is no IREE module", hint="expected what iree-compile writes, a .vmfb file")
+        raise AuditError(f"{path} is not an IREE module", hint="expected what iree-compile writes, a .vmfb file")
     if int.from_bytes(data[:4], "little") > len(data):
-        raise AuditError(f"{path} is cut off", hint="compile it again")
+        raise AuditError(f"{path} is incomplete", hint="compile it again")
     found = {declaration.name: declaration for declaration in _declarations(data)}
     return tuple(found[name] for name in sorted(found))
 
@@ -149,7 +151,7 @@ def _declarations(data: bytes) -> Iterator[Declaration]:
 
 
 def _closed(rest: bytes) -> int:
-    """Return where the results of a declaration end, -1 where they do not."""
+    """Return the end of a declaration's results; -1 if there is none."""
     attributes = rest.find(b") attributes")
     return attributes if attributes >= 0 else len(rest) - 1 if rest.endswith(b")") else -1
 
@@ -187,7 +189,7 @@ def _spirv(data: bytes) -> list[bytes]:
     """Return the SPIR-V modules of a FlatBuffer: vectors of words, behind the number of these.
 
     Raises:
-        AuditError: more begins in it than it can hold, so that reading it would not end.
+        AuditError: its modules overlap so much that reading them would take too long.
     """
     found = []
     left = 2 * len(data)
@@ -197,7 +199,7 @@ def _spirv(data: bytes) -> list[bytes]:
         if at % 4 == 0 and 20 <= size <= len(data) - at:
             left -= size
             if left < 0:
-                raise AuditError("its SPIR-V modules lie in one another", hint="no compiler writes such a module")
+                raise AuditError("its SPIR-V modules overlap", hint="no compiler writes such a module")
             if not spirv_problem(data[at : at + size]):
                 found.append(data[at : at + size])
                 at += size - 4
@@ -206,7 +208,7 @@ def _spirv(data: bytes) -> list[bytes]:
 
 
 def spirv_problem(data: bytes) -> str:
-    """Return why words are no SPIR-V (specification 1.6, section 2.3): header, and instructions that fill it exactly."""
+    """Return why bytes are not SPIR-V (specification 1.6, section 2.3): a header, and instructions that fill the rest exactly."""
     if len(data) < 20 or len(data) % 4:
         return "no header"
     words = array("I", data)
@@ -227,15 +229,15 @@ def spirv_problem(data: bytes) -> str:
 
 
 def spirv_version(data: bytes) -> str:
-    """Return the version that a SPIR-V module says it is of: ``1.0``."""
+    """Return the version in the header of a SPIR-V module: ``1.0``."""
     return f"{data[6]}.{data[5]}"
 
 
 def as_spirv_1_6(data: bytes) -> bytes:
-    """Return a SPIR-V module that says it is of version 1.6."""
+    """Return a SPIR-V module with version 1.6 in its header."""
     return data[:4] + b"\x00\x06\x01\x00" + data[8:]
 
 
 def metal_kernels(text: bytes) -> list[str]:
-    """Return the names of the kernels in Metal's source."""
+    """Return the names of the kernels in Metal source."""
     return [match.decode() for match in _KERNEL.findall(text)]

@@ -1,6 +1,6 @@
 """Checks across the fields of a recipe that need no plan: names that are used must exist.
 
-They read what the person wrote, not the models, so that they run on a recipe that has other problems, too.
+They read the data of the file, not the models, so that they also run on a recipe with other problems.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESERVED = frozenset(
 """Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
 
 RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_", "PIP_", "UV_", "LD_", "OPENSSL_", "GIT_CONFIG", "GIT_SS")
-"""Beginnings of such names. pip, uv, git and OpenSSL would read the others in steps that have the index's password."""
+"""Prefixes of such names. pip, uv, git and OpenSSL would read them in steps that have the password of the index."""
 
 _REQUIREMENTS = (
     *((table, "requirements") for table in ("builder", "native", "test", "image")),
@@ -44,9 +44,9 @@ _IMPLICIT_AXES = ("python", "platform")
 _NO_TOOLKIT = (None, "none")
 _COMMANDS = (("test", "command"), ("native", "command"))
 _MOST = 1000
-"""Problems that are looked for: each may cost a comparison with all names."""
+"""Problems that are reported: each may cost a comparison with all names."""
 _DEEPEST = 16
-"""No text of a valid recipe lies deeper."""
+"""The depth of texts in a valid recipe is lower."""
 
 Path = tuple[Step, ...]
 Table = Mapping[str, object]
@@ -64,17 +64,17 @@ def check(
 
     Args:
         bases: the bases that exist, and whether each has cross compilers.
-        components: the libraries that exist, and whether a recipe may say their versions.
+        components: library → whether a recipe may set its version.
     """
     builder = _table(data, "builder")
     base = builder.get("base")
     is_short = isinstance(base, str)
     provider_path: Path = ("builder", "base") if is_short else ("builder", "base", "provider")
     provider = base if is_short else _table(builder, "base").get("provider")
-    found = itertools.chain(
-        _known(provider, provider_path, tuple(bases), "base"),
-        _known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
-        _known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
+    problems = itertools.chain(
+        _check_known(provider, provider_path, tuple(bases), "base"),
+        _check_known(builder.get("toolkit"), ("builder", "toolkit"), toolkits, "toolkit"),
+        _check_known(builder.get("framework"), ("builder", "framework"), frameworks, "framework"),
         _components(builder, components),
         _direct(data),
         _cross(data, builder, provider, bases),
@@ -85,37 +85,36 @@ def check(
         _references(data),
         _image(data),
     )
-    return tuple(itertools.islice(found, _MOST))
+    return tuple(itertools.islice(problems, _MOST))
 
 
 def _image(data: Table) -> Iterator[Problem]:
-    """Yield what a recipe whose result is an image says of wheels."""
-    for key in ("source", "native", "wheel", "test", "macos", "windows", "ci", "output") if "image" in data else ():
+    """Yield the tables and platforms of wheels in a recipe that builds an image."""
+    if "image" not in data:
+        return
+    for key in ("source", "native", "wheel", "test", "macos", "windows", "ci", "output"):
         if key in data:
-            yield Problem((key,), "a recipe whose result is an image has no wheel", f"remove [{key}], or [image]")
-    platforms = data.get("platforms") if "image" in data else ()
-    for index, platform in enumerate(platforms if isinstance(platforms, list | tuple) else ()):
+            yield Problem((key,), "a recipe that builds an image has no wheel", f"remove [{key}], or [image]")
+    for index, platform in enumerate(_list(data, "platforms")):
         if isinstance(platform, str) and platform.startswith(("macos/", "windows/")):
-            yield Problem(("platforms", index), f"there are no images for {platform}", "name platforms of Linux")
+            yield Problem(("platforms", index), f"there are no images for {platform}", "name Linux platforms")
 
 
 def _direct(data: Table) -> Iterator[Problem]:
-    """Yield the requirements that name an address, and that the recipe does not allow by name."""
-    listed = _table(data, "builder").get("allow-direct")
-    allowed = {canonicalize_name(str(name)) for name in (listed if isinstance(listed, list | tuple) else ())}
+    """Yield the requirements with a URL that the recipe does not allow by name."""
+    allowed = {canonicalize_name(str(name)) for name in _list(_table(data, "builder"), "allow-direct")}
     for table, key in _REQUIREMENTS:
-        words = _table(data, table).get(key)
-        for index, word in enumerate(words if isinstance(words, list | tuple) else ()):
+        for index, word in enumerate(_list(_table(data, table), key)):
             name, at, address = REFERENCE.sub("0", str(word)).partition("@")
             name = name.partition("[")[0].strip()
             if at and address.strip() and ";" not in name and canonicalize_name(name) not in allowed:
-                what = f"{shorten(str(word))!r} names an address: it is no package of the index"
+                what = f"{shorten(str(word))!r} is a URL and not a package of the index"
                 fix = f'require a release of the index, or allow it by name: builder.allow-direct = ["{name}"]'
                 yield Problem((table, key, index), what, fix)
 
 
 def _cross(data: Table, builder: Table, provider: object, bases: Mapping[str, bool]) -> Iterator[Problem]:
-    """Yield what of a recipe has no cross compiler."""
+    """Yield the parts of a recipe that have no cross compiler."""
     if builder.get("cross") is not True:
         return
     base = "image" if "image" in _table(builder, "base") else provider
@@ -140,11 +139,14 @@ def _table(data: Table, key: str) -> Table:
     return value if isinstance(value, dict) else {}
 
 
-def _items(data: Table, key: str) -> Iterator[tuple[int, Table]]:
-    """Yield index and table of each item of a list of tables; items that are none were reported elsewhere."""
+def _list(data: Table, key: str) -> Sequence[object]:
     value = data.get(key)
-    if isinstance(value, list | tuple):
-        yield from ((index, item) for index, item in enumerate(value) if isinstance(item, dict))
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _items(data: Table, key: str) -> Iterator[tuple[int, Table]]:
+    """Yield index and table of each item of a list of tables; the models report other items."""
+    yield from ((index, item) for index, item in enumerate(_list(data, key)) if isinstance(item, dict))
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
@@ -152,18 +154,15 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close!r}?" if close else ""
 
 
-def _known(value: object, path: Path, known: Sequence[str], noun: str) -> Iterator[Problem]:
-    if not isinstance(value, str) or value in known:
-        return
-    what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, known)} (expected one of: {one_of(known)})"
-    close = nearest(value, known)
-    yield Problem(path, what, f'write "{close}"' if close else "choose one of these")
+def _check_known(value: object, path: Path, known: Sequence[str], noun: str) -> Iterator[Problem]:
+    if isinstance(value, str) and value not in known:
+        close = nearest(value, known)
+        what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, known)} (expected one of: {one_of(known)})"
+        yield Problem(path, what, f'write "{close}"' if close else "choose one of these")
 
 
 def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
-    listed = builder.get("components")
-    if not isinstance(listed, list | tuple):
-        return
+    listed = _list(builder, "components")
     if listed and builder.get("toolkit") in _NO_TOOLKIT:
         yield Problem(("builder", "components"), "components belong to a toolkit, and there is none", "name a toolkit")
     for index, text in enumerate(listed):
@@ -171,14 +170,14 @@ def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
         path: Path = ("builder", "components", index)
         if match is None:
             continue
-        yield from _known(match[1], path, tuple(known), "component")
+        yield from _check_known(match[1], path, tuple(known), "component")
         if match[2] and not known.get(match[1], True):
             what = f"the version of {match[1]} is that of the CUDA release"
             yield Problem(path, what, f'write "{match[1]}"; CUDA_VERSION chooses its version')
 
 
 def free_axes(data: Table) -> dict[str, Path]:
-    """Return the axes beside ``python`` that the matrix declares, each with the path where it stands."""
+    """Return the axes of the matrix, except ``python``, with their paths."""
     matrix = _table(data, "matrix")
     direct: dict[str, Path] = {key: ("matrix", key) for key in matrix if key not in OWN_KEYS}
     return {key: ("matrix", "axes", key) for key in _table(matrix, "axes")} | direct
@@ -221,20 +220,20 @@ def _axis_line(axis: str) -> str:
 
 
 def _mistaken_key(axis: str) -> str | None:
-    """Return the key of ``[matrix]`` that ``axis`` is a slip of, or None where it is an axis in its own right."""
+    """Return the key of ``[matrix]`` that ``axis`` misspells, or None if it is an axis."""
     close = nearest(axis, OWN_KEYS)
-    # Only a small slip counts: ``include-dirs`` may well be meant as an axis.
+    # Only small differences count: ``include-dirs`` may be an axis.
     return close if close and abs(len(close) - len(axis)) <= 2 and close[0] == axis[0].lower() else None
 
 
 def _axis_variable(axis: str, path: Path, owners: dict[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong with the variable of an axis; ``owners`` collects which axis sets which variable."""
+    """Yield the problems of an axis' variable; ``owners`` collects which axis sets which variable."""
     variable = names.axis_variable(axis)
     if _is_reserved(variable):
-        what = f"the axis would set {variable}, which Docker, bake or bakery gives another meaning"
+        what = f"the axis would set {variable}, which has another meaning to Docker, bake or Bakery"
         yield Problem(path, what, "rename the axis")
     elif variable in names.DERIVED:
-        what = f"the axis would set {variable}, whose value follows from {names.DERIVED[variable][0]}"
+        what = f"the axis would set {variable}, which is derived from {names.DERIVED[variable][0]}"
         yield Problem(path, what, "rename the axis")
     if owners.setdefault(variable, axis) != axis:
         yield Problem(path, f"the axes {axis} and {owners[variable]} both set {variable}", "rename one of them")
@@ -254,10 +253,10 @@ def _variable_names(data: Table) -> Iterator[Problem]:
         by_axis["PYTHON_VERSION"] = "python"
     for name in _table(data, "variables"):
         if _is_reserved(name):
-            what = "this name is taken: Docker, bake or bakery gives it another meaning"
+            what = "this name is taken: it has another meaning to Docker, bake or Bakery"
             yield Problem(("variables", name), what, f"choose another, such as MY_{name}")
         elif name in names.DERIVED:
-            what = f"this name is taken: its value follows from {names.DERIVED[name][0]}"
+            what = f"this name is taken: it is derived from {names.DERIVED[name][0]}"
             yield Problem(("variables", name), what, "remove it, or choose another name")
         elif name in by_axis:
             what = f"the axis matrix.{by_axis[name]} sets this variable already"
@@ -286,12 +285,12 @@ def _undeclared(what: str, name: str, known: Sequence[str]) -> str:
 
 
 def _secrets(data: Table) -> Iterator[Problem]:
-    """Yield what is wrong between secrets, and between them and the steps that there are."""
+    """Yield the conflicts between secrets, and between secrets and steps."""
     holders: dict[str, str] = {}
     for name, secret in _table(data, "secrets").items():
         path: Path = ("secrets", name)
         if name.lower() in names.BASE_SECRETS:
-            yield Problem(path, "this name is taken: it is bakery's own", f"choose another, such as my-{name.lower()}")
+            yield Problem(path, "this name is taken: Bakery uses it", f"choose another, such as my-{name.lower()}")
         holder = names.secret_variable(name)
         if holder in holders:
             yield Problem(path, f"{holder} would name the file of {holders[holder]}, too", "rename one of them")
@@ -305,15 +304,13 @@ def _secret(data: Table, name: str, secret: Table, path: Path) -> Iterator[Probl
     if isinstance(env, str) and env in _table(data, "variables"):
         what = "the recipe's own variable of this name hides the one of the environment"
         yield Problem((*path, "env"), what, "rename the recipe's variable")
-    steps = secret.get("steps")
-    for step in steps if isinstance(steps, list | tuple) else ():
-        lacking = _lacking(data, name, step)
-        if lacking:
-            yield Problem((*path, "steps"), *lacking)
+    for step in _list(secret, "steps"):
+        if problem := _step_problem(data, name, step):
+            yield Problem((*path, "steps"), *problem)
 
 
-def _lacking(data: Table, name: str, step: object) -> tuple[str, str] | None:
-    """Return why no step of a recipe is called ``step``, and what to do; None where there is one."""
+def _step_problem(data: Table, name: str, step: object) -> tuple[str, str] | None:
+    """Return why a recipe does not have the step, and what to do; None if it does."""
     source = data.get("source")
     table = source if isinstance(source, dict) else {}
     text = source if isinstance(source, str) else ""
@@ -321,8 +318,8 @@ def _lacking(data: Table, name: str, step: object) -> tuple[str, str] | None:
         if not ("git" in table or text.startswith("git+")):
             return "nothing is fetched: the source is a folder of the project", "remove fetch"
         if name not in names.GIT_SECRETS:
-            known = " or ".join(names.GIT_SECRETS)
-            return f"BuildKit itself fetches a git source, and asks for {known}", f"name the secret {known}"
+            secrets = " or ".join(names.GIT_SECRETS)
+            return f"BuildKit fetches a git source with {secrets}", f"name the secret {secrets}"
     if step == names.Phase.NATIVE and not _table(data, "native"):
         return "there is no native step", "remove native, or add [native]"
     if step == names.Phase.TEST and not _table(data, "test").get("command"):
@@ -348,7 +345,7 @@ def _references(data: Table) -> Iterator[Problem]:
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield every text in which ``${NAME}`` has a meaning. Iterative: the data may be nested at will."""
+    """Yield every text that may refer to variables. Iterative, because the data may be nested deeply."""
     stack = [(path, value)]
     while stack:
         path, value = stack.pop()

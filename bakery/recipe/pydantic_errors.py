@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -177,11 +178,11 @@ def _sample(kind: str) -> str:
 
 
 def _invalid(
-    context: Mapping[str, str], value: object, path: tuple[Step, ...], annotation: object, *, is_key: bool
+    context: Mapping[str, Any], value: object, path: tuple[Step, ...], annotation: object, *, is_key: bool
 ) -> Problem:
     """Return the problem of a value that a validator of the models refused."""
     what = context["message"]
-    if context["got"] and not is_private(path, value):
+    if context["got"] and not (context["quotes_value"] and is_private(path, value)):
         what += f", got {context['got']}"
     what = shorten(what, _WIDEST)
     is_leaf = not isinstance(value, dict | list | tuple)

@@ -89,7 +89,9 @@ class RebuildOptions:
     sets: tuple[str, ...] = ()
 
 
-def reproduce(wheel: Path, cwd: Path, again: RebuildOptions, engine: EngineSession, listener: Listener) -> Reproduction:
+def reproduce(
+    wheel: Path, cwd: Path, options: RebuildOptions, engine: EngineSession, listener: Listener
+) -> Reproduction:
     """Build a wheel again, no step from a cache, and compare. Nothing is written into the project.
 
     Args:
@@ -100,21 +102,21 @@ def reproduce(wheel: Path, cwd: Path, again: RebuildOptions, engine: EngineSessi
             nobody can verify.
         BakeryError: any other of its kinds, from the build.
     """
-    recorded = read(wheel, again.provenance)
-    with _project(recorded, cwd, again) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+    recorded = read(wheel, options.provenance)
+    with _project(recorded, cwd, options) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output, state = Path(folder) / "output", Path(folder) / "state"
         state.mkdir()
-        held = None if again.here else Held({recorded.cell: _held(plan, made.again(recorded))}, made.images(recorded))
+        held = None if options.here else Held({recorded.cell: _held(plan, made.again(recorded))}, made.images(recorded))
         if held and not recorded.requirements:
             engine.say("its provenance names no packages: those that the index has now are taken")
-        options = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, held=held, state=state)
-        error = conclusion([bake_plan(root, plan, options, engine, listener)])
+        request = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, held=held, state=state)
+        error = conclusion([bake_plan(root, plan, request, engine, listener)])
         if isinstance(error, LockFailure):
-            said = "the wheel cannot be built again: not all of what it was made from is to be had"
-            raise UnavailableError(said, details=error.details, hint="--here builds with what there is now") from error
+            text = "the wheel cannot be built again: some of what it was made from is not available"
+            raise UnavailableError(text, details=error.details, hint="--here builds with what there is now") from error
         if error:
             raise error
-        taken, not_compared = tuple(_taken(recorded, again, held)), tuple(_not_compared(held, again))
+        taken, not_compared = tuple(_taken(recorded, options, held)), tuple(_not_compared(held, options))
         built = output / wheel.name
         if not built.exists():
             names = tuple(sorted(path.name for path in output.glob("*.whl")))
@@ -132,22 +134,22 @@ def against(wheel: Path, other: Path) -> Reproduction:
     return Reproduction(wheel, differences(wheel, other), not_compared=("how the two were built",))
 
 
-def _taken(recorded: Recorded, again: RebuildOptions, held: Held | None) -> Iterator[str]:
+def _taken(recorded: Recorded, options: RebuildOptions, held: Held | None) -> Iterator[str]:
     """Yield what the build took from the provenance or the command line, one line each."""
-    if again.recipe:
-        yield f"the recipe, from the command line: {again.recipe}"
-    yield from (f"a setting, from the command line: {text}" for text in again.sets)
-    yield from (f"a setting, from the provenance: {text}" for text in recorded.settings if text not in again.sets)
+    if options.recipe:
+        yield f"the recipe, from the command line: {options.recipe}"
+    yield from (f"a setting, from the command line: {text}" for text in options.sets)
+    yield from (f"a setting, from the provenance: {text}" for text in recorded.settings if text not in options.sets)
     if held:
         yield from (f"a base image, from the provenance: {name}@{digest}" for name, digest in held.images.items())
         for address, commit in held.cells[recorded.cell].sources.items():
             yield f"a commit, from the provenance: {address.partition('#')[0]} at {commit}"
 
 
-def _not_compared(held: Held | None, again: RebuildOptions) -> Iterator[str]:
+def _not_compared(held: Held | None, options: RebuildOptions) -> Iterator[str]:
     """Yield what the result says nothing about."""
     yield "the test of the wheel (it was not run)"
-    if again.here or held is None:
+    if options.here or held is None:
         yield "the recorded source (the project as it is now was built)"
         return
     if held.images:
@@ -188,88 +190,82 @@ def _digests(recorded: Recorded) -> dict[str, str]:
 
 
 @contextmanager
-def _project(recorded: Recorded, cwd: Path, again: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
+def _project(recorded: Recorded, cwd: Path, options: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
     """Give the root of a project as the wheel was built from, and the plan to build it again.
 
     Raises:
         UnavailableError: there is none; ``details`` says why.
     """
-    if again.here:
-        present = _loaded(recorded, cwd, again)
-        yield present.root, _plan(present, recorded, again)
+    if options.here:
+        loaded = _load_recipe(recorded, cwd, options)
+        yield loaded.root, _plan(loaded, recorded, options)
         return
-    reasons: list[str] = []
-    loaded, refusal = _fitting(recorded, cwd, again, "the project as it is")
-    reasons += refusal
-    commit = recorded.source[0].get("gitCommit") if recorded.source else None
-    if not reasons and loaded:
-        yield loaded.root, _plan(loaded, recorded, again)
-        return
-    if recorded.source and not commit:
-        base, changed = (recorded.source[1].get(key) for key in ("basedOn", "changed"))
-        if base:
-            listed = shorten(", ".join(map(str, changed if isinstance(changed, list) else ())), 500)
-            reasons.append(
-                f"it was built from no commit: on top of {shorten(str(base))}, these files were changed: {listed}"
-            )
+    problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="bakery-source-") as folder:
-        if commit:
-            place = clone(cwd, commit, Path(folder))
-            if place is None:
-                reasons.append(f"commit {shorten(commit)} is not in this repository")
-            else:
-                there, refusal = _fitting(recorded, place, again, f"commit {commit[:12]}")
-                if there and not refusal:
-                    yield there.root, _plan(there, recorded, again)
-                    return
-                reasons += refusal
+        for what, root in _sources(recorded, cwd, Path(folder), problems):
+            try:
+                loaded = _load_recipe(recorded, root, options)
+                mismatches = [f"{what}: {text}" for text in _mismatches(recorded, loaded, options)]
+            except _UnverifiableError:
+                raise
+            except BakeryError as error:
+                mismatches = [f"{what}: {error.message}", *error.details]
+            if not mismatches:
+                yield loaded.root, _plan(loaded, recorded, options)
+                return
+            problems += mismatches
         raise UnavailableError(
             "the wheel cannot be built again: what it was made from is not here",
-            details=reasons,
+            details=problems,
             hint="work in the wheel's project (-C DIR) with its commit fetched; --here builds the project as it is",
         )
 
 
-def _fitting(recorded: Recorded, cwd: Path, again: RebuildOptions, what: str) -> tuple[Loaded | None, list[str]]:
-    """Return the recipe in a folder, and why it would not build the wheel that was recorded.
+def _sources(recorded: Recorded, cwd: Path, folder: Path, problems: list[str]) -> Iterator[tuple[str, Path]]:
+    """Yield where the sources of the wheel may be, with a name; ``problems`` gets why there are no more."""
+    yield "the project as it is", cwd
+    digests, facts = recorded.source or ({}, {})
+    if commit := digests.get("gitCommit"):
+        if root := clone(cwd, commit, folder):
+            yield f"commit {commit[:12]}", root
+        else:
+            problems.append(f"commit {shorten(commit)} is not in this repository")
+    elif base := facts.get("basedOn"):
+        changed = facts.get("changed")
+        files = shorten(", ".join(map(str, changed if isinstance(changed, list) else ())), 500)
+        problems.append(
+            f"it was built from no commit: on top of {shorten(str(base))}, these files were changed: {files}"
+        )
 
-    Raises:
-        _UnverifiableError: the provenance asks for what nobody can verify, whatever the folder holds.
-    """
-    try:
-        loaded = _loaded(recorded, cwd, again)
-        plan = resolve(loaded, _settings(recorded, loaded, again), {})
-        found: list[str] = []
-        if not _has_cell(recorded, plan):
-            found.append(f"{what}: its recipe has no cell {shorten(recorded.cell)!r}")
-        if build_digest(plan) != recorded.dockerfile:
-            said = f"recorded by bakery {shorten(recorded.bakery)}, this is {__version__}"
-            found.append(f"{what}: its recipe gives other build steps ({said})")
-        # Which files are looked at is never the provenance's to say.
-        sent = plan.context_paths()
-        if sent and not recorded.source:
-            found.append(f"{what}: the provenance has no hash of its files (dirHash)")
-        elif sent and recorded.source:
-            own = tree_hash(files(loaded.root / plan.context, sent, plan.ignore))
-            if own != recorded.source[0]["dirHash"]:
-                found.append(f"{what}: its files are not those that the wheel was built from")
-    except _UnverifiableError:
-        raise
-    except BakeryError as error:
-        return None, [f"{what}: {error.message}", *error.details]
-    return loaded, found
+
+def _mismatches(recorded: Recorded, loaded: Loaded, options: RebuildOptions) -> Iterator[str]:
+    """Yield why a recipe would not build the wheel that was recorded."""
+    plan = resolve(loaded, _settings(recorded, loaded, options), {})
+    if not _has_cell(recorded, plan):
+        yield f"its recipe has no cell {shorten(recorded.cell)!r}"
+    if build_digest(plan) != recorded.dockerfile:
+        versions = f"recorded by bakery {shorten(recorded.bakery)}, this is {__version__}"
+        yield f"its recipe gives other build steps ({versions})"
+    # Which files are looked at is never the provenance's to say.
+    paths = plan.context_paths()
+    if paths and not recorded.source:
+        yield "the provenance has no hash of its files (dirHash)"
+    elif paths and recorded.source:
+        digest = tree_hash(files(loaded.root / plan.context, paths, plan.ignore))
+        if digest != recorded.source[0]["dirHash"]:
+            yield "its files are not those that the wheel was built from"
 
 
 class _UnverifiableError(UnavailableError):
     """A provenance asks for what nobody can verify."""
 
 
-def _loaded(recorded: Recorded, cwd: Path, again: RebuildOptions) -> Loaded:
-    reference = again.recipe or _reference(recorded, cwd)
-    found = [item for item in load(reference, cwd) if item.recipe.name == recorded.recipe]
-    if not found:
-        raise UnavailableError(f"{reference} holds no recipe {recorded.recipe!r}")
-    return found[0]
+def _load_recipe(recorded: Recorded, cwd: Path, options: RebuildOptions) -> Loaded:
+    reference = options.recipe or _reference(recorded, cwd)
+    for loaded in load(reference, cwd):
+        if loaded.recipe.name == recorded.recipe:
+            return loaded
+    raise UnavailableError(f"{reference} holds no recipe {recorded.recipe!r}")
 
 
 def _reference(recorded: Recorded, cwd: Path) -> str:
@@ -290,23 +286,23 @@ def _reference(recorded: Recorded, cwd: Path) -> str:
     return f"./{file}"
 
 
-def _settings(recorded: Recorded, loaded: Loaded, again: RebuildOptions) -> SetOptions:
+def _settings(recorded: Recorded, loaded: Loaded, options: RebuildOptions) -> SetOptions:
     """Return the settings to build with: those of the provenance, which may set the recipe's variables, and a person's.
 
     Raises:
         UnavailableError: the provenance sets something else.
     """
-    known = build_variables(loaded)
-    own = f"{Kind.WHEEL}-{recorded.cell}.args."
-    wanted = [text for text in recorded.settings if text not in again.sets]
-    refused = [text for text in wanted if text.partition("=")[0].removeprefix(own) not in known]
+    variables = build_variables(loaded)
+    prefix = f"{Kind.WHEEL}-{recorded.cell}.args."
+    settings = [text for text in recorded.settings if text not in options.sets]
+    refused = [text for text in settings if text.partition("=")[0].removeprefix(prefix) not in variables]
     if refused:
         raise _UnverifiableError(
             "the provenance sets what is no variable of the recipe",
             details=[f"--set {shlex.quote(shorten(text, 200))}" for text in refused],
             hint="anybody may have written it: give these on the command line if you want them",
         )
-    return parse_set_options((*wanted, *again.sets))
+    return parse_set_options((*settings, *options.sets))
 
 
 def _has_cell(recorded: Recorded, plan: Plan) -> bool:
@@ -314,11 +310,11 @@ def _has_cell(recorded: Recorded, plan: Plan) -> bool:
     return recorded.cell in {cell.id for cell in plan.cells}
 
 
-def _plan(loaded: Loaded, recorded: Recorded, again: RebuildOptions) -> Plan:
+def _plan(loaded: Loaded, recorded: Recorded, options: RebuildOptions) -> Plan:
     """Return the plan as it was, without the caches: what one gives back was not built again, and none is written."""
     builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
     recipe = loaded.recipe.model_copy(update={"builder": builder, "cache": None})
-    plan = resolve(replace(loaded, recipe=recipe), _settings(recorded, loaded, again), {})
+    plan = resolve(replace(loaded, recipe=recipe), _settings(recorded, loaded, options), {})
     if not _has_cell(recorded, plan):
         raise UnavailableError(f"the recipe has no cell {shorten(recorded.cell)!r}")
     return plan

@@ -12,7 +12,7 @@ import pytest
 
 from bakery.core.files import write
 from bakery.emit.files import generate
-from bakery.plan.dockerfile import Arg, Command, Copy, Env, File, Mount, Run, Stage, Step
+from bakery.plan.dockerfile import Arg, Command, Copy, Env, Mount, Run, Script, Stage, Step
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value, literal
 from bakery.recipe.load import from_python
@@ -31,6 +31,7 @@ LINES = ("two\nlines", "\n", "EOF\nEOF_\n# x\n\n  y\\\n$z")
 """Words only: arguments and variables are one line."""
 
 TEXT = "EOF\n$HOME ${A0} \\\n`id`\t\"'\n# syntax=x\n <<EOF\nEOF"
+"""What a script writes, which stands in a Dockerfile as it is."""
 
 
 def wanted() -> bytes:
@@ -45,8 +46,7 @@ def plan() -> Plan:
         return Run((Command((literal("save"), *words), environment),), network=False)
 
     steps: tuple[Step, ...] = (
-        File("/bin/save", "#!/bin/sh\nprintf '%s\\0' \"$@\" >>/words\n", "0755"),
-        File("/text", TEXT),
+        Run((Script(f"cat > /text <<'~'\n{TEXT}\n~\n"),)),
         save([literal(value) for value in VALUES]),
         save([literal(value) for value in LINES]),
         *map(Arg, args),
@@ -61,14 +61,14 @@ def plan() -> Plan:
         ),
         Run((Command(tuple(map(literal, ("cat", "/folder/file")))),), (Mount("bind", "/folder", source="a b"),)),
     )
-    result = (Copy("/words", "/", "run"), Copy("/text", "/", "run"))
+    result = (Copy(("/words", "/text"), "/", "run"),)
     made = resolve(from_python(Recipe(name="nasty"), Path.cwd()))
     return replace(
         made,
         cells=tuple(replace(cell, args={**cell.args, **args}) for cell in made.cells),
         global_args=(),
         stages=(
-            Stage("root", literal("scratch"), (Copy("rootfs", "/", ""),)),
+            Stage("root", literal("scratch"), (Copy(("rootfs/",), "/", ""),)),
             Stage("run", literal("root"), steps),
             Stage("nasty-wheel", literal("scratch"), result),
         ),
@@ -80,6 +80,9 @@ def plan() -> Plan:
 def project(tmp_path_factory: pytest.TempPathFactory, tiny_rootfs: Path) -> Path:
     folder = tmp_path_factory.mktemp("nasty")
     shutil.copytree(tiny_rootfs, folder / "rootfs", symlinks=True)
+    save = folder / "rootfs" / "bin" / "save"
+    save.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\" >>/words\n")
+    save.chmod(0o755)
     (folder / "a b").mkdir()
     (folder / "a b" / "file").write_text("")
     write(folder, generate(plan()))

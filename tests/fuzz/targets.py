@@ -170,7 +170,7 @@ def _provenance(folder: Path, data: bytes) -> str:
     recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
     made.again(recorded)
     made.images(recorded)
-    _, reasons = reproduce._fitting(recorded, project, reproduce.Again(), "the project")
+    _, reasons = reproduce._fitting(recorded, project, reproduce.RebuildOptions(), "the project")
     return "refused" if reasons else "fits"
 
 

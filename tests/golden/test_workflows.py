@@ -134,8 +134,8 @@ def test_a_workspace_of_jobs_generates_their_workflow(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('jobs = ["gone.json"]', "workspace.jobs[0]: 'gone.json' is no file in the workspace"),
-        ('jobs = ["../job.json"]', "workspace.jobs[0]: '../job.json' is no file in the workspace"),
+        ('jobs = ["gone.json"]', "workspace.jobs[0]: 'gone.json' is not a file in the workspace"),
+        ('jobs = ["../job.json"]', "workspace.jobs[0]: '../job.json' is not a file in the workspace"),
         ("jobs = []", "workspace.jobs: expected at least one entry"),
         ("", "workspace: expected recipes, or jobs"),
     ],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sysconfig
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,12 @@ def test_python_examples_are_python() -> None:
     examples = [textwrap.dedent(match[2]) for match in re.finditer(r"(?ms)^( *)```python\n(.*?)^\1```", text)]
     assert len(examples) >= 4
     for example in examples:
-        ast.parse(example if example.startswith('"""') else f"{{\n{example}}}")
+        tree = ast.parse(example if example.startswith('"""') else f"{{\n{example}}}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                module = importlib.import_module(str(node.module))
+                missing = [name.name for name in node.names if not hasattr(module, name.name)]
+                assert not [name for name in missing if not find_spec(f"{node.module}.{name}")], node.module
 
 
 def test_the_workflow_uses_the_pinned_actions() -> None:

@@ -12,16 +12,19 @@ INVALID = "invalid_value"
 """The type of errors of `invalid`."""
 
 
-def invalid(message: str, hint: str = "", *, got: str = "") -> PydanticCustomError:
+def invalid(message: str, hint: str = "", *, got: str = "", quotes_value: bool = False) -> PydanticCustomError:
     """Return the error of a validator.
 
     Args:
         message: what was expected; it must not quote the value, which may be a secret.
         hint: what to do; empty for general advice.
         got: what was found, if the whole value says too little.
+        quotes_value: ``got`` has a part of the value, so it is not shown if the value may be a secret.
     """
     template = "{message}, got {got}" if got else "{message}"
-    return PydanticCustomError(INVALID, template, {"message": message, "hint": hint, "got": got})
+    return PydanticCustomError(
+        INVALID, template, {"message": message, "hint": hint, "got": got, "quotes_value": quotes_value}
+    )
 
 
 def _kebab(name: str) -> str:

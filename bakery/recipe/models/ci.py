@@ -73,7 +73,9 @@ class Ci(Model):
     def _known_platforms(cls, value: dict[str, str] | None) -> dict[str, str] | None:
         unknown = [platform for platform in value or () if platform not in names.MACHINES]
         if unknown:
-            raise invalid(f"expected {' or '.join(names.MACHINES)}", got=", ".join(map(repr, unknown)))
+            raise invalid(
+                f"expected {' or '.join(names.MACHINES)}", got=", ".join(map(repr, unknown)), quotes_value=True
+            )
         return value
 
     @field_validator("branches", "tags")

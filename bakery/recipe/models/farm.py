@@ -32,6 +32,7 @@ def _linux_only(values: tuple[str, ...]) -> tuple[str, ...]:
             "expected Linux platforms, which BuildKit builds",
             "leave out macOS and Windows: cibuildwheel builds there",
             got=", ".join(map(repr, others)),
+            quotes_value=True,
         )
     return distinct(values)
 

@@ -100,7 +100,12 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
         raise invalid("expected at least one value", "add a value, or remove the key")
     twice = sorted(item for item, times in Counter(values).items() if times > 1)
     if twice:
-        raise invalid("expected distinct values", "keep each value once", got=f"{', '.join(map(repr, twice))} twice")
+        raise invalid(
+            "expected distinct values",
+            "keep each value once",
+            got=f"{', '.join(map(repr, twice))} twice",
+            quotes_value=True,
+        )
     return values
 
 

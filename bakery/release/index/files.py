@@ -79,16 +79,16 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
     except UnicodeDecodeError:
         raise NotAWheel("METADATA is not UTF-8") from None
     header = HeaderParser().parsestr(text)
-    said = str(header.get("Name", "")), str(header.get("Version", ""))
-    if canonicalize_name(said[0]) != project or _version(said[1]) != version:
-        raise NotAWheel(f"METADATA says {said[0][:80]} {said[1][:80]}, its name {project} {version}")
+    name, stated = str(header.get("Name", "")), str(header.get("Version", ""))
+    if canonicalize_name(name) != project or _version(stated) != version:
+        raise NotAWheel(f"METADATA says {name[:80]} {stated[:80]}, its name {project} {version}")
     requires = str(header.get("Requires-Python", ""))
     try:
         SpecifierSet(requires)
     except ValueError:
         raise NotAWheel(f"METADATA has an invalid Requires-Python: {requires[:80]!r}") from None
-    own = hashlib.sha256(metadata).hexdigest()
-    return File(path.name, project, str(version), digest, size, requires, own, uploaded), text
+    metadata_digest = hashlib.sha256(metadata).hexdigest()
+    return File(path.name, project, str(version), digest, size, requires, metadata_digest, uploaded), text
 
 
 def _version(text: str) -> Version | None:
@@ -102,17 +102,16 @@ def _metadata(stream: IO[bytes], size: int) -> bytes:
     try:
         with open_zip(stream) as archive:
             infos = archive.infolist()
-            found = [info for info in infos if _METADATA.match(info.filename)]
-            if len(found) != 1:
-                raise NotAWheel("it has no METADATA" if not found else "it has more than one METADATA")
-            if found[0].file_size > TEXT_LIMIT:
+            members = [info for info in infos if _METADATA.match(info.filename)]
+            if len(members) != 1:
+                raise NotAWheel("it has no METADATA" if not members else "it has more than one METADATA")
+            if members[0].file_size > TEXT_LIMIT:
                 raise NotAWheel(f"METADATA has more than {TEXT_LIMIT:,} bytes")
             if sum(info.file_size for info in infos) > expansion_limit(size):
                 raise NotAWheel(f"it unpacks to more than {expansion_limit(size):,} bytes")
-            damaged = archive.testzip()
-            if damaged:
+            if damaged := archive.testzip():
                 raise NotAWheel(f"{damaged} in it is damaged")
-            metadata = archive.read(found[0])
+            metadata = archive.read(members[0])
             check_work(metadata, Budget.of(size))
             return metadata
     except NotAWheel:

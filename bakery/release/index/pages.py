@@ -38,13 +38,12 @@ def root_html(projects: Iterable[str]) -> str:
 def project_json(project: str, files: Sequence[File]) -> str:
     """Return the JSON page of a project; it is also where the next run reads what the index has."""
     versions = sorted({file.version for file in files}, key=Version)
-    entries = [_entry(file) for file in files]
-    return _json({"meta": {"api-version": API}, "name": project, "versions": versions, "files": entries})
+    return _json({"name": project, "versions": versions, "files": [_entry(file) for file in files]})
 
 
 def root_json(projects: Iterable[str]) -> str:
     """Return the JSON page that lists the projects."""
-    return _json({"meta": {"api-version": API}, "projects": [{"name": name} for name in projects]})
+    return _json({"projects": [{"name": name} for name in projects]})
 
 
 def in_order(files: Iterable[File]) -> list[File]:
@@ -101,7 +100,7 @@ def _file(item: dict[str, object], project: str) -> File:
     return File(
         name=name,
         project=project,
-        version=_version_of(name),
+        version=str(parse_wheel_name(name)[1]),
         sha256=str(hashes["sha256"]),
         size=size,
         requires_python=str(item.get("requires-python") or ""),
@@ -109,10 +108,6 @@ def _file(item: dict[str, object], project: str) -> File:
         uploaded=str(item["upload-time"]),
         yanked=yanked if isinstance(yanked, str | bool) else True,
     )
-
-
-def _version_of(name: str) -> str:
-    return str(parse_wheel_name(name)[1])
 
 
 def _anchor(file: File) -> str:
@@ -128,23 +123,14 @@ def _anchor(file: File) -> str:
     return f"<a {words}>{html.escape(file.name)}</a>"
 
 
-def _page(title: str, anchors: Sequence[str]) -> str:
-    lines = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        f'<meta name="pypi:repository-version" content="{API}">',
-        f"<title>{title}</title>",
-        "</head>",
-        "<body>",
-        f"<h1>{title}</h1>",
-        *(f"{anchor}<br>" for anchor in anchors),
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(lines) + "\n"
+def _page(title: str, anchors: Iterable[str]) -> str:
+    lines = "".join(f"{anchor}<br>\n" for anchor in anchors)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="pypi:repository-version" content="{API}">\n<title>{title}</title>\n</head>\n'
+        f"<body>\n<h1>{title}</h1>\n{lines}</body>\n</html>\n"
+    )
 
 
-def _json(document: object) -> str:
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+def _json(document: dict[str, object]) -> str:
+    return json.dumps({"meta": {"api-version": API}} | document, indent=1, ensure_ascii=False) + "\n"

@@ -35,8 +35,8 @@ class NewWheel:
 
 
 @dataclass(frozen=True, slots=True)
-class Extended:
-    """What became of an index.
+class IndexChanges:
+    """How an index changed.
 
     Attributes:
         added: the wheels that are new.
@@ -51,7 +51,7 @@ class Extended:
     projects: tuple[str, ...]
 
 
-def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> Extended:
+def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
     """Add wheels to the index in folder ``site``, which is made where there is none; what it has stays.
 
     Args:
@@ -70,22 +70,22 @@ def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> Extended:
         raise OutputError(f"cannot write {site}: {error.strerror or error}") from error
 
 
-def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> Extended:
+def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
     problems: list[str] = []
-    found, texts, dropped = _found(simple, now, problems)
-    before = set(found)
+    files, texts, dropped = _load_existing(simple, now, problems)
+    before = set(files)
     sources: dict[str, list[Path]] = {}
-    for incoming in wheels:
+    for wheel in wheels:
         try:
-            file, metadata = _read(incoming.path, incoming.uploaded)
+            file, metadata = _read(wheel.path, wheel.uploaded)
         except NotAWheel as error:
-            problems.append(f"{incoming.path}: {error}")
+            problems.append(f"{wheel.path}: {error}")
             continue
-        other = found.get(file.name)
+        other = files.get(file.name)
         if other is None:
-            found[file.name] = replace(file, yanked=incoming.yanked)
+            files[file.name] = replace(file, yanked=wheel.yanked)
             texts[f"{file.project}/{file.name}.metadata"] = metadata
-            sources.setdefault(file.project, []).append(incoming.path)
+            sources.setdefault(file.project, []).append(wheel.path)
         elif other.sha256 != file.sha256:
             problems.append(f"{file.name}: another file of this name has sha256 {other.sha256}, this one {file.sha256}")
     if problems:
@@ -96,7 +96,7 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> E
             "another version or build tag",
         )
     projects: dict[str, list[File]] = {}
-    for file in pages.in_order(found.values()):
+    for file in pages.in_order(files.values()):
         projects.setdefault(file.project, []).append(file)
     # In this order: what a page names is there before the page.
     for project, paths in sources.items():
@@ -107,12 +107,12 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> E
         write(simple / project, {pages.JSON: pages.project_json(project, projects[project])})
         write(simple / project, {pages.HTML: pages.project_html(project, projects[project])})
     write(simple, {pages.JSON: pages.root_json(names), pages.HTML: pages.root_html(names)})
-    return Extended(tuple(sorted(set(found) - before)), len(before), tuple(dropped), tuple(names))
+    return IndexChanges(tuple(sorted(set(files) - before)), len(before), tuple(dropped), tuple(names))
 
 
-def _found(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File], dict[str, str], list[str]]:
+def _load_existing(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File], dict[str, str], list[str]]:
     """Return the wheels that the index has, METADATA files that are to be written, and names without a file."""
-    found: dict[str, File] = {}
+    files: dict[str, File] = {}
     texts: dict[str, str] = {}
     dropped: list[str] = []
     for folder in sorted(path for path in simple.iterdir() if path.is_dir()):
@@ -120,22 +120,22 @@ def _found(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File]
         wheels = {path.name: path for path in sorted(folder.glob("*.whl"))}
         dropped += sorted(set(listed) - set(wheels))
         for name, path in wheels.items():
-            known = listed.get(name)
-            if known and known.size == path.stat().st_size and _is(folder / f"{name}.metadata", known.metadata_sha256):
-                found[name] = known
+            old = listed.get(name)
+            if old and old.size == path.stat().st_size and _is(folder / f"{name}.metadata", old.metadata_sha256):
+                files[name] = old
                 continue
             try:
-                file, text = _read(path, known.uploaded if known else now)
+                file, text = _read(path, old.uploaded if old else now)
             except NotAWheel as error:
                 problems.append(f"{path}: {error}")
                 continue
             if file.project != folder.name:
                 problems.append(f"{path}: a wheel of {file.project}")
-            elif known and known.sha256 != file.sha256:
-                problems.append(f"{path}: its page says sha256 {known.sha256}, and it has {file.sha256}")
-            found[name] = replace(file, yanked=known.yanked if known else False)
+            elif old and old.sha256 != file.sha256:
+                problems.append(f"{path}: its page says sha256 {old.sha256}, and it has {file.sha256}")
+            files[name] = replace(file, yanked=old.yanked if old else False)
             texts[f"{folder.name}/{name}.metadata"] = text
-    return found, texts, dropped
+    return files, texts, dropped
 
 
 def _read(path: Path, uploaded: str) -> tuple[File, str]:

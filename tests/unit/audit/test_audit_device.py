@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 
@@ -549,7 +549,7 @@ def test_what_changed_since_an_older_wheel(tmp_path: Path) -> None:
         "demo/gone.so": -old.objects[1].size,
     }
     assert [change.bytes for change in changes if change.subject == "size"] == [new.size - old.size]
-    assert changes[0].to_json() == {
+    assert asdict(changes[0]) == {
         "subject": "version",
         "file": "",
         "old": "demo-1.0",

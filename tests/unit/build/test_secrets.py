@@ -71,7 +71,7 @@ def test_only_the_named_steps_are_told(tmp_path: Path, step: str, more: str, sta
     ("text", "said"),
     [
         (TELL.format("fetch"), "nothing is fetched"),
-        ('source = "git+https://h/a.git@v1"\n' + TELL.format("fetch"), "asks for GIT_AUTH_TOKEN"),
+        ('source = "git+https://h/a.git@v1"\n' + TELL.format("fetch"), "with GIT_AUTH_TOKEN"),
         (TELL.format("native"), "there is no native step"),
         (TELL.format("test"), "the test has no command"),
         (TELL.format("everywhere"), "expected one of fetch, requirements, native, compile, test"),
@@ -81,7 +81,7 @@ def test_only_the_named_steps_are_told(tmp_path: Path, step: str, more: str, sta
         ('[secrets.key]\ncommand = []\nsteps = ["compile"]\n', "a program and its arguments"),
         ('[secrets.key]\ncommand = "pass show x"\nsteps = ["compile"]\n', "expected a list"),
         ('[secrets.key]\nfile = "${PYTHON_VERSION}"\nsteps = ["compile"]\n', "no ${NAME}"),
-        ('[secrets.pip-conf]\nenv = "A"\nsteps = ["compile"]\n', "bakery's own"),
+        ('[secrets.pip-conf]\nenv = "A"\nsteps = ["compile"]\n', "Bakery uses it"),
         ('[secrets."a b"]\nenv = "A"\nsteps = ["compile"]\n', "a secret's name"),
         (
             '[secrets.a-b]\nenv = "A"\nsteps = ["compile"]\n[secrets.a_b]\nenv = "A"\nsteps = ["compile"]\n',

@@ -80,15 +80,15 @@ def header(descr: object = "<f4", order: object = False, shape: object = (2,)) -
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no .npy file"),
-        (b"\x93NUMPY\x09\x00", "no .npy file"),
+        (b"", "not a .npy file"),
+        (b"\x93NUMPY\x09\x00", "not a .npy file"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\x7f", "a header of"),
         (b"\x93NUMPY\x01\x00\x04\x00oops" + bytes(8), "cannot be read"),
         (b"\x93NUMPY\x01\x00\xff\x0f" + b"(" * 4095, "cannot be read"),
-        (header() + bytes(4), "cut off"),
-        (header(descr="|O") + bytes(16), "IREE takes no array of '|O'"),
+        (header() + bytes(4), "incomplete"),
+        (header(descr="|O") + bytes(16), "IREE does not accept an array of '|O'"),
         (header(descr=">f4") + bytes(8), "little-endian"),
-        (header(descr=[("a", "<f4")]) + bytes(8), "IREE takes no array"),
+        (header(descr=[("a", "<f4")]) + bytes(8), "IREE does not accept an array"),
         (header(order=True, shape=(2, 2)) + bytes(16), "Fortran order"),
         (header(shape=(-1,)) + bytes(16), "no shape"),
         (header(shape=(True,)) + bytes(16), "no shape"),
@@ -130,7 +130,7 @@ def test_archive_gives_all_its_arrays(tmp_path: Path) -> None:
         ("a.npz[y]", "int64", ()),
     ]
     (tmp_path / "b.npz").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(DataError, match=r"no \.npz file"):
+    with pytest.raises(DataError, match=r"not a \.npz file"):
         read_data("b.npz", tmp_path)
 
 
