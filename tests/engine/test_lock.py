@@ -224,7 +224,7 @@ def test_the_native_step_is_locked(tmp_path: Path) -> None:
     text, done = locked(native(tmp_path / "project"))
     assert 'place = "native"' in text
     assert 'image = "native-tools"' in text
-    assert len(done.wheels) == 3
+    assert len(done.wheels) == 2
 
 
 @pytest.mark.proof
