@@ -1,4 +1,7 @@
-"""Locks between processes, on every system: held until they are given back or their holder dies."""
+"""Locks between processes, on every system. A lock is released when its process ends.
+
+filelock is not used: it locks files, not folders, so it would leave a lock file in each output folder.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 from bakery.core.errors import InterruptedBake
 
 _PAUSE_S = 0.05
-"""Seconds between two looks at a lock that another process holds."""
+"""Seconds between two attempts to get a lock that another process holds."""
 
 if sys.platform == "win32":
     import msvcrt
@@ -43,7 +46,7 @@ else:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, waiting for other holders; file and folders are made where they are not there.
+    """Hold the lock of a file, after other processes release it. The file and its folders are created if needed.
 
     Raises:
         OSError: the file cannot be created.
@@ -56,16 +59,15 @@ def locked_file(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
-    """Hold a folder's own lock: it leaves no file behind and is freed when its holder dies.
+    """Hold the lock of a folder itself, which leaves no file behind.
 
-    Windows opens no folders: there an empty file in it is locked, and stays.
+    Windows cannot open folders: there an empty file in the folder is locked, and stays.
 
     Args:
-        is_halted: asked now and then while another holder is waited for; True ends the wait. Without it only a signal
-            handler that raises does.
+        is_halted: called while waiting; True ends the wait. Without it, only a signal handler that raises ends it.
 
     Raises:
-        InterruptedBake: the wait was ended.
+        InterruptedBake: ``is_halted`` ended the wait.
         OSError: the folder cannot be opened.
     """
     if hasattr(os, "O_DIRECTORY"):
@@ -75,7 +77,7 @@ def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> 
     try:
         if is_halted is None:
             lock(handle)
-        while is_halted and not _locks(handle):
+        while is_halted and not _try_lock(handle):
             if is_halted():
                 raise InterruptedBake(f"interrupted while another run holds {folder}")
             time.sleep(_PAUSE_S)
@@ -84,7 +86,7 @@ def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> 
         os.close(handle)
 
 
-def _locks(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         lock(handle, wait=False)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The package index of this machine, as pip is configured to use it."""
+"""The package index that pip is configured to use on this machine."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from bakery.plan.cells import Need
 
 TIMEOUT_S = 60
 REMEMBER_S = 24 * 3600
-"""How long a release that was seen is taken to be there still; a missing one is asked for every time."""
+"""Seconds that a release counts as available after it was found. A missing one is queried every time."""
 
 _SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-timeout", "retries")
-"""Settings of pip that mean the same inside a container."""
+"""Settings of pip that are also valid in containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where packages come from.
+    """A package index.
 
     Attributes:
-        url: the simple index that is asked first.
-        settings: pip's settings that hold inside a container, too.
+        url: the first simple index.
+        settings: pip's settings that are also valid in containers.
     """
 
     url: str
@@ -45,26 +45,26 @@ class Index:
 
     @property
     def address(self) -> str:
-        """The simple index without a user and a password: what may be shown and kept."""
+        """The URL without user and password, for messages and records."""
         return without_credentials(self.url)
 
     def pip_conf(self) -> str:
-        """Return a pip configuration file for containers; empty where pip's defaults do."""
+        """Return a pip configuration file for containers; empty if pip's defaults suffice."""
         if not self.settings:
             return ""
         return "[global]\n" + "".join(f"{key} = {value}\n" for key, value in self.settings.items())
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL without a user and a password."""
+    """Return a URL without user and password."""
     parts = urllib.parse.urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def configured() -> Index:
-    """Return the index that pip would use here: its files and environment, else its own default.
+    """Return the index that pip would use here: from its files and environment, else its default.
 
-    A folder of this machine (``file:``) is none of a container's, so it is left out.
+    Folders of this machine (``file:``) are left out, because containers do not have them.
 
     Raises:
         UnavailableError: pip's configuration cannot be read.
@@ -82,24 +82,24 @@ def configured() -> Index:
             "pip's configuration cannot be read", hint="`pip config debug` lists its files", details=[str(error)]
         ) from error
     merged = _merge(configuration.items())
-    # Several values may stand on several lines, which another configuration file would have to indent.
+    # A value may have several lines, which would have to be indented in a file.
     settings = {key: " ".join(_remote(value)) for key, value in merged.items()}
     settings = {key: value for key, value in settings.items() if value}
     return Index(settings.get("index-url", PyPI.simple_url), settings)
 
 
-def _merge(found: Iterable[tuple[str, object]]) -> dict[str, str]:
-    """Merge what pip's `Configuration` holds the way ``pip install`` does.
+def _merge(items: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Merge the values of pip's `Configuration` as ``pip install`` does.
 
-    Sections count first, the environment most; in each, a later file wins over an earlier one; what is empty
-    counts only there.
+    The environment wins over sections, ``install`` over ``global``, and in each section a later file over an earlier
+    one. Empty values count only within a section.
 
     Args:
-        found: a dictionary of values for each file, ``:env:`` for the environment (pip 25.1 and newer), or the
+        items: a dictionary of values for each file, ``:env:`` for the environment (pip 25.1 and newer), or the
             values themselves.
     """
     sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
-    for source, content in found:
+    for source, content in items:
         values = content if isinstance(content, dict) else {source: content}
         for key, value in values.items():
             section, _, name = str(key).partition(".")
@@ -126,15 +126,15 @@ class _Anchors(HTMLParser):
 
 
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
-    """Return the versions of a distribution that the index offers, oldest first; none when it has no such name.
+    """Return the versions of a distribution that the index offers, oldest first; none if it does not have the distribution.
 
     Args:
         sdist: only versions with a source archive.
-        ca_bundle: a PEM file of certificate authorities; empty for those the system trusts.
+        ca_bundle: a PEM file with CA certificates; empty for those of the system.
         timeout_s: seconds to wait for each part of the answer.
 
     Raises:
-        UnavailableError: the index cannot be reached, or does not answer like one.
+        UnavailableError: the index cannot be reached, or its answer is malformed.
     """
     request = _request(index, name)
     try:
@@ -158,7 +158,7 @@ def _request(index: Index, name: str) -> urllib.request.Request:
     request = urllib.request.Request(f"{index.address.rstrip('/')}/{canonicalize_name(name)}/", headers=headers)
     user, _, password = urllib.parse.urlsplit(index.url).netloc.rpartition("@")[0].partition(":")
     if user:
-        # urllib takes a user and a password for a part of the host's name. No other host shall see them.
+        # urllib does not read user and password from a URL. A redirect must not send them to another host.
         both = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}".encode()
         request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(both).decode()}")
     return request
@@ -185,13 +185,13 @@ def _version(file: str, name: str, *, sdist: bool) -> Version | None:
 
 
 def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
-    """Make sure that the index has every release a plan needs.
+    """Check that the index has every release that a plan needs.
 
     Args:
-        memory: a JSON file that remembers for `REMEMBER_S` what was found.
+        memory: a JSON file with the releases that were found in the last `REMEMBER_S` seconds.
 
     Raises:
-        UnavailableError: one or more cannot be had; names the nearest releases and who else has them.
+        UnavailableError: releases are missing; the details have the nearest ones, and alternatives.
     """
     seen = _recall(memory)
     now = time.time()
@@ -211,7 +211,7 @@ def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) 
 
 
 def _is_fresh(at: float, now: float) -> bool:
-    """Whether something seen at a time is worth remembering; a time to come is of a clock that has jumped since."""
+    """Whether a time is recent. A time in the future means that the clock has jumped."""
     return 0 <= now - at < REMEMBER_S
 
 
@@ -226,7 +226,7 @@ def _missing(need: Need, offered: Sequence[Version]) -> list[str]:
 
 
 def nearest(wanted: Version, offered: Sequence[Version], count: int = 4) -> list[str]:
-    """Return the versions that are most like ``wanted``, the most alike first."""
+    """Return the versions that are closest to ``wanted``, the closest first."""
 
     def distance(version: Version) -> tuple[int, ...]:
         pairs = zip(_three(wanted), _three(version), strict=True)
@@ -261,4 +261,4 @@ def _remember(memory: Path, seen: Mapping[str, float]) -> None:
         scratch.write_text(json.dumps(fresh), encoding="utf-8")
         scratch.replace(memory)
     except OSError:
-        return  # only a memory: the next run asks again
+        return  # this is only a cache: the next run queries again

@@ -3,6 +3,8 @@
 They follow the XDG base directories, so only ``/run/bakery`` is outside the user's own folders. ``BAKERY_ENGINE_DIR``
 moves the data and sockets of the engine, but not the caches. This gives a second engine, without network: its containers
 reach nothing outside.
+
+platformdirs is not used: it reads only the environment of the process, and on macOS it would move the folders.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Requirements that no run had before: what is resolved is in no cache.
     recipe = RECIPE.format(number=uuid.uuid4().int % 10**9)
     folder = pure(tmp_path_factory.mktemp("lock") / "project", recipe)
-    assert "locked: not locked; `wheel-bakery lock` makes bakery.lock" in bakery(folder, "wheel").err
+    assert "locked: no lock file (create bakery.lock with `wheel-bakery lock`)" in bakery(folder, "wheel").err
     done = bakery(folder, "lock")
     assert done.out == "wrote bakery.lock\n"
     return folder

@@ -1,11 +1,10 @@
-"""A job → its plan: inputs read, targets known, names that differ; every problem at once."""
+"""Resolves a job to its plan: reads inputs, looks up targets, checks names; reports every problem at once."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.core.errors import ModuleError
@@ -14,14 +13,14 @@ from bakery.iree.job.load import OUTPUT, LoadedJob
 from bakery.iree.job.targets import UnknownTarget, target
 from bakery.iree.mlir.read import read_module
 from bakery.iree.mlir.signature import Function, Type
-from bakery.iree.models.job import NAME, Input, Job, name_of
+from bakery.iree.models.job import NAME, Benchmark, Check, Input, Job, name_of
 from bakery.iree.plan import JobPlan, ModuleCell, ModuleTarget, Signature, Source
 from bakery.recipe.problems import Problem, nearest
 from bakery.recipe.type_names import Step
 from bakery.toolchains import facts
 
 MOST_CELLS = 100_000
-"""Modules times targets that a job may have."""
+"""Maximum number of cells (modules × targets) of a job."""
 
 _NAMES_FILES = re.compile(r"--(?:o|output\S*|load\S*|[a-z0-9-]*(?:-dir|-path|-file|-files|-to|dump[a-z0-9-]*))(?:=|\Z)")
 _OF_TARGETS = re.compile(
@@ -39,24 +38,18 @@ def resolve(
 ) -> JobPlan:
     """Return the plan of a job.
 
-    An input that cannot be compiled ends its own cells (`Source.problem`), and not those of the others.
+    An input that cannot be compiled fails only its own cells (`Source.problem`).
 
     Args:
-        targets: those of the command line; they take the place of the job's own list.
+        targets: the targets of the command line, which replace those of the job.
         output: the folder for results; None for the job's.
         compiler: the release of the compiler; None for the job's.
         root: the project; None for the job's folder.
 
     Raises:
-        ModuleError: the job itself is wrong, or no input can be compiled; ``details`` holds every problem.
+        ModuleError: the job is malformed, or no input can be compiled; ``details`` has every problem.
     """
     return _Resolver(loaded, tuple(targets)).plan(output, compiler, root)
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    path: tuple[Step, ...]
-    target: ModuleTarget
 
 
 class _Resolver:
@@ -88,7 +81,7 @@ class _Resolver:
         )
 
     def _check_size(self, job: Job) -> None:
-        """Raise ModuleError if the job would have too many results."""
+        """Raise ModuleError if the job has too many cells."""
         common = len(self._given or job.targets or ())
         number = sum(common if self._given else len(item.targets or ()) or common for item in job.modules)
         if number > MOST_CELLS:
@@ -96,68 +89,71 @@ class _Resolver:
             raise self._loaded.error([problem])
 
     def _targets(self, names: Sequence[str], path: tuple[Step, ...]) -> list[ModuleTarget]:
-        found = []
+        targets = {}
         for number, name in enumerate(names):
-            place = (*path, number) if path else ("--target",)
             try:
-                found.append(target(name))
+                item = target(name)
+                targets[item.name] = item
             except UnknownTarget as error:
-                self._problems.append(Problem(place, str(error), error.fix))
-        return list({item.name: item for item in found}.values())
+                item_path = (*path, number) if path else ("--target",)
+                self._problems.append(Problem(item_path, str(error), error.fix))
+        return list(targets.values())
 
     def _cells(
         self, path: tuple[Step, ...], item: Input, common: list[ModuleTarget]
     ) -> Iterator[tuple[tuple[Step, ...], ModuleCell]]:
-        mine = self._targets(item.targets, (*path, "targets")) if item.targets else common
+        targets = self._targets(item.targets, (*path, "targets")) if item.targets else common
         if not (item.targets or self._given or self._loaded.job.targets):
-            self._problems.append(
-                Problem(path, "nothing says what it is compiled for", "name a target, such as cpu:x86-64-v3")
-            )
+            self._problems.append(Problem(path, "it has no target", "name a target, such as cpu:x86-64-v3"))
         for number, flag in enumerate(item.flags or ()):
             self._check_flag(flag, (*path, "flags", number))
         source = self._source(item.input, (*path, "input"))
         name = name_of(item)
         if not NAME.match(name) or is_device(name):
             fix = 'name it: "name": "…"' if self._loaded.file else "rename the file, or write a job file with names"
-            self._problems.append(Problem((*path, "input"), f"no name for results can be made of {item.input!a}", fix))
+            self._problems.append(
+                Problem((*path, "input"), f"the file name {item.input!a} cannot be the name of the results", fix)
+            )
         else:
             if not source.problem:
                 self._check_functions(path, item, source)
-            for found in mine:
-                flags = (*found.flags, *(item.flags or ()))
-                yield path, ModuleCell(name, source, found, flags, is_measured=item.benchmark is not None)
+            for compile_target in targets:
+                flags = (*compile_target.flags, *(item.flags or ()))
+                yield path, ModuleCell(name, source, compile_target, flags, is_measured=item.benchmark is not None)
 
     def _check_flag(self, flag: str, path: tuple[Step, ...]) -> None:
         if _NAMES_FILES.match(flag):
             self._problems.append(
-                Problem(path, f"{flag.partition('=')[0]} names files, and there are none", "remove it")
+                Problem(path, f"{flag.partition('=')[0]} names files, which the container does not have", "remove it")
             )
         elif _OF_TARGETS.match(flag):
-            what = f"{flag.partition('=')[0]} says what to compile for, which targets do"
-            self._problems.append(Problem(path, what, "remove it, and name a target"))
+            what = f"{flag.partition('=')[0]} sets the target"
+            self._problems.append(Problem(path, what, "remove it and name a target"))
 
     def _check_functions(self, path: tuple[Step, ...], item: Input, source: Source) -> None:
         """Check that checks and benchmark call functions that exist, with as many inputs as these take."""
-        calls = [((*path, "checks", number), check) for number, check in enumerate(item.checks or ())]
-        called = [(place, check.function, check.inputs) for place, check in calls]
+        calls: list[tuple[tuple[Step, ...], Check | Benchmark]] = [
+            ((*path, "checks", number), check) for number, check in enumerate(item.checks or ())
+        ]
         if item.benchmark:
-            called.append(((*path, "benchmark"), item.benchmark.function, item.benchmark.inputs))
-        known = {function.name: function for function in source.functions}
-        for place, name, inputs in called if known else ():
-            if name is None and len(known) > 1:
-                what = f"the module exports {', '.join(f'@{other}' for other in known)}; which is called?"
-                self._problems.append(Problem(place, what, 'add "function": "…"'))
+            calls.append(((*path, "benchmark"), item.benchmark))
+        functions = {function.name: function for function in source.functions}
+        exports = ", ".join(f"@{name}" for name in functions)
+        for call_path, call in calls if functions else ():
+            name, inputs = call.function, call.inputs
+            if name is None and len(functions) > 1:
+                what = f"the module exports several functions: {exports}"
+                self._problems.append(Problem(call_path, what, 'add "function": "…"'))
                 continue
-            function = known.get(name) if name else next(iter(known.values()))
+            function = functions.get(name) if name else next(iter(functions.values()))
             if function is None:
-                close = nearest(name or "", known)
+                close = nearest(name or "", functions)
                 what = f"the module exports no function @{name}" + (f"; did you mean {close!r}?" if close else "")
-                fix = f"it exports {', '.join(f'@{other}' for other in known)}"
-                self._problems.append(Problem((*place, "function"), what, fix))
+                self._problems.append(Problem((*call_path, "function"), what, f"it exports {exports}"))
             elif len(inputs) != len(function.arguments) and not any(text.endswith(".npz") for text in inputs):
                 takes = ", ".join(text for text, _, _ in function.arguments) or "nothing"
                 what = f"@{function.name} takes {len(function.arguments)} inputs ({takes}), found {len(inputs)}"
-                self._problems.append(Problem((*place, "inputs"), what, "give one for each"))
+                self._problems.append(Problem((*call_path, "inputs"), what, "give one value for each"))
 
     def _source(self, text: str, path: tuple[Step, ...]) -> Source:
         file = self._loaded.folder / text
@@ -179,13 +175,13 @@ class _Resolver:
 
 
 def _same_names(cells: Sequence[tuple[tuple[Step, ...], ModuleCell]]) -> Iterator[Problem]:
-    """Yield cells whose results would have one name; on some systems A and a are one."""
+    """Yield cells whose results would have the same name. Some file systems ignore case."""
     first: dict[str, tuple[tuple[Step, ...], ModuleCell]] = {}
     for path, cell in cells:
         other = first.setdefault(cell.slug, (path, cell))
         if other[1] is not cell:
-            what = f"its result would be called {cell.id}, as that of {other[1].source.shown}"
-            yield Problem(path, what, 'give it a name of its own: "name": "…"')
+            what = f"its result would have the name of another one, {cell.id} (of {other[1].source.shown})"
+            yield Problem(path, what, 'give it another name: "name": "…"')
 
 
 def _signature(function: Function) -> Signature:

@@ -1,4 +1,4 @@
-"""Names of targets → what they mean to the pinned compiler."""
+"""Targets of the pinned compiler, by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bakery.toolchains import facts
 
 
 class UnknownTarget(Exception):
-    """A name that is no target; the message says what is wrong, ``fix`` what to write."""
+    """A name is not a target; ``fix`` says what to write."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -20,11 +20,11 @@ class UnknownTarget(Exception):
 @cache
 def known() -> dict[str, ModuleTarget]:
     """Return name → target, in the order of the facts."""
-    found = {}
+    targets = {}
     for row in facts.iree_targets():
         for architecture in row.names or ("",):
             name = ":".join(part for part in (row.backend, architecture and row.prefix + architecture) if part)
-            found[name] = ModuleTarget(
+            targets[name] = ModuleTarget(
                 name=name,
                 backend=row.backend,
                 architecture=row.architecture or architecture.partition(":")[0],
@@ -33,7 +33,7 @@ def known() -> dict[str, ModuleTarget]:
                 flags=tuple(flag.replace("{}", architecture) for flag in row.flags),
                 is_local=row.is_local,
             )
-    return found
+    return targets
 
 
 def target(text: str) -> ModuleTarget:
@@ -52,19 +52,19 @@ def target(text: str) -> ModuleTarget:
     backends = dict.fromkeys(name.partition(":")[0] for name in names)
     backend, _, rest = text.partition(":")
     if "," in text:
-        raise UnknownTarget(f"target '{shown}' is a list; each target is an entry of its own", _several(text))
+        raise UnknownTarget(f"target '{shown}' is a list; write each target separately", _several(text))
     if backend in backends and not rest:
         some = next(name for name in names if name.startswith(f"{backend}:"))
-        raise UnknownTarget(f"target '{shown}' does not say which {_DEVICES[backend]}", f"write one such as {some}")
+        raise UnknownTarget(f"target '{shown}' names no {_DEVICES[backend]}", f"write one such as {some}")
     if backend not in backends:
         guess = nearest(text, [*names, *(name.partition(":")[2] for name in names)])
-        meant = guess if guess in names else next((name for name in names if guess and name.endswith(f":{guess}")), "")
-        fix = f"write {meant}" if meant else f"expected one of {', '.join(backends)}, such as {next(iter(names))}"
-        raise UnknownTarget(f"unknown target '{shown}'" + (f"; did you mean {meant!r}?" if meant else ""), fix)
-    mine = [name for name in names if name.startswith(f"{backend}:")]
-    close = nearest(text, mine, 0.5)
+        match = guess if guess in names else next((name for name in names if guess and name.endswith(f":{guess}")), "")
+        fix = f"write {match}" if match else f"expected one of {', '.join(backends)}, such as {next(iter(names))}"
+        raise UnknownTarget(f"unknown target '{shown}'" + (f"; did you mean {match!r}?" if match else ""), fix)
+    others = [name for name in names if name.startswith(f"{backend}:")]
+    close = nearest(text, others, 0.5)
     what = f"unknown target '{shown}'" + (f"; did you mean {close!r}?" if close else "")
-    raise UnknownTarget(what, f"write {close}; there are {one_of(mine)}" if close else f"there are {one_of(mine)}")
+    raise UnknownTarget(what, f"write {close}; targets: {one_of(others)}" if close else f"targets: {one_of(others)}")
 
 
 _DEVICES = {"cpu": "CPU", "cuda": "architecture", "rocm": "architecture"}
