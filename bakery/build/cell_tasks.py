@@ -1,4 +1,4 @@
-"""What a run has to do, cell by cell: the targets of each, what it waits for, and the key that says whether it changed."""
+"""The tasks of a run: for each cell its targets, its state, and the keys that tell whether it changed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
+from bakery.audit.result_cache import AuditResult
+from bakery.build.buildx.outcome import BakeOutcome, Result
 from bakery.build.context_digest import context_digest
 from bakery.build.scheduler import Item, needed
+from bakery.core.errors import BakeryError
 from bakery.core.names import TARGET_KINDS, Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import build_digest
@@ -21,11 +24,11 @@ from bakery.plan.stage_digests import Lineage
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A cell's part of a run: what one bake builds.
+class CellTask:
+    """The part of a run that one process builds: a cell, and with cibuildwheel the cells that share its wheel.
 
     Attributes:
-        targets: those of the cell that were asked for.
+        targets: the selected ones.
     """
 
     cell: Cell
@@ -36,63 +39,99 @@ class Work:
         """The cell's id."""
         return self.cell.id
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The ids of all cells of its targets."""
+        return tuple(dict.fromkeys(target.cell.id for target in self.targets))
+
     def has(self, kind: Kind) -> bool:
         """Whether a target of ``kind`` is among its targets."""
         return any(target.kind is kind for target in self.targets)
 
 
+@dataclass(slots=True)
+class CellState:
+    """The state of a task.
+
+    Attributes:
+        outcome: of its last try; None before the first.
+        wheels: the published ones.
+        error: why it failed; None when it did not.
+        skip_reason: why it was not built, where nothing of its own failed.
+        shares_failure: it needs a step that failed in another cell, which ``skip_reason`` names.
+        node: the node of its last try; empty on the one engine.
+        lost_nodes: nodes that went away while they built it.
+        cache_problems: errors of its layer cache.
+        use_layer_cache: the next try reads the layer cache.
+        no_build_cache: the next try runs without the engine's own build cache, too.
+    """
+
+    result: Result = Result.CANCELED
+    outcome: BakeOutcome | None = None
+    tries: int = 0
+    wheels: tuple[AuditResult, ...] = ()
+    error: BakeryError | None = None
+    skip_reason: str = ""
+    shares_failure: bool = False
+    node: str = ""
+    lost_nodes: tuple[str, ...] = ()
+    cache_problems: tuple[str, ...] = ()
+    use_layer_cache: bool = True
+    no_build_cache: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What an engine has; ``memory`` in MB, 0 where that is not known."""
+    """The resources of an engine; ``memory`` in MB, 0 where it is unknown."""
 
     cores: int
     memory: int
 
 
-def works(targets: Sequence[Target]) -> dict[str, Work]:
-    """Return cell → its work, in the order of the plan's cells."""
-    found: dict[str, list[Target]] = {}
+def cell_tasks(targets: Sequence[Target]) -> dict[str, CellTask]:
+    """Return cell → its task, in the order of the plan's cells."""
+    cells: dict[str, list[Target]] = {}
     for target in targets:
-        found.setdefault(target.cell.id, []).append(target)
-    return {name: Work(own[0].cell, tuple(own)) for name, own in found.items()}
+        cells.setdefault(target.cell.id, []).append(target)
+    return {name: CellTask(items[0].cell, tuple(items)) for name, items in cells.items()}
 
 
-def together(all_works: Mapping[str, Work]) -> dict[str, tuple[str, ...]]:
-    """Return cell → the cells whose wheel is published, or kept out, together with its own.
+def publish_groups(tasks: Mapping[str, CellTask]) -> dict[str, tuple[str, ...]]:
+    """Return task → the tasks that share its wheel, itself among them.
 
-    A wheel must pass what was asked for of every cell that it serves.
+    The wheel is published when all of them passed.
     """
-    found: dict[str, list[str]] = {}
-    for name, work in all_works.items():
-        found.setdefault(work.cell.built_by, []).append(name)
-    return {name: tuple(members) for members in found.values() for name in members}
+    groups: dict[str, list[str]] = {}
+    for name, task in tasks.items():
+        groups.setdefault(task.cell.built_by, []).append(name)
+    return {name: tuple(group) for group in groups.values() for name in group}
 
 
-def items(plan: Plan, chosen: Iterable[Work], machine: Machine, learnt: Mapping[str, int]) -> list[Item]:
-    """Return what the schedule has to know.
+def schedule_items(plan: Plan, tasks: Iterable[CellTask], machine: Machine, peaks: Mapping[str, int]) -> list[Item]:
+    """Return tasks as the scheduler knows them.
 
     Args:
-        learnt: cell → MB that it needed at its peak, where an earlier run saw it.
+        peaks: cell → MB that it needed in an earlier run.
     """
-    some = list(chosen)
-    builders = {work.name for work in some if work.has(Kind.WHEEL)}
+    tasks = list(tasks)
+    builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
     declared = needed(plan.job_memory, plan.jobs, machine.cores, machine.memory)
     return [
         Item(
-            name=work.name,
-            after=work.cell.built_by if work.cell.built_by != work.name and work.cell.built_by in builders else "",
-            memory=declared or learnt.get(work.name, 0),
-            platform=work.cell.platform,
-            group=json.dumps([value for axis, value in sorted(work.cell.axes.items()) if axis != "python"]),
+            name=task.name,
+            after=task.cell.built_by if task.cell.built_by != task.name and task.cell.built_by in builders else "",
+            memory=declared or peaks.get(task.name, 0),
+            platform=task.cell.platform,
+            group=json.dumps([value for axis, value in sorted(task.cell.axes.items()) if axis != "python"]),
         )
-        for work in some
+        for task in tasks
     ]
 
 
-def keys(plan: Plan, root: Path, chosen: Iterable[Work]) -> dict[str, str]:
-    """Return cell → digest of all that defines it: recipe, values, files, targets, bakery itself.
+def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask]) -> dict[str, str]:
+    """Return cell → digest of its inputs: recipe, values, files, targets and the version of bakery.
 
-    Secrets are not in it, nor what a name stands for at its source (a tag of an image, a branch).
+    Secrets are not among them, nor the content behind a tag of an image or a branch.
 
     Raises:
         OutputError: a file of the project cannot be read.
@@ -100,25 +139,25 @@ def keys(plan: Plan, root: Path, chosen: Iterable[Work]) -> dict[str, str]:
     tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
     return {
-        work.name: hashlib.sha256(
-            json.dumps([*common, bake_json(plan, work.targets)], sort_keys=True).encode(errors="surrogateescape")
+        task.name: hashlib.sha256(
+            json.dumps([*common, bake_json(plan, task.targets)], sort_keys=True).encode(errors="surrogateescape")
         ).hexdigest()
-        for work in chosen
+        for task in tasks
     }
 
 
-def made_of(plan: Plan, lineage: Lineage, work: Work) -> dict[str, str]:
-    """Return stage → digest of all that decides what it holds; where two cells have the same, its steps are the same."""
-    names = [target.name for target in work.targets]
-    given = [
+def stage_keys(plan: Plan, lineage: Lineage, task: CellTask) -> dict[str, str]:
+    """Return stage → digest of its inputs; where two tasks have the same digest, BuildKit runs its steps once."""
+    names = [target.name for target in task.targets]
+    overrides = [
         f"{override.key}={override.value}"
         for override in plan.overrides
         if any(fnmatch.fnmatchcase(name, override.pattern) for name in names)
     ]
-    stages = lineage.of(work.cell, [target.kind for target in work.targets])
-    return {stage: json.dumps([digest, *given]) for stage, digest in stages.items()}
+    stages = lineage.of(task.cell, [target.kind for target in task.targets])
+    return {stage: json.dumps([digest, *overrides]) for stage, digest in stages.items()}
 
 
-def is_image(plan: Plan, work: Work) -> bool:
-    """Whether the work's result is (also) in the engine, where a person may have removed it."""
-    return any(TARGET_KINDS[target.kind].exporter == "docker" for target in work.targets)
+def exports_image(task: CellTask) -> bool:
+    """Whether a result of the task is an image in the engine, which a user may remove."""
+    return any(TARGET_KINDS[target.kind].exporter == "docker" for target in task.targets)

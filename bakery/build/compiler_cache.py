@@ -1,33 +1,31 @@
-"""The compiler cache, carried between an engine and a folder that a later machine is given."""
+"""Moves compiler caches between an engine and a folder, such as one that a CI restores on its next machine."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeFailure
-from bakery.build.lock.session import Bench, Pins
 from bakery.build.run_folders import refuse_links
-from bakery.build.single_bake import bake_aside
-from bakery.core.errors import OutputError
-from bakery.core.files import write
+from bakery.build.session import BuildSession, Pins
+from bakery.build.single_bake import bake_once
+from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
-from bakery.emit.files import generate
-from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 
 FILE = "ccache.tar"
-"""What a folder holds for each platform."""
+"""The file for each platform in the folder."""
 
 
-def carriers(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
-    """Return the targets that carry the cache of each platform: the first cell's of those that are baked."""
+def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
+    """Return one compiler-cache target for each platform: that of the first of its cells."""
     first: dict[str, str] = {}
     for cell in cells:
         first.setdefault(cell.platform, cell.id)
@@ -38,23 +36,44 @@ def carriers(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
     )
 
 
-def take_in(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, state: Path) -> None:
-    """Give the engine what the folder has; what the engine has already stays.
+@contextlib.contextmanager
+def restored(
+    session: BuildSession,
+    pins: Pins,
+    targets: Sequence[Target],
+    folder: Path,
+    run_folder: Path,
+    say: Callable[[str], None],
+) -> Iterator[None]:
+    """Restore compiler caches before a run and save them after it, whatever its result; neither fails a build."""
+    for move in (restore, save):
+        try:
+            move(session, pins, targets, folder, run_folder / "compiler-cache")
+        except InterruptedBake:
+            raise
+        except (BakeError, OutputError) as error:
+            say(f"the compiler cache was not {'restored' if move is restore else 'saved'}: {error.message}")
+        if move is restore:
+            yield
+
+
+def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
+    """Give the engine the caches in the folder; an entry that the engine has stays.
 
     Raises:
         BakeFailure: a step failed.
         InterruptedBake: a signal ended it.
         OutputError: a link of the checkout takes the folder's place.
     """
-    refuse_links(bench.root, folder, below=True)
-    known = [target for target in targets if (_place(folder, target) / FILE).is_file()]
-    if known:
-        given = [f"{target.name}.contexts.{CARRIED}={_place(folder, target).absolute()}" for target in known]
-        _bake(bench, held, known, state / "taken-in", given, (folder.absolute(),))
+    refuse_links(session.root, folder, below=True)
+    saved = [target for target in targets if (_platform_folder(folder, target) / FILE).is_file()]
+    if saved:
+        contexts = [f"{item.name}.contexts.{CARRIED}={_platform_folder(folder, item).absolute()}" for item in saved]
+        _bake(session, pins, saved, run_folder / "restored", contexts, (folder.absolute(),))
 
 
-def pack(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, state: Path) -> None:
-    """Write what the engine has into the folder; a file is whole before it has its name.
+def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
+    """Write the engine's caches to the folder; each file is renamed when it is complete.
 
     Raises:
         BakeFailure: a step failed.
@@ -63,55 +82,46 @@ def pack(bench: Bench, held: Pins, targets: Sequence[Target], folder: Path, stat
     """
     if not targets:
         return
-    refuse_links(bench.root, folder, below=True)
-    request = _bake(bench, held, targets, state / "packed")
+    refuse_links(session.root, folder, below=True)
+    request = _bake(session, pins, targets, run_folder / "saved")
     try:
         for target in targets:
-            made = request.stage / "compiler-cache" / target.cell.id / FILE
-            # What comes out of a container is data.
-            if stat.S_ISREG(made.lstat().st_mode):
-                place = _place(folder, target)
-                place.mkdir(parents=True, exist_ok=True)
-                new = place / f".{FILE}.new"
-                shutil.move(made, new)
-                new.chmod(0o644)
-                new.replace(place / FILE)
+            exported = request.stage / "compiler-cache" / target.cell.id / FILE
+            # Whatever else a container exports under this name is not taken.
+            if stat.S_ISREG(exported.lstat().st_mode):
+                destination = _platform_folder(folder, target)
+                destination.mkdir(parents=True, exist_ok=True)
+                temporary = destination / f".{FILE}.new"
+                shutil.move(exported, temporary)
+                temporary.chmod(0o644)
+                temporary.replace(destination / FILE)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error}") from error
 
 
-def _place(folder: Path, target: Target) -> Path:
+def _platform_folder(folder: Path, target: Target) -> Path:
     return folder / target.cell.platform.replace("/", "_")
 
 
 def _bake(
-    bench: Bench,
-    held: Pins,
+    session: BuildSession,
+    pins: Pins,
     targets: Sequence[Target],
-    state: Path,
+    run_folder: Path,
     overrides: Sequence[str] = (),
     reads: tuple[Path, ...] = (),
 ) -> BakeRequest:
-    place = state.relative_to(bench.root)
-    own = replace(bench.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
-    write(bench.root, generate(own))
+    request = session.request(targets, run_folder, pins)
     now = time.time_ns()
-    again = [f"{target.name}.args.{CARRIED_AT}={now}" for target in targets]
-    pinned = [item for target in targets for item in held.overrides.get(target.name, ())]
-    request = BakeRequest(
-        root=bench.root,
-        bakefile=Path(own.bakefile),
-        targets=tuple(targets),
-        environment={**bench.environment, **held.environment},
-        variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
-        state=state,
-        scope=cache_scope(bench.environment, bench.root, bench.plan.recipe),
-        overrides=(*map(str, bench.plan.overrides), *pinned, *again, *overrides),
-        builder=bench.builder,
-        reads=(*bench.reads, *held.reads, *reads),
-        mask=bench.mask,
+    # The value is new each time, so that BuildKit runs the step.
+    stamps = [f"{target.name}.args.{CARRIED_AT}={now}" for target in targets]
+    request = replace(
+        request,
+        overrides=(*request.overrides, *pins.overrides_of(targets), *stamps, *overrides),
+        no_cache=False,
+        reads=(*request.reads, *reads),
     )
-    outcome = bake_aside(request, bench.listener)
+    outcome = bake_once(request, session.listener)
     if outcome.failures:
         raise BakeFailure(outcome)
     return request

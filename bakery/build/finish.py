@@ -1,4 +1,4 @@
-"""A baked wheel on its way out: audited, written down, published. What fails here never reaches the output folder."""
+"""Audits the wheels of a run, writes their records and publishes them. A wheel that fails is never published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.buildx.outcome import Result
-from bakery.build.cell_tasks import Work
+from bakery.build.cell_tasks import CellTask
+from bakery.build.context import RunContext
 from bakery.build.expectations import promises
 from bakery.build.journal import Journal, KeptWheel, Record
 from bakery.build.publish import Claims, publish, stage_files
@@ -19,104 +20,108 @@ from bakery.build.secrets.mask import Mask
 from bakery.build.secrets.read import leaks
 from bakery.core.errors import AuditError
 from bakery.core.names import Kind
+from bakery.engine.paths import engine_paths
 from bakery.plan.cells import Cell
-from bakery.plan.model import Plan
 from bakery.plan.values import Json
 from bakery.resolve.rules.device import DevicePromise, device_promises
 
 
 @dataclass
 class Finisher:
-    """Finishes the cells of one run; several threads may call it at once.
+    """Finishes the tasks of one run; several threads may call it at once.
 
     Attributes:
-        stage: where wheel targets exported to, a folder for each cell.
-        memory: the folder of the audits that are known.
-        keys: cell → digest of what defines it.
-        learnt: cell → MB that it needed in an earlier run.
-        recorder: writes down what wheels are made of.
+        recorder: writes provenance and SBOM; None for wheels of cibuildwheel, which have neither.
         mask: knows the secrets that no wheel may hold.
-        claims: who made which name.
         is_halted: asked while another run publishes; True ends the wait.
+        claims: which cell built which file name.
     """
 
-    plan: Plan
-    root: Path
-    stage: Path
-    output: Path
-    memory: Path
+    context: RunContext
     journal: Journal
-    keys: Mapping[str, str]
-    learnt: Mapping[str, int]
-    recorder: Recorder
+    recorder: Recorder | None
     mask: Mask
     is_halted: Callable[[], bool]
     claims: Claims = field(default_factory=Claims)
 
-    def finish(
-        self, members: Sequence[Work], peaks: Mapping[str, int], metadata: Mapping[str, Json]
-    ) -> tuple[AuditResult, ...]:
-        """Audit and publish the wheel of cells that belong together; all of them are done with it.
+    def __post_init__(self) -> None:
+        for name, record in self.context.finished.items():
+            self.claims.take(name, {self.context.output / item.name: item.sha256 for item in record.wheels})
 
-        It is written down before it is published: whoever goes on from there looks into the output folder, too.
+    def finish(
+        self, tasks: Sequence[CellTask], peaks: Mapping[str, int], metadata: Mapping[str, Json]
+    ) -> tuple[AuditResult, ...]:
+        """Audit and publish the wheel that tasks share, and write to the journal that all of them are done.
+
+        The journal is written before the wheel is published: `--resume` looks into the output folder, too.
 
         Args:
-            members: the cells; at most one of them built a wheel.
-            peaks: cell → MB that it needed.
-            metadata: what buildx says of the wheel's target.
+            tasks: at most one of them built the wheel.
+            peaks: task → MB that it needed.
+            metadata: what buildx reports of the wheel's target.
+
+        Returns:
+            The published wheels.
 
         Raises:
-            AuditError: a wheel is not what it promises.
-            OutputError: it cannot be published, or another cell made another file of that name.
+            AuditError: a wheel is not what the plan promises.
+            OutputError: it cannot be published, or another cell built another file of that name.
             InterruptedBake: the run was ended while another one published.
         """
-        builder = next((work.cell for work in members if work.has(Kind.WHEEL)), None)
-        verdicts = self._audited(builder) if builder else ()
+        stage = self.context.folder / "stage"
+        builder = next((task.cell for task in tasks if task.has(Kind.WHEEL)), None)
+        cell = builder or tasks[0].cell
+        # cibuildwheel builds a wheel for tests, too: it is audited, and not published.
+        results = self._audited(cell, stage / cell.id) if builder or (stage / cell.id).is_dir() else ()
         if builder:
-            own = {verdict.path: verdict.sha256 for verdict in verdicts}
-            self.claims.take(builder.id, own)
-            self.recorder.publish(builder, own, metadata, self.stage / "materials" / builder.id)
-        kept = tuple(KeptWheel(verdict.path.name, verdict.sha256, verdict.size) for verdict in verdicts)
-        for work in members:
-            wheels = kept if builder and work.name == builder.id else ()
-            self.journal.write(self._record(work, Result.DONE, peaks.get(work.name, 0), wheels))
-        if verdicts:
-            publish([verdict.path for verdict in verdicts], self.output, root=self.root, is_halted=self.is_halted)
-        if builder:
-            # A night's wheels need their space once, not twice.
-            remove_tree(self.stage / builder.id)
-            remove_tree(self.stage / "materials" / builder.id)
-        return verdicts
+            digests = {result.path: result.sha256 for result in results}
+            self.claims.take(builder.id, digests)
+            if self.recorder:
+                self.recorder.publish(builder, digests, metadata, stage / "materials" / builder.id)
+        wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in results)
+        for task in tasks:
+            self._write(task, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "", wheels)
+        if not builder:
+            return ()
+        publish([item.path for item in results], self.context.output, root=self.context.root, is_halted=self.is_halted)
+        # Removed now, so that a long run does not need the space twice.
+        remove_tree(stage / builder.id)
+        remove_tree(stage / "materials" / builder.id)
+        return results
 
-    def failed(self, work: Work, peak: int) -> None:
-        """Write down that a cell failed.
+    def failed(self, task: CellTask, peak: int) -> None:
+        """Write to the journal that a task failed.
 
         Raises:
-            OutputError: that cannot be written.
+            OutputError: the journal cannot be written.
         """
-        self.journal.write(self._record(work, Result.FAILED, peak))
+        self._write(task, Result.FAILED, peak)
 
-    def _record(self, work: Work, result: Result, peak: int, wheels: tuple[KeptWheel, ...] = ()) -> Record:
-        # A run that found its steps in the cache saw less than the one that ran them.
-        memory = max(peak, self.learnt.get(work.name, 0))
-        return Record(work.name, self.keys[work.name], result, memory, wheels)
+    def _write(
+        self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[KeptWheel, ...] = ()
+    ) -> None:
+        for cell in task.cells:
+            # A run whose steps are cached uses less memory than the one that ran them.
+            memory = max(peak, self.context.peaks.get(cell, 0))
+            self.journal.write(Record(cell, self.context.keys[cell], result, memory, wheels if cell == builder else ()))
 
-    def _audited(self, cell: Cell) -> tuple[AuditResult, ...]:
-        files = stage_files(self.stage / cell.id)
-        each = promises(self.plan, cell, self._promised.get(cell.id), files)
-        verdicts = tuple(audit(path, promise, self.memory) for path, promise in zip(files, each, strict=True))
-        faults = [f"{item.path.name}: {fault}" for item in verdicts for fault in item.faults]
+    def _audited(self, cell: Cell, folder: Path) -> tuple[AuditResult, ...]:
+        paths = stage_files(folder)
+        memory = engine_paths(self.context.environment).cache / "audited"
+        expected = promises(self.context.plan, cell, self._devices.get(cell.id), paths)
+        results = tuple(audit(path, promise, memory) for path, promise in zip(paths, expected, strict=True))
+        faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]
         if not faults:
-            # Only what the audit found sound is unpacked once more.
-            faults = [f"{path.name}: {leak}" for path in files for leak in leaks(path, self.mask)]
+            # Only a wheel that passed the audit is unpacked once more.
+            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.mask)]
         if faults:
             raise AuditError(
-                f"{cell.id}: a wheel is not what it promises; it was kept out of {self.output}",
+                f"{cell.id}: a wheel did not pass the audit; it was not published to {self.context.output}",
                 details=faults,
-                hint="the audit's words say what to change; `wheel-bakery audit WHEEL` looks at any wheel",
+                hint="each line says what to change; `wheel-bakery audit WHEEL` audits any wheel",
             )
-        return verdicts
+        return results
 
     @cached_property
-    def _promised(self) -> Mapping[str, DevicePromise]:
-        return device_promises(self.plan)
+    def _devices(self) -> Mapping[str, DevicePromise]:
+        return device_promises(self.context.plan) if self.recorder else {}

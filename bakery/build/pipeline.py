@@ -1,150 +1,168 @@
-"""One recipe from plan to wheels: what is kept, what is locked, and the run of the rest."""
+"""One recipe from plan to wheels. `STEPS` prepare a run: select cells, read the lock, check what is needed; then `run`."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from bakery.build import compiler_cache
+from bakery.build.bake_context import BakeContext
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.outcome import Result
-from bakery.build.cell_tasks import Work, is_image, keys, together, works
+from bakery.build.cell_tasks import cell_keys, cell_tasks
+from bakery.build.context import skip_finished
 from bakery.build.display.display import QuietDisplay
-from bakery.build.journal import Record, last_run
-from bakery.build.lock.collect import compare
-from bakery.build.lock.is_current import check_origins, fitting, keyed
+from bakery.build.journal import last_run
+from bakery.build.lock.collect import check_materials
+from bakery.build.lock.is_current import check_origins, load_lock, with_lock
 from bakery.build.lock.make import Locked, make
-from bakery.build.lock.pins import again, check_images, pins, with_sources
-from bakery.build.lock.session import Bench, Pins
-from bakery.build.options import Again, Options
+from bakery.build.lock.pins import check_images, pin_recorded_images, pins_of, with_sources
+from bakery.build.options import Options
 from bakery.build.publish import check_output
 from bakery.build.report import RunReport
-from bakery.build.resume import is_left_out
-from bakery.build.run import Run
+from bakery.build.run import run
 from bakery.build.run_folders import run_folder
 from bakery.build.secrets.private_files import private_files
 from bakery.build.secrets.read import Revealed, revealed
+from bakery.build.session import BuildSession
 from bakery.build.state_folder import state_folder
-from bakery.core.errors import BakeError, InterruptedBake, OutputError, UsageError
+from bakery.core.errors import UsageError
 from bakery.core.names import Kind, platform_of
 from bakery.engine import package_index, platform_support
 from bakery.engine.memory_peaks import is_here
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
-from bakery.plan.cells import Cell, Image, Target
+from bakery.plan.cells import Image
 from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
 
 
 def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener) -> RunReport:
-    """Bake the chosen targets of a plan; each wheel that passes is published as soon as it is finished.
+    """Bake the selected targets of a plan; each wheel that passes the audit is published as soon as it is ready.
 
     Returns:
-        The report, also of cells that failed and of a run that a signal or the time ended (`conclusion` judges it). It
-        is written as ``report.json`` into the run's folder, too.
+        The report, also of failed cells and of a run that a signal or the time ended (`exit_status.conclusion` judges
+        it). It is written as ``report.json`` into the run's folder, too.
 
     Raises:
-        BakeryError: what ends all cells. Wheels that were published by then stay.
+        BakeryError: what ends all cells. Wheels that were published before stay.
     """
-    plan = plan.for_builders(engine.platforms) if plan.crosses else plan
-    targets = plan.select(options.groups, options.only)
     state = options.state or state_folder(root, engine.environment)
-    known = last_run(state, plan.recipe)
-    chosen = works(targets)
-    cells = list({target.cell.id: target.cell for target in targets}.values())
-    held = options.held
+    with ExitStack() as resources:
+        context = BakeContext(
+            root=root,
+            plan=plan.for_builders(engine.platforms) if plan.crosses else plan,
+            options=options,
+            environment=engine.environment,
+            say=engine.say,
+            state_folder=state,
+            previous=last_run(state, plan.recipe),
+            engine=engine,
+            resources=resources,
+        )
+        for step in STEPS:
+            step(context)
+        cache = options.compiler_cache
+        with (
+            compiler_cache.restored(
+                context.session, context.pins, context.cache_targets, cache, context.folder, engine.say
+            )
+            if cache
+            else nullcontext()
+        ):
+            return run(context, listener)
+
+
+def select(context: BakeContext) -> None:
+    """Select the targets of the groups and globs that were asked for."""
+    context.targets = context.plan.select(context.options.groups, context.options.only)
+    context.tasks = cell_tasks(context.targets)
+
+
+def read_lock(context: BakeContext) -> None:
+    """Read the materials that cells must use: from the lock, or from a provenance that is reproduced."""
+    root, plan, held = context.root, context.plan, context.options.held
     if held:
-        check_origins(root, plan, cells, held.cells, lock=False)
-    locked = held.cells if held else fitting(root, plan, cells, engine.say, strict=options.locked)
-    plan = with_sources(plan, locked)
-    named = keyed(keys(plan, root, chosen.values()), locked)
-    kept = _kept(root, plan, options, chosen, known, named)
-    fresh = {name: work for name, work in chosen.items() if name not in kept}
-    wanted = [target for work in fresh.values() for target in work.targets]
-    told = plan.secrets_for({target.kind for target in wanted})
-    _check_wants(root, plan, options, told)
-    if any(target.kind is Kind.WHEEL for target in wanted):
-        check_output(options.output or root / plan.output, root)
+        check_origins(root, plan, context.task_cells, held.cells, lock=False)
+        context.locked = held.cells
+    else:
+        context.locked = load_lock(root, plan, context.task_cells, context.say, strict=context.options.locked)
+    context.plan = with_sources(plan, context.locked)
+
+
+def compute_keys(context: BakeContext) -> None:
+    """Compute the digest of every cell's inputs."""
+    context.keys = with_lock(cell_keys(context.plan, context.root, context.tasks.values()), context.locked)
+
+
+def check(context: BakeContext) -> None:
+    """Check permissions, the output folder, the platforms and the package index."""
+    plan, engine, targets = context.plan, context.engine, context.task_targets
+    _check_grants(context.root, plan, context.options, plan.secrets_for({target.kind for target in targets}))
+    if any(target.kind is Kind.WHEEL for target in targets):
+        check_output(context.output, context.root)
     if engine.nodes:
-        engine.nodes.require(target.cell.platform for target in wanted)
+        engine.nodes.require(target.cell.platform for target in targets)
     elif is_here(engine.environment):
-        _say_ways(plan, wanted, engine)
+        _show_emulation(context)
     package_index.check(
-        (need for work in fresh.values() for need in work.cell.needs),
+        (need for cell in context.task_cells for need in cell.needs),
         engine.index,
         ca_bundle=str(engine.ca_bundle or ""),
         memory=engine.paths.cache / "index.json",
     )
-    pip_conf = engine.index.pip_conf().encode()
-    with (
-        private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
-        revealed(plan.secrets, told, root, engine.environment) as secrets,
-    ):
-        fresh_cells = list({target.cell.id: target.cell for target in wanted}.values())
-        # A lock holds all of a cell, whatever of it is baked.
-        every = [image for cell in fresh_cells for image in cell.images]
-        images = every if locked or options.locked or held else [image for item in wanted for image in item.images]
-        bench = _bench(root, plan, images, options, engine, secrets, own, QuietDisplay())
-        if held:
-            locked = again(bench, locked, fresh_cells, held.images, engine.say)
-        elif locked:
-            check_images(bench, locked, fresh_cells)
-        if options.locked and fresh_cells:
-            engine.say(f"{plan.recipe}: comparing what is here with {plan.lock}")
-            compare(bench, fresh_cells, locked)
-        carried = _carried(plan, fresh_cells, options, engine)
-        held_to = pins(bench, (*wanted, *beside(plan, wanted), *carried), locked, strict=options.locked)
-        with run_folder(options.state or root) as place, _carrying(bench, held_to, carried, options, engine, place):
-            run = Run(
-                root, plan, fresh, named, options, engine, place, known, own.get("PIP_CONF"), secrets, held_to, bench
-            )
-            return run.go(listener, targets, kept)
 
 
-def _say_ways(plan: Plan, wanted: Sequence[Target], engine: EngineSession) -> None:
-    """Say how the engine has the platforms of cells that are not its own."""
-    platforms = {target.cell.id: target.cell.platform for target in wanted}
-    if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
-        return
-    found = platform_support.here(plan.filter_by_id(platforms), engine.platforms[0], emulated)
-    for name, way in {platforms[cell]: way for cell, way in found.items() if way != platform_support.NATIVE}.items():
-        engine.say(f"{plan.recipe}: {name}: {way}")
+def open_session(context: BakeContext) -> None:
+    """Read the secrets and provide the base images."""
+    plan, options, cells = context.plan, context.options, context.task_cells
+    needed = plan.secrets_for({target.kind for target in context.task_targets})
+    # A lock holds the base images of all targets of a cell.
+    all_images = bool(context.locked or options.locked or options.held)
+    images = [image for item in (cells if all_images else context.task_targets) for image in item.images]
+    context.secrets, context.session = _session(
+        context.resources, context.root, plan, images, options, context.engine, needed, QuietDisplay()
+    )
 
 
-def _carried(plan: Plan, cells: Sequence[Cell], options: Options, engine: EngineSession) -> tuple[Target, ...]:
-    """Return the targets that carry compiler caches in this run."""
-    if options.compiler_cache and engine.nodes:
-        engine.say("the compiler caches of nodes stay where they are: --compiler-cache is left out")
-        return ()
-    return compiler_cache.carriers(plan, cells) if options.compiler_cache else ()
+def pin(context: BakeContext) -> None:
+    """Pin base images, packages and commits to what is locked."""
+    session, cells, options = context.session, context.task_cells, context.options
+    if options.held:
+        context.locked = pin_recorded_images(session, context.locked, cells, options.held.images, context.say)
+    elif context.locked:
+        check_images(session, context.locked, cells)
+    if options.locked and cells:
+        context.say(f"{context.plan.recipe}: comparing the materials on this machine with {context.plan.lock}")
+        check_materials(session, cells, context.locked)
+    if options.compiler_cache and context.engine.nodes:
+        context.say("--compiler-cache is ignored: nodes keep their own compiler caches")
+    elif options.compiler_cache:
+        context.cache_targets = compiler_cache.compiler_cache_targets(context.plan, cells)
+    targets = context.task_targets
+    context.pins = pins_of(
+        session,
+        (*targets, *beside(context.plan, targets), *context.cache_targets),
+        context.locked,
+        strict=options.locked,
+    )
 
 
-@contextmanager
-def _carrying(
-    bench: Bench, pins: Pins, targets: Sequence[Target], options: Options, engine: EngineSession, state: Path
-) -> Iterator[None]:
-    """Carry compiler caches in before a run and out after it, whatever became of its cells; neither fails a build."""
-    folder = options.compiler_cache
-    for move in (compiler_cache.take_in, compiler_cache.pack):
-        try:
-            if folder:
-                move(bench, pins, targets, folder, state / "compiler-cache")
-        except (BakeError, OutputError) as error:
-            if isinstance(error, InterruptedBake):
-                raise
-            engine.say(f"the compiler cache was not carried: {error.message}")
-        if move is compiler_cache.take_in:
-            yield
+def make_run_folder(context: BakeContext) -> None:
+    """Make the run's folder."""
+    context.folder = context.resources.enter_context(run_folder(context.options.state or context.root))
+
+
+STEPS = (select, read_lock, compute_keys, skip_finished, check, open_session, pin, make_run_folder)
 
 
 def lock_plan(
     root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener, upgrade: Collection[str] = ()
 ) -> Locked:
-    """Look up what the chosen cells of a plan are made of, keeping what its lock says as far as it fits.
+    """Look up the materials of the selected cells, and keep what the existing lock holds as far as it fits.
 
     Args:
         upgrade: distributions and base images that are not kept.
@@ -155,84 +173,71 @@ def lock_plan(
     plan = plan.for_builders(engine.platforms) if plan.crosses else plan
     cells = list(plan.filter_by_pattern(options.only).cells)
     needed = plan.secrets_for({Kind.MATERIALS})
-    _check_wants(root, plan, options, needed)
-    pip_conf = engine.index.pip_conf().encode()
-    with (
-        private_files({"PIP_CONF": pip_conf} if pip_conf else {}) as own,
-        revealed(plan.secrets, needed, root, engine.environment) as told,
-    ):
-        images = [image for cell in cells for image in cell.images]
-        return make(_bench(root, plan, images, options, engine, told, own, listener), cells, upgrade)
+    _check_grants(root, plan, options, needed)
+    images = [image for cell in cells for image in cell.images]
+    with ExitStack() as resources:
+        _, session = _session(resources, root, plan, images, options, engine, needed, listener)
+        return make(session, cells, upgrade)
 
 
-def _bench(
+def _session(
+    resources: ExitStack,
     root: Path,
     plan: Plan,
     images: Sequence[Image],
     options: Options,
     engine: EngineSession,
-    told: Revealed,
-    own: Mapping[str, Path],
+    needed: Sequence[Secret],
     listener: Listener,
-) -> Bench:
-    """Return what a build of cells' materials is given; the engine has these bases, where bakery can make them."""
-    ca_bundle = engine.ca_bundle
-    return Bench(
+) -> tuple[Revealed, BuildSession]:
+    """Return the secrets and the session of a run, which last as long as ``resources``; base images are provided."""
+    pip_conf = engine.index.pip_conf().encode()
+    files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
+    secrets = resources.enter_context(revealed(plan.secrets, needed, root, engine.environment))
+    return secrets, BuildSession(
         root=root,
         plan=plan,
         environment=engine.environment,
-        names=engine.bases.ensure(images),
+        image_names=engine.bases.ensure(images),
         variables={
-            "CA_BUNDLE": str(ca_bundle or ""),
-            "PIP_CONF": str(own.get("PIP_CONF", "")),
-            **told.variables,
+            "CA_BUNDLE": str(engine.ca_bundle or ""),
+            "PIP_CONF": str(files.get("PIP_CONF", "")),
+            **secrets.variables,
         },
         listener=listener,
-        state=options.state or state_folder(root, engine.environment),
-        reads=(ca_bundle,) if ca_bundle else (),
-        mask=told.mask,
+        state_folder=options.state or state_folder(root, engine.environment),
+        reads=(engine.ca_bundle,) if engine.ca_bundle else (),
+        mask=secrets.mask,
         builder=options.builder,
         no_cache=options.no_cache,
-        record=options.state / "record" if options.state and options.held else None,
+        record_folder=options.state / "record" if options.state and options.held else None,
     )
 
 
-def _check_wants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
-    """Check what a recipe asks of this machine, as far as this run needs it.
+def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
+    """Check that the user allows what the recipe asks of this machine, as far as this run needs it.
 
     Raises:
-        UsageError: something that nobody allowed, or a compiler cache that could be the checkout's own.
+        UsageError: something is not allowed, or the folder of compiler caches is inside the project.
     """
     folder = options.compiler_cache
     if folder and folder.resolve().is_relative_to(root.resolve()):
         raise UsageError(
-            f"--compiler-cache {folder} is in the project, where a checkout may have one of its own",
-            hint="name a folder outside of the project",
+            f"--compiler-cache {folder} is inside the project, where a checkout may bring its own",
+            hint="name a folder outside the project",
         )
-    idle = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
+    unused = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
     if options.output:
-        idle.add(f"fs.write={plan.output}")
-    Grants.parse(options.allow).require([want for want in plan.requested_grants if want not in idle], root)
+        unused.add(f"fs.write={plan.output}")
+    Grants.parse(options.allow).require([want for want in plan.requested_grants if want not in unused], root)
 
 
-def _kept(
-    root: Path,
-    plan: Plan,
-    options: Options,
-    chosen: Mapping[str, Work],
-    known: Mapping[str, Record],
-    named: Mapping[str, str],
-) -> dict[str, Record]:
-    """Return the cells that need not be baked, and what is known of them.
-
-    Cells that share a wheel are baked together or not at all: their tests speak of one build of it.
-    """
-    output = options.output or root / plan.output
-
-    def is_over(name: str) -> bool:
-        may_be_gone = options.again is Again.UNFINISHED and is_image(plan, chosen[name])
-        return not may_be_gone and is_left_out(options.again, known.get(name), named[name], output)
-
-    members = together(chosen)
-    unknown = Record("", "", Result.CANCELED)
-    return {name: known.get(name, unknown) for name in chosen if all(is_over(member) for member in members[name])}
+def _show_emulation(context: BakeContext) -> None:
+    """Show how the engine runs platforms that are not this machine's."""
+    platforms = {target.cell.id: target.cell.platform for target in context.task_targets}
+    if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
+        return
+    support = platform_support.here(context.plan.filter_by_id(platforms), context.engine.platforms[0], emulated)
+    ways = {platforms[cell]: way for cell, way in support.items() if way != platform_support.NATIVE}
+    for name, way in ways.items():
+        context.say(f"{context.plan.recipe}: {name}: {way}")

@@ -9,14 +9,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
+from bakery.build.signals import Signals
 from bakery.core.errors import EngineError
 
 PATIENCE_S = 20.0
@@ -35,8 +34,6 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -s 0 -- "-$1" || exit 0; done
 kill -s KILL -- "-$1"
 """
 """What a watcher runs; ``$1`` is the group."""
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(StrEnum):
@@ -60,41 +57,6 @@ class Ended:
 
     code: int
     stopped: Stopped = Stopped.NO
-
-
-@dataclass(slots=True)
-class Signals:
-    """Signals that arrived, in order."""
-
-    arrived: list[int] = field(default_factory=list)
-
-    def handle(self, number: int, _frame: FrameType | None) -> None:
-        """Take a signal."""
-        self.arrived.append(number)
-
-    @property
-    def name(self) -> str:
-        """The name of the first one; empty for none."""
-        return signal.Signals(self.arrived[0]).name if self.arrived else ""
-
-
-@contextmanager
-def caught() -> Iterator[Signals]:
-    """Collect signals instead of dying of them; in threads other than the main one do nothing."""
-    signals = Signals()
-    if threading.current_thread() is not threading.main_thread():
-        yield signals
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    # A signal that the caller ignores (nohup) stays ignored.
-    numbers = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in numbers:
-        signal.signal(number, signals.handle)
-    try:
-        yield signals
-    finally:
-        for number in numbers:
-            signal.signal(number, before[number] or signal.SIG_DFL)
 
 
 Line = Callable[[bytes], None]

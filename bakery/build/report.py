@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.build.buildx.outcome import BakeFailure, Result
+from bakery.build.cell_tasks import CellState
 from bakery.build.journal import Record
-from bakery.build.loop import Told
 from bakery.core.errors import BakeryError
 from bakery.core.names import Kind
 from bakery.plan.cells import Target
@@ -149,8 +149,8 @@ class RunReport:
         }
 
 
-def kept_target(target: Target, record: Record, output: Path) -> TargetReport:
-    """Return the row of a target that an earlier run has done with."""
+def finished_target(target: Target, record: Record, output: Path) -> TargetReport:
+    """Return the row of a target that an earlier run finished."""
     wheels = record.wheels if target.kind is Kind.WHEEL else ()
     return TargetReport(
         name=target.name,
@@ -165,19 +165,19 @@ def kept_target(target: Target, record: Record, output: Path) -> TargetReport:
     )
 
 
-def baked_target(target: Target, told: Told, output: Path) -> TargetReport:
-    """Return the row of a target that this run took up, whatever became of it."""
-    outcome = told.outcome.targets[target.name] if told.outcome else None
+def built_target(target: Target, state: CellState, output: Path) -> TargetReport:
+    """Return the row of a target that this run built, or tried to."""
+    outcome = state.outcome.targets[target.name] if state.outcome else None
     result = outcome.result if outcome else Result.CANCELED
-    result = Result.CANCELED if told.stopped and result is not Result.DONE else result
-    reason = told.why
-    if told.error and (result is not Result.DONE or not isinstance(told.error, BakeFailure)):
+    result = Result.CANCELED if state.shares_failure and result is not Result.DONE else result
+    reason = state.skip_reason
+    if state.error and (result is not Result.DONE or not isinstance(state.error, BakeFailure)):
         # A wheel that was baked and refused failed, too.
         result = Result.FAILED if result is Result.DONE and target.kind is Kind.WHEEL else result
-        reason = told.error.message
-    elif told.error:
+        reason = state.error.message
+    elif state.error:
         reason = f"another target of {target.cell.id} failed"
-    wheels = told.wheels if target.kind is Kind.WHEEL else ()
+    wheels = state.wheels if target.kind is Kind.WHEEL else ()
     return TargetReport(
         name=target.name,
         cell=target.cell.id,
@@ -187,10 +187,10 @@ def baked_target(target: Target, told: Told, output: Path) -> TargetReport:
         cached=outcome.cached if outcome else 0,
         log=outcome.log if outcome and outcome.log.exists() else None,
         wheels=tuple(PublishedWheel(output / item.path.name, item.sha256, item.size, item.warnings) for item in wheels),
-        tries=told.tries,
+        tries=state.tries,
         reason=reason,
-        node=told.node,
-        left=told.left,
-        cache=told.cache,
+        node=state.node,
+        left=state.lost_nodes,
+        cache=state.cache_problems,
         compiled=outcome.compiled if outcome else None,
     )

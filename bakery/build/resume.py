@@ -1,4 +1,4 @@
-"""What an earlier run has done with, and what the journal of a new one begins with."""
+"""What an earlier run finished, and the records that the journal of a new run begins with."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bakery.build.options import Again
 from bakery.build.publish import holds
 
 
-def is_left_out(again: Again, record: Record | None, key: str, output: Path) -> bool:
-    """Say whether an earlier run has done with a cell, as far as that run is to be gone on with.
+def is_finished(again: Again, record: Record | None, key: str, output: Path) -> bool:
+    """Return whether a cell is not built again.
 
     Args:
-        record: what is known of the cell.
-        key: digest of all that defines it now.
-        output: the folder of its wheels, which has the last word.
+        record: of the last run.
+        key: digest of the cell's inputs now.
+        output: the folder of its wheels; a wheel that is missing there is built again.
     """
     if again is Again.FAILED:
         return record is None or record.result is not Result.FAILED
@@ -30,14 +30,14 @@ def is_left_out(again: Again, record: Record | None, key: str, output: Path) -> 
     )
 
 
-def carried(known: Mapping[str, Record], begun: Mapping[str, str], cells: Collection[str]) -> list[Record]:
-    """Return what a journal begins with: what is not made now is as it was, the rest is unfinished.
+def first_records(previous: Mapping[str, Record], started: Mapping[str, str], cells: Collection[str]) -> list[Record]:
+    """Return the first records of a journal: cells that are built now are unfinished, the others are as they were.
 
     Args:
-        known: cell → what the last run knew.
-        begun: cell → key of those that are made now.
-        cells: all that the recipe has.
+        previous: cell → its record of the last run.
+        started: cell → key of those that are built now.
+        cells: all cells of the recipe.
     """
-    rest = [record for name, record in known.items() if name in cells and name not in begun]
-    memory = {name: record.memory for name, record in known.items()}
-    return [*rest, *(Record(name, key, Result.CANCELED, memory.get(name, 0)) for name, key in begun.items())]
+    others = [record for name, record in previous.items() if name in cells and name not in started]
+    memory = {name: record.memory for name, record in previous.items()}
+    return [*others, *(Record(name, key, Result.CANCELED, memory.get(name, 0)) for name, key in started.items())]

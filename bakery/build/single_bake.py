@@ -7,11 +7,12 @@ from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeOutcome
 from bakery.build.buildx.progress import Board
-from bakery.build.processes import Children, caught
+from bakery.build.processes import Children
+from bakery.build.signals import caught
 from bakery.core.errors import InterruptedBake
 
 
-def bake_aside(request: BakeRequest, listener: Listener) -> BakeOutcome:
+def bake_once(request: BakeRequest, listener: Listener) -> BakeOutcome:
     """Bake one request to its end; what failed stands in the outcome.
 
     Raises:

@@ -60,7 +60,7 @@ def run_cibuildwheel(plans: Plans, chosen: Options, progress: str, ca_bundle: Pa
     Raises:
         BakeryError: of any kind. What ends a recipe as a whole ends the run, a failed cell does not.
     """
-    from bakery.build.cibuildwheel.run import Wheelhouse, build_plan
+    from bakery.build.cibuildwheel.run import Host, build_plan
     from bakery.cli.engine import find_ca_bundle
     from bakery.engine.discover import find
 
@@ -70,7 +70,7 @@ def run_cibuildwheel(plans: Plans, chosen: Options, progress: str, ca_bundle: Pa
         if progress != "quiet":
             err.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    machine = Wheelhouse(environment, find_ca_bundle(ca_bundle, os.environ), print_line)
+    machine = Host(environment, find_ca_bundle(ca_bundle, os.environ), print_line)
     _say_skipped_systems(plans)
     _run_all(
         plans,

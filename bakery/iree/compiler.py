@@ -18,9 +18,10 @@ from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
 from bakery.build.buildx.progress import Board
 from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
-from bakery.build.processes import Children, caught
+from bakery.build.processes import Children
 from bakery.build.publish import check_output, holds, publish
 from bakery.build.run_folders import run_folder
+from bakery.build.signals import caught
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
 from bakery.core.files import write
 from bakery.core.names import Kind

@@ -7,7 +7,8 @@ from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
 from bakery.build.buildx.progress import Board
 from bakery.build.display.display import QuietDisplay
-from bakery.build.processes import Children, caught
+from bakery.build.processes import Children
+from bakery.build.signals import caught
 from bakery.core.errors import InterruptedBake
 
 

@@ -18,7 +18,7 @@ from projects import SOURCE, extension
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.display.display import QuietDisplay
-from bakery.build.single_bake import bake_aside
+from bakery.build.single_bake import bake_once
 from bakery.core.names import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
 from bakery.plan.cells import Cell, Target
@@ -60,7 +60,7 @@ def marks(root: Path, recipe: str, word: str, environment: Mapping[str, str], ro
         scope=cache_scope(environment, root, recipe),
         overrides=(f"*.args.FRESH={state.name}", "*.args.BUILDKIT_CACHE_MOUNT_NS=chosen-by-the-recipe"),
     )
-    outcome = bake_aside(request, QuietDisplay())
+    outcome = bake_once(request, QuietDisplay())
     assert not outcome.failures, outcome.failures
     log = outcome.targets["try"].log.read_text()
     return re.findall(r"(?m)\{(.*)\}$", re.sub(r"(?m)^# .*$", "", log))
@@ -219,7 +219,7 @@ def test_a_compiler_cache_in_the_project_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     for folder in ("kept", str(tmp_path / "link" / "kept"), "../project/kept"):
         done = bakery(project, "wheel", "--compiler-cache", folder, code=2)
-        assert "is in the project, where a checkout may have one of its own" in done.err
+        assert "is inside the project, where a checkout may bring its own" in done.err
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from bakery.build import journal
 from bakery.build.buildx.outcome import Result
 from bakery.build.buildx.rawjson import decode
 from bakery.build.lock import build_context, lock_file, materials
-from bakery.build.lock.is_current import fitting
+from bakery.build.lock.is_current import load_lock
 from bakery.build.records import materials as made
 from bakery.build.records.buildkit import Machine
 from bakery.build.records.provenance import definition, statement
@@ -143,7 +143,7 @@ def _lock(folder: Path, data: bytes) -> str:
     assert lock is not None
     locked = lock_file.cells(lock)
     lock_file.text(lock_file.lock_of(lock.recipe, locked))
-    found = fitting(folder, plan, plan.cells, lambda _: None, strict=False)
+    found = load_lock(folder, plan, plan.cells, lambda _: None, strict=False)
     for own in found.values():
         build_context.pinned(folder / "pinned", plan, own, strict=True)
     return "fits" if found else "stale"

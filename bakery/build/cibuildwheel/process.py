@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,8 +39,8 @@ class Build:
         output: the folder that receives the wheel.
         log: receives all that is printed.
         tested: the test commands are run.
-        deadline: local clock when it is ended, None for never.
-        mounts: file of this machine → place in containers of Linux.
+        timeout_s: seconds that it may take, None for any.
+        mounts: file of this machine → its path in containers of Linux.
         container: variables of containers of Linux.
     """
 
@@ -53,22 +53,37 @@ class Build:
     output: Path
     log: Path
     tested: bool
-    deadline: float | None
+    timeout_s: float | None
     mounts: Mapping[Path, str]
     container: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a build.
+    """How a build ended.
 
     Attributes:
-        failure: why it failed, as its last lines; empty when it did not.
+        failure: the last lines of a build that failed; empty for one that did not.
         late: it was ended because its time was over.
+        stopped: it was ended with its `Stop`.
     """
 
     failure: str
     late: bool
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ends a build from another thread.
+
+    Attributes:
+        asked: set to end it; cibuildwheel then removes its container.
+        killed: set to kill it, once it was asked to end.
+    """
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    killed: threading.Event = field(default_factory=threading.Event)
 
 
 def command(environ: Mapping[str, str]) -> list[str]:
@@ -86,11 +101,12 @@ def command(environ: Mapping[str, str]) -> list[str]:
     return [found]
 
 
-def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None]) -> Ended:
+def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None], stop: Stop) -> Ended:
     """Build and test one wheel.
 
     Args:
-        line: is told each line that cibuildwheel prints.
+        line: receives each line that cibuildwheel prints.
+        stop: ends it early.
 
     Raises:
         EngineError: cibuildwheel is not installed, or cannot be started.
@@ -116,31 +132,35 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
             raise EngineError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install it: {_INSTALL}") from error
         late = threading.Event()
 
-        def end() -> None:
-            late.set()
+        def end_early() -> None:
+            if not stop.asked.wait(request.timeout_s):
+                late.set()
+            # Its own handlers remove the container.
             process.terminate()
+            stop.killed.wait()
+            process.kill()
 
-        left = None if request.deadline is None else max(0.0, request.deadline - time.monotonic())
-        timer = threading.Timer(left, end) if left is not None else None
+        threading.Thread(target=end_early, daemon=True).start()
+        stopped = False
         try:
             assert process.stdout is not None
-            if timer:
-                timer.start()
             for text in process.stdout:
                 log.write(text)
                 line(text.rstrip("\n"))
                 tail = [*tail[1 - SHOWN :], text.rstrip("\n")]
             code = process.wait()
+            stopped = stop.asked.is_set()
         except BaseException:
-            # Its own handlers remove the container.
-            process.terminate()
+            stop.asked.set()
             process.wait()
             raise
         finally:
-            if timer:
-                timer.cancel()
+            # Ends the thread; a process that was waited for gets no signal.
+            stop.asked.set()
+            if process.poll() is not None:
+                stop.killed.set()
     failure = "" if code == 0 else "\n".join(tail) or f"cibuildwheel ended with exit code {code}"
-    return Ended(failure, bool(code) and late.is_set())
+    return Ended(failure, bool(code) and late.is_set(), bool(code) and stopped)
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,50 +1,49 @@
-"""One recipe from plan to wheels by cibuildwheel: the same audit, the same publishing, the same report as a bake's."""
+"""One recipe from plan to wheels with cibuildwheel. Loop, audit, publishing and report are those of a bake."""
 
 from __future__ import annotations
 
 import fnmatch
 import hashlib
-import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery import __version__
-from bakery.build.resume import carried, is_left_out
-from bakery.audit.result_cache import AuditResult, audit
-from bakery.build.cibuildwheel import process as tool
-from bakery.engine import package_index
-from bakery.build.publish import publish, stage_files
+from bakery.build.cell_tasks import CellTask
+from bakery.build.cibuildwheel import process
+from bakery.build.cibuildwheel.backend import CibuildwheelBackend
+from bakery.build.context import RunContext, skip_finished
 from bakery.build.context_digest import context_digest
-from bakery.build.journal import KeptWheel, Record, last_run, open_journal
-from bakery.build.buildx.outcome import Result
-from bakery.engine.paths import engine_paths
+from bakery.build.journal import last_run
+from bakery.build.options import Options
+from bakery.build.report import RunReport
 from bakery.build.run_folders import run_folder
+from bakery.build.run_tasks import run_tasks
+from bakery.build.scheduler import Item, Limits, Schedule
+from bakery.build.signals import caught
 from bakery.build.state_folder import state_folder
-from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
-from bakery.core.errors import AuditError, BakeError, PlanError, UsageError
+from bakery.core.errors import PlanError, UsageError
 from bakery.core.files import write
 from bakery.core.names import IDENTIFIERS, Kind
-from bakery.build.options import Again, Options
+from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
+from bakery.engine import package_index
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.build.expectations import promises
 from bakery.toolchains import programs as scripts
-from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
 
 _CA, _PIP = "/etc/bakery-ca.pem", "/etc/pip.conf"
 _CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
 
 @dataclass(frozen=True, slots=True)
-class Wheelhouse:
-    """What this machine gives a run.
+class Host:
+    """The machine that runs cibuildwheel.
 
     Attributes:
-        environment: the process' environment, and on Linux what leads to the engine.
-        ca_bundle: a PEM file that builds on Linux shall trust.
-        line: is told what cibuildwheel prints.
+        environment: the process' environment, and on Linux the address of the engine.
+        ca_bundle: a PEM file that builds on Linux trust.
+        line: receives each line that cibuildwheel prints.
     """
 
     environment: Mapping[str, str]
@@ -53,37 +52,37 @@ class Wheelhouse:
 
 
 def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ...]:
-    """Return the chosen cells of a system, with those that share a wheel with them.
+    """Return the selected cells of a system, and the cells that build their wheels.
 
     Raises:
         UsageError: there is none.
     """
-    every = plan.for_system(system).cells
-    chosen = [cell for cell in every if not only or any(_is_meant(cell, glob) for glob in only)]
-    if not chosen:
-        have = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.cibuildwheel_cells)))
-        what = f"no cell of {system} matches {', '.join(only)}" if every else f"the recipe has no platform of {system}"
-        ids = ", ".join(cell.id for cell in every[:8])
-        hint = f"cells: {ids}" if every else f"it has {have}; add '{system}/arm64' or '{system}/amd64' to its platforms"
-        raise UsageError(f"recipe {plan.recipe}: {what}", hint=hint)
-    builders = {cell.built_by for cell in chosen}
-    return tuple(cell for cell in every if cell in chosen or cell.id in builders)
+    cells = plan.for_system(system).cells
+    selected = [cell for cell in cells if not only or any(_matches(cell, glob) for glob in only)]
+    if not selected:
+        platforms = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.cibuildwheel_cells)))
+        what = f"no cell of {system} matches {', '.join(only)}" if cells else f"the recipe has no platform of {system}"
+        ids = ", ".join(cell.id for cell in cells[:8])
+        platforms_hint = f"it has {platforms}; add '{system}/arm64' or '{system}/amd64' to its platforms"
+        raise UsageError(f"recipe {plan.recipe}: {what}", hint=f"cells: {ids}" if cells else platforms_hint)
+    builders = {cell.built_by for cell in selected}
+    return tuple(cell for cell in cells if cell in selected or cell.id in builders)
 
 
-def _is_meant(cell: Cell, glob: str) -> bool:
+def _matches(cell: Cell, glob: str) -> bool:
     names = (cell.id, *(f"{kind.value}-{cell.id}" for kind in Kind))
     return any(fnmatch.fnmatchcase(name, glob) for name in names)
 
 
 def check_buildable(plan: Plan) -> None:
-    """Raise PlanError where cibuildwheel lacks what the recipe's Dockerfile makes; all reasons at once."""
-    told = plan.cibuildwheel
+    """Raise PlanError where cibuildwheel cannot do what the recipe's Dockerfile does; all reasons at once."""
+    options = plan.cibuildwheel
     problems = []
-    if told.toolkit not in ("none", "image"):
+    if options.toolkit not in ("none", "image"):
         problems.append(
-            f"toolkit {told.toolkit!r} is made by stages of a Dockerfile; name an image that has CUDA, and toolkit 'image'"
+            f"toolkit {options.toolkit!r} needs stages of a Dockerfile; use an image that has CUDA, and toolkit 'image'"
         )
-    if told.native:
+    if options.native:
         problems.append("[native] is a stage of a Dockerfile that all Pythons share; cibuildwheel has no such step")
     if plan.audit.namings[1:]:
         problems.append("wheel.also-named: cibuildwheel takes one wheel from each build")
@@ -96,263 +95,162 @@ def check_buildable(plan: Plan) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Raise UsageError where cibuildwheel has nothing that an option could mean; all of them at once."""
+    """Raise UsageError where cibuildwheel has nothing like an option; all of them at once."""
     if "dev" in options.groups:
         raise UsageError("cibuildwheel makes no images for a shell", hint="ask for wheel, test or full")
-    asked = {
+    flags = {
         "--locked": options.locked,
         "--no-cache": options.no_cache,
         "--pull": options.pull,
         "--builder": bool(options.builder),
     }
-    if words := [word for word, is_asked in asked.items() if is_asked]:
+    if names := [name for name, is_set in flags.items() if is_set]:
         raise UsageError(
-            f"{', '.join(words)}: cibuildwheel knows no such thing", hint="bake on Linux with it: --backend bake"
+            f"{', '.join(names)}: not supported by cibuildwheel", hint="bake on Linux with it: --backend bake"
         )
 
 
-def build_plan(root: Path, plan: Plan, options: Options, given: Wheelhouse, system: str) -> RunReport:
-    """Build the chosen cells of one system, one wheel after the other; what passes the audit is published at once.
+def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str) -> RunReport:
+    """Build the selected cells of one system, one wheel after the other; a wheel that passes is published at once.
 
     Returns:
-        The report, also of cells that failed (`bakery.build.exit_status` judges it); it is written as ``report.json`` into the
-        run's folder, too.
+        The report, also of failed cells (`bakery.build.exit_status` judges it); it is written as ``report.json`` into
+        the run's folder, too.
 
     Raises:
-        BakeryError: what ends all cells. Wheels that were finished and audited by then are published.
+        BakeryError: what ends all cells. Wheels that were published before stay.
     """
     check_options(options)
     cells = cells_here(plan, system, options.only)
     check_buildable(plan)
-    tool.command(given.environment)
-    with run_folder(root) as state:
-        return _Run(root, plan, options, given, system, state).go(cells)
+    process.command(host.environment)
+    state = state_folder(root, host.environment)
+    kinds = {kind for group in options.groups for kind in plan.groups[group]}
+    ids = {cell.id for cell in cells}
+    targets = tuple(
+        item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids
+    )
+    context = RunContext(
+        root=root,
+        plan=plan,
+        options=options,
+        environment=host.environment,
+        say=host.line,
+        state_folder=state,
+        previous=last_run(state, plan.recipe),
+        targets=targets,
+        tasks={
+            cell.id: CellTask(cell, tuple(item for item in targets if item.cell.built_by == cell.id))
+            for cell in cells
+            if cell.built_by == cell.id
+        },
+        keys=_keys(root, plan, cells, kinds),
+    )
+    skip_finished(context)
+    with run_folder(root) as context.folder:
+        builds = _Builds.prepare(context, host, system, cells)
+        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=_keeps_going(options)))
+        with caught() as signals, ThreadPoolExecutor(1) as pool:
+            backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
+            return run_tasks(context, backend, schedule, signals)
+
+
+def _keeps_going(options: Options) -> bool:
+    return options.keep_going is not False
+
+
+def _keys(root: Path, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
+    """Return cell → digest of its inputs: options, programs, files, kinds of targets and the version of bakery.
+
+    Raises:
+        OutputError: a file of the project cannot be read.
+    """
+    tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
+    source = repr((plan.cibuildwheel.sdist, plan.cibuildwheel.git))
+    texts = [scripts.text(name) for name in programs(plan)]
+    common = [__version__, tree, source, repr(plan.audit), *sorted(kinds), *texts]
+    keys = {}
+    for cell in cells:
+        group = (other for other in cells if other.built_by == cell.built_by)
+        parts = [*common, *(repr(options_of(plan, other)) for other in group)]
+        keys[cell.id] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One run in its folder."""
+class _Builds:
+    """How cibuildwheel builds the tasks of a run.
 
-    root: Path
-    plan: Plan
-    options: Options
-    given: Wheelhouse
+    Attributes:
+        folder: the folder that it runs in.
+        package: the source, relative to ``folder``.
+        configs: cell → its configuration.
+        cells: of this run; those that share a wheel are built and tested by one process.
+        mounts: file of this machine → its path in containers of Linux.
+        variables: of containers of Linux.
+    """
+
+    context: RunContext
     system: str
-    state: Path
+    cells: tuple[Cell, ...]
+    folder: Path
+    package: str
+    configs: Mapping[str, Path]
+    mounts: Mapping[Path, str]
+    variables: Mapping[str, str]
 
-    def go(self, cells: tuple[Cell, ...]) -> RunReport:
-        """Build what is to be built, publish what keeps its promise, and report on all."""
-        began = time.monotonic()
-        place, package = self._source()
-        inside = self.state / "cibuildwheel" if place == self.root else place / "cibuildwheel"
-        folder = inside.relative_to(place).as_posix()
-        texts = configurations(self.plan, folder)
-        write(place, texts)
-        config = {cell.id: f"{folder}/{name}.toml" for name, group in variants(self.plan).items() for cell in group}
-        served = {cell.id: [other for other in cells if other.built_by == cell.id] for cell in cells}
-        memory = state_folder(self.root, self.given.environment)
-        known = last_run(memory, self.plan.recipe)
-        keys = self._keys(served)
-        kept = {
-            name
-            for name, group in served.items()
-            if group
-            and all(is_left_out(self.options.again, known.get(cell.id), keys[cell.id], self._output) for cell in group)
-        }
-        mine = {cell.id: cell for cell in (*self.plan.cells, *self.plan.cibuildwheel_cells)}
-        begun = {name: key for name, key in keys.items() if mine[name].built_by not in kept}
-        journal = open_journal(memory, self.plan.recipe, carried(known, begun, mine))
-        failures: list[CellFailure] = []
-        rows: list[TargetReport] = []
-        stopped = ""
-        for name, group in ((name, group) for name, group in served.items() if group):
-            if name in kept:
-                rows += self._rows(group, Result.KEPT, wheels=self._published(known[name].wheels))
-                continue
-            stopped = "timeout" if _is_over(self.options.deadline) else stopped
-            if stopped or (failures and self.options.keep_going is False):
-                rows += self._rows(group, Result.CANCELED, reason="the run ended before it")
-                continue
-            request = self._request(group, place, package, place / config[name])
-            start = time.monotonic()
-            try:
-                verdicts = self._built(group[0], request)
-            except (AuditError, BakeError) as error:
-                late = _is_over(self.options.deadline)
-                result = Result.CANCELED if late else Result.FAILED
-                rows += self._rows(group, result, request, time.monotonic() - start, reason=error.message)
-                if late:
-                    stopped = "timeout"
-                    continue
-                failures.append(CellFailure(name, error))
-                for cell in group:
-                    journal.write(Record(cell.id, keys[cell.id], Result.FAILED))
-                continue
-            wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in verdicts)
-            published = wheels if Kind.WHEEL in self._kinds else ()
-            for cell in group:
-                journal.write(Record(cell.id, keys[cell.id], Result.DONE, wheels=published if cell.id == name else ()))
-            if published:
-                publish([item.path for item in verdicts], self._output, root=self.root)
-            rows += self._rows(group, Result.DONE, request, time.monotonic() - start, wheels=self._published(published))
-        report = RunReport(
-            recipe=self.plan.recipe,
-            targets=tuple(row for row in rows if row.result != Result.KEPT or self.options.again is not Again.FAILED),
-            output=self._output,
-            state=self.state,
-            seconds=time.monotonic() - began,
-            failures=tuple(failures),
-            stopped=stopped,
-        )
-        (self.state / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
-        return report
-
-    @property
-    def _output(self) -> Path:
-        return self.options.output or self.root / self.plan.output
-
-    @property
-    def _kinds(self) -> set[Kind]:
-        return {kind for group in self.options.groups for kind in self.plan.groups[group]}
-
-    def _built(self, cell: Cell, request: tool.Build) -> list[AuditResult]:
-        """Build a cell's wheel and look into it.
+    @classmethod
+    def prepare(cls, context: RunContext, host: Host, system: str, cells: tuple[Cell, ...]) -> _Builds:
+        """Fetch the source, where it is no folder of the project, and write the configurations.
 
         Raises:
-            BakeError: it cannot be built.
-            AuditError: it is not what it promises.
+            BakeError: the source cannot be fetched.
+            OutputError: a file cannot be written.
         """
-        ended = tool.build(request, self.given.environment, self.given.line)
-        if ended.late:
-            raise BakeError(f"{cell.id}: the time was over", hint="allow more with --cell-timeout")
-        if ended.failure:
-            raise BakeError(
-                f"{cell.id}: cibuildwheel failed", details=ended.failure.splitlines(), hint=f"the log: {request.log}"
-            )
-        wheels, faults = self._audited(cell, request.output)
-        if faults:
-            raise AuditError(
-                f"{cell.id}: a wheel is not what it promises; it was kept out of {self._output}",
-                details=faults,
-                hint="the audit's words say what to change; `wheel-bakery audit WHEEL` looks at any wheel",
-            )
-        return wheels
+        plan, run = context.plan, context.folder
+        folder, package = context.root, plan.cibuildwheel.package
+        if not package:
+            folder, package = run / "stage" / "project", "source"
+            process.fetch(plan.cibuildwheel, folder / package, host.environment)
+        inside = (run if folder == context.root else folder) / "cibuildwheel"
+        place = inside.relative_to(folder).as_posix()
+        write(folder, configurations(plan, place))
+        configs = {cell.id: inside / f"{name}.toml" for name, group in variants(plan).items() for cell in group}
+        mounts, variables = _container_settings(run, host) if system == "linux" else ({}, {})
+        return cls(context, system, cells, folder, package, configs, mounts, variables)
 
-    def _keys(self, served: Mapping[str, Sequence[Cell]]) -> dict[str, str]:
-        """Return cell → digest of all that defines it: options, programs, files, what is asked for, bakery itself.
-
-        Raises:
-            OutputError: a file of the project cannot be read.
-        """
-        tree = context_digest(self.root / self.plan.context, self.plan.context_paths(), self.plan.ignore)
-        told = self.plan.cibuildwheel
-        fetched = repr((told.sdist, told.git))
-        called = [scripts.text(name) for name in programs(self.plan)]
-        common = [__version__, tree, fetched, repr(self.plan.audit), *sorted(self._kinds), *called]
-        return {
-            cell.id: hashlib.sha256(
-                "\0".join([*common, *(repr(options_of(self.plan, other)) for other in group)]).encode()
-            ).hexdigest()
-            for group in served.values()
-            for cell in group
-        }
-
-    def _published(self, wheels: Sequence[KeptWheel]) -> tuple[PublishedWheel, ...]:
-        return tuple(PublishedWheel(self._output / item.name, item.sha256, item.size) for item in wheels)
-
-    def _rows(
-        self,
-        group: Sequence[Cell],
-        result: Result,
-        request: tool.Build | None = None,
-        seconds: float = 0.0,
-        *,
-        wheels: tuple[PublishedWheel, ...] = (),
-        reason: str = "",
-    ) -> list[TargetReport]:
-        """Return the rows of the cells that one wheel serves; the first of them builds it."""
-        log = request.log if request and request.log.exists() else None
-        return [
-            TargetReport(
-                name=f"{kind.value}-{cell.id}",
-                cell=cell.id,
-                result=result.value,
-                seconds=seconds,
-                steps=1 if request else 0,
-                cached=0,
-                log=log,
-                wheels=wheels if kind is Kind.WHEEL else (),
-                tries=1 if request else 0,
-                reason=reason,
-            )
-            for kind in sorted(self._kinds, reverse=True)
-            for cell in (group[:1] if kind is Kind.WHEEL else group)
-        ]
-
-    def _source(self) -> tuple[Path, str]:
-        """Return the folder that cibuildwheel runs in, and the source in it, fetched where it is no folder of ours."""
-        told = self.plan.cibuildwheel
-        if told.package:
-            return self.root, told.package
-        place = self.state / "stage" / "project"
-        tool.fetch(told, place / "source", self.given.environment)
-        return place, "source"
-
-    def _request(self, served: Sequence[Cell], place: Path, package: str, config: Path) -> tool.Build:
-        cell = served[0]
-        mounts, container = self._told_containers()
-        arch = IDENTIFIERS[cell.platform].partition("_")[2]
-        return tool.Build(
+    def build(self, task: CellTask) -> process.Build:
+        """Return how a task is built."""
+        group = [cell for cell in self.cells if cell.built_by == task.name]
+        arch = IDENTIFIERS[task.cell.platform].partition("_")[2]
+        return process.Build(
             platform=self.system,
             arch=arch.upper() if self.system == "windows" else arch,
-            # The builder first; the others then find its wheel and only test it.
-            identifiers=tuple(identifier(item) for item in served),
-            root=place,
-            package=package,
-            config=config,
-            output=self.state / "stage" / cell.id,
-            log=self.state / "logs" / f"wheel-{cell.id}.log",
-            tested=Kind.TEST in self._kinds,
-            deadline=_earlier(self.options.deadline, self.options.cell_timeout_s),
-            mounts=mounts,
-            container=container,
+            # The builder comes first; the others find its wheel and only test it.
+            identifiers=tuple(map(identifier, group)),
+            root=self.folder,
+            package=self.package,
+            config=self.configs[task.name],
+            output=self.context.folder / "stage" / task.name,
+            log=self.context.folder / "logs" / f"wheel-{task.name}.log",
+            tested=task.has(Kind.TEST),
+            timeout_s=self.context.options.cell_timeout_s,
+            mounts=self.mounts,
+            container=self.variables,
         )
 
-    def _told_containers(self) -> tuple[dict[Path, str], dict[str, str]]:
-        """Return what containers of Linux need to reach the package index: certificates and pip's configuration."""
-        if self.system != "linux":
-            return {}, {}
-        mounts: dict[Path, str] = {}
-        container: dict[str, str] = {}
-        if self.given.ca_bundle:
-            mounts[self.given.ca_bundle.absolute()] = _CA
-            container = dict.fromkeys(_CA_VARIABLES, _CA)
-        if text := package_index.configured().pip_conf():
-            path = self.state / "stage" / "pip.conf"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            path.write_text(text, encoding="utf-8")
-            mounts[path] = _PIP
-        return mounts, container
 
-    def _audited(self, cell: Cell, stage: Path) -> tuple[list[AuditResult], list[str]]:
-        """Return a cell's wheels that keep their promise, and what is wrong with the others."""
-        memory = engine_paths(self.given.environment).cache / "audited"
-        try:
-            files = stage_files(stage)
-            each = promises(self.plan, cell, None, files)
-        except AuditError as error:
-            return [], [error.message, *error.details]
-        found = [audit(path, promise, memory) for path, promise in zip(files, each, strict=True)]
-        faults = [f"{item.path.name}: {fault}" for item in found for fault in item.faults]
-        return ([], faults) if faults else (found, [])
-
-
-def _is_over(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline
-
-
-def _earlier(deadline: float | None, seconds: float | None) -> float | None:
-    """Return the local clock when a cell that begins now must end; None for never."""
-    own = None if seconds is None else time.monotonic() + seconds
-    return min((at for at in (deadline, own) if at is not None), default=None)
+def _container_settings(run: Path, host: Host) -> tuple[dict[Path, str], dict[str, str]]:
+    """Return the mounts and variables with which containers of Linux reach the package index."""
+    mounts: dict[Path, str] = {}
+    variables: dict[str, str] = {}
+    if host.ca_bundle:
+        mounts[host.ca_bundle.absolute()] = _CA
+        variables = dict.fromkeys(_CA_VARIABLES, _CA)
+    if text := package_index.configured().pip_conf():
+        path = run / "stage" / "pip.conf"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+        mounts[path] = _PIP
+    return mounts, variables

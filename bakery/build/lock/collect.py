@@ -1,104 +1,86 @@
-"""What cells are made of here: their materials are built and read. Nothing is compiled."""
+"""The materials of cells on this machine: their ``materials`` targets are built and read. Nothing is compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from bakery.build.buildx.bake import BakeRequest
 from bakery.build.lock.differences import differences
 from bakery.build.lock.failure import failure
-from bakery.build.lock.is_current import AGAIN, shown
+from bakery.build.lock.is_current import UPDATE_HINT, shorten_lines
 from bakery.build.lock.materials import Materials, read
-from bakery.build.lock.pins import pins
-from bakery.build.lock.session import Bench, Pins
-from bakery.build.run_files import write_run_files
+from bakery.build.lock.pins import pins_of
 from bakery.build.run_folders import run_folder
-from bakery.build.single_bake import bake_aside
+from bakery.build.session import BuildSession, Pins
+from bakery.build.single_bake import bake_once
 from bakery.core.errors import LockError
 from bakery.core.image_names import familiar
 from bakery.core.names import Kind
 from bakery.engine import image_digests
-from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Cell, Target
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 
 
-def compare(bench: Bench, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
-    """Make sure that cells are made here of exactly what is locked. Nothing is compiled.
+def check_materials(session: BuildSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
+    """Make sure that cells use exactly the materials that are locked. Nothing is compiled.
 
     Raises:
-        LockError: they are not; ``details`` says what differs.
+        LockError: they do not; ``details`` lists the differences.
     """
-    targets = targets_of(bench.plan, cells)
-    found = tell(bench, targets, pins(bench, targets, locked, strict=True))
-    told = differences(locked, found)
-    if told:
-        dated = ", ".join(f"{suite} of {date}" for suite, date in next(iter(locked.values())).suites.items())
-        more = (
-            f"; packages of Debian were locked from {dated}: a snapshot archive of that day has them" if dated else ""
+    targets = materials_targets(session.plan, cells)
+    materials = collect(session, targets, pins_of(session, targets, locked, strict=True))
+    if lines := differences(locked, materials):
+        dates = ", ".join(f"{suite} of {date}" for suite, date in next(iter(locked.values())).suites.items())
+        snapshot = f"; Debian packages were locked from {dates}: use a snapshot archive of that day" if dates else ""
+        raise LockError(
+            f"the materials on this machine differ from {session.plan.lock}",
+            details=shorten_lines(lines),
+            hint=UPDATE_HINT + snapshot,
         )
-        raise LockError(f"what is here is not what {bench.plan.lock} says", details=shown(told), hint=AGAIN + more)
 
 
-def targets_of(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
-    """Return the targets that tell what cells are made of."""
-    wanted = {cell.id for cell in cells}
-    return tuple(item for item in plan.targets() if item.kind is Kind.MATERIALS and item.cell.id in wanted)
+def materials_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
+    """Return the targets that list the materials of cells."""
+    ids = {cell.id for cell in cells}
+    return tuple(item for item in plan.targets() if item.kind is Kind.MATERIALS and item.cell.id in ids)
 
 
-def tell(bench: Bench, targets: Sequence[Target], held: Pins) -> dict[str, Materials]:
-    """Build the materials of cells and return what they are: cell → materials.
+def collect(session: BuildSession, targets: Sequence[Target], pins: Pins) -> dict[str, Materials]:
+    """Build the materials targets of cells and return cell → materials.
 
     Raises:
         BakeError: a step failed.
     """
-    with run_folder(bench.root) as state:
-        place = state.relative_to(bench.root)
-        own = replace(bench.plan, dockerfile=str(place / "Dockerfile"), bakefile=str(place / "bake.hcl"))
-        programs = write_run_files(bench.root, own, state)
-        request = BakeRequest(
-            root=bench.root,
-            bakefile=Path(own.bakefile),
-            targets=tuple(targets),
-            environment={**bench.environment, **held.environment, **image_digests.PROVENANCE},
-            variables={**bench.plan.values(), "DEST": str(state / "stage"), **bench.variables},
-            state=state,
-            scope=cache_scope(bench.environment, bench.root, bench.plan.recipe),
-            overrides=(
-                *map(str, bench.plan.overrides),
-                *(item for own in held.overrides.values() for item in own),
-                programs,
-            ),
-            builder=bench.builder,
-            no_cache=bench.no_cache,
-            reads=(*bench.reads, *held.reads),
-            mask=bench.mask,
+    with run_folder(session.root) as folder:
+        request = session.request(targets, folder, pins)
+        request = replace(
+            request,
+            environment={**request.environment, **image_digests.PROVENANCE},
+            overrides=(*request.overrides, *pins.overrides_of(targets)),
         )
-        outcome = bake_aside(request, bench.listener)
+        outcome = bake_once(request, session.listener)
         if outcome.failures:
-            raise failure(outcome, bench.plan.lock if held.locked else "")
-        found = {}
+            raise failure(outcome, session.plan.lock if pins.locked else "")
+        materials = {}
         for target in targets:
-            images, sources = image_digests.used(outcome.targets[target.name].metadata)
-            own_images = {
-                (image.ref, image.platform): images[name]
+            digests, sources = image_digests.used(outcome.targets[target.name].metadata)
+            images = {
+                (image.ref, image.platform): digests[name]
                 for image in target.cell.images
-                if (name := familiar(bench.name(image))) in images
+                if (name := familiar(session.image_name(image))) in digests
             }
-            made = read(request.stage / "materials" / target.cell.id)
-            found[target.cell.id] = replace(made, images=own_images, sources=_of_plan(bench.plan, sources))
-        return found
+            exported = read(request.stage / "materials" / target.cell.id)
+            materials[target.cell.id] = replace(exported, images=images, sources=_sources(session.plan, sources))
+        return materials
 
 
-def _of_plan(plan: Plan, sources: Mapping[str, str]) -> dict[str, str]:
-    """Return the commits of the sources that a plan names."""
-    named = {
+def _sources(plan: Plan, commits: Mapping[str, str]) -> dict[str, str]:
+    """Return address → commit of the sources that a plan names."""
+    addresses = {
         "".join(part for part in step.source if isinstance(part, str))
         for stage in plan.stages
         for step in stage.steps
         if isinstance(step, Add)
     }
-    return {address: commit for address, commit in sources.items() if address in named}
+    return {address: commit for address, commit in commits.items() if address in addresses}

@@ -1,4 +1,4 @@
-"""A lock that is there: whether it fits what a plan asks for."""
+"""Whether a lock fits what a plan requires."""
 
 from __future__ import annotations
 
@@ -11,41 +11,40 @@ from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.origins import foreign
 from bakery.build.lock.requirements import project_requirements, requirements_of
-from bakery.build.lock.session import file_of
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 
-AGAIN = (
+UPDATE_HINT = (
     "run `wheel-bakery lock`: it keeps what still fits; `wheel-bakery lock --upgrade NAME` takes a newer one of NAME"
 )
 _SHOWN = 40
 
 
-def fitting(
+def load_lock(
     root: Path, plan: Plan, cells: Sequence[Cell], say: Callable[[str], None], *, strict: bool
 ) -> dict[str, Materials]:
     """Return cell → what is locked for it; nothing where there is no lock, or one for other requirements.
 
     Args:
-        say: told in one line that a build is not locked, and why.
+        say: shows one line that a build is not locked, and why.
         strict: there must be a lock that fits.
 
     Raises:
-        LockError: it is damaged, or takes files from elsewhere than it may; or, where ``strict``, it is missing or
-            out of date.
+        LockError: the lock is damaged, or takes files from addresses that are not allowed; or, where ``strict``, it is
+            missing or out of date.
     """
-    lock = lock_file.read(file_of(root, plan), plan.lock)
+    lock = lock_file.read(root / plan.lock, plan.lock)
     if lock is None:
         if strict:
-            raise LockError(f"--locked: there is no {plan.lock}", hint="`wheel-bakery lock` makes it")
-        say(f"{plan.recipe}: not locked; `wheel-bakery lock` makes {plan.lock}")
+            raise LockError(f"--locked: there is no {plan.lock}", hint="create it with `wheel-bakery lock`")
+        say(f"{plan.recipe}: no lock file (create {plan.lock} with `wheel-bakery lock`)")
         return {}
     locked = lock_file.cells(lock)
     check_origins(root, plan, cells, locked)
     files = project_requirements(root, plan)
-    told = stale(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells})
-    told += sorted(
+    lines = stale(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells})
+    lines += sorted(
         {
             f"base image {image.ref} ({image.platform}) is not in it"
             for cell in cells
@@ -53,34 +52,35 @@ def fitting(
             if (image.ref, image.platform) not in locked_images(locked)
         }
     )
-    if not told:
+    if not lines:
         return {cell.id: locked[cell.id] for cell in cells}
     if strict:
-        raise LockError(f"{plan.lock} is out of date", details=shown(told), hint=AGAIN)
-    for line in (f"warning: {plan.recipe}: {plan.lock} is out of date, so this build is not locked:", *shown(told)):
-        say(line if line.startswith("warning") else f"  {line}")
+        raise LockError(f"{plan.lock} is out of date", details=shorten_lines(lines), hint=UPDATE_HINT)
+    say(f"warning: {plan.recipe}: {plan.lock} is out of date, so this build is not locked:")
+    for line in shorten_lines(lines):
+        say(f"  {line}")
     return {}
 
 
 def check_origins(
     root: Path, plan: Plan, cells: Sequence[Cell], locked: Mapping[str, Materials], *, lock: bool = True
 ) -> None:
-    """Make sure that what is locked comes from the index, or from addresses that the recipe allows.
+    """Make sure that locked files come from the index, or from addresses that the recipe allows.
 
     Args:
-        lock: it is what the plan's lock says; else a provenance says it.
+        lock: ``locked`` comes from the plan's lock; else from a provenance.
 
     Raises:
-        LockError: something comes from elsewhere.
+        LockError: a file comes from another address.
     """
-    direct = {cell for cell, own in locked.items() if _has_origins(own)}
+    direct = {cell for cell, materials in locked.items() if _has_origins(materials)}
     files = project_requirements(root, plan) if direct else {}
-    found = foreign(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells if cell.id in direct})
-    if found:
-        lines = lock_file.lines_of(file_of(root, plan), plan.lock, found) if lock else {}
+    problems = foreign(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells if cell.id in direct})
+    if problems:
+        lines = lock_file.lines_of(root / plan.lock, plan.lock, problems) if lock else {}
         raise LockError(
             f"{plan.lock if lock else 'the provenance'} names addresses that are not allowed",
-            details=[(f"{plan.lock}:{lines[name]}: " if lock else "") + said for name, said in found.items()],
+            details=[(f"{plan.lock}:{lines[name]}: " if lock else "") + text for name, text in problems.items()],
             hint="find out who changed it; `wheel-bakery lock --upgrade NAME` takes the package from the index again. "
             "To allow an address: builder.allow-direct",
         )
@@ -90,13 +90,13 @@ def _has_origins(locked: Materials) -> bool:
     return any(file.origin for packages in locked.packages.values() for file in packages.files.values())
 
 
-def keyed(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:
-    """Return cell → digest of what defines it, with what is locked for it."""
-    return {cell: _key(key, cell, locked) if cell in locked else key for cell, key in keys.items()}
+def with_lock(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:
+    """Return cell → a digest of its key and of what is locked for it."""
+    return {cell: _key(key, cell, locked[cell]) if cell in locked else key for cell, key in keys.items()}
 
 
-def _key(key: str, cell: str, locked: Mapping[str, Materials]) -> str:
-    text = lock_file.text(lock_file.lock_of(cell, {cell: locked[cell]}))
+def _key(key: str, cell: str, locked: Materials) -> str:
+    text = lock_file.text(lock_file.lock_of(cell, {cell: locked}))
     return hashlib.sha256(f"{key} {text}".encode()).hexdigest()
 
 
@@ -105,7 +105,7 @@ def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], s
     return next(iter(locked.values())).images if locked else {}
 
 
-def shown(lines: Sequence[str]) -> list[str]:
-    """Return the lines that a message shows of many."""
+def shorten_lines(lines: Sequence[str]) -> list[str]:
+    """Return the first lines of many, and how many are left out."""
     more = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]

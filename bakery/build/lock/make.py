@@ -1,4 +1,4 @@
-"""A new lock, or the one that is there brought up to date."""
+"""Make a lock, or update the one that exists."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from bakery.build.lock import build_context, lock_file
-from bakery.build.lock.collect import targets_of, tell
+from bakery.build.lock.collect import collect, materials_targets
 from bakery.build.lock.differences import differences
 from bakery.build.lock.is_current import check_origins, locked_images
 from bakery.build.lock.materials import Materials, Packages
-from bakery.build.lock.pins import images_of, other_than
-from bakery.build.lock.session import Bench, Pins, file_of
+from bakery.build.lock.pins import image_overrides, replacement
+from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import UsageError
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -25,12 +25,12 @@ from bakery.recipe.problems import nearest
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A lock that was made.
+    """A new lock.
 
     Attributes:
         text: the file.
-        changes: what differs from the one before; all of it, where there was none.
-        kept: there was one before.
+        changes: the differences from the previous lock; empty where there was none.
+        kept: there was a previous lock.
     """
 
     text: str
@@ -38,51 +38,51 @@ class Locked:
     kept: bool
 
 
-def make(bench: Bench, cells: Sequence[Cell], upgrade: Collection[str]) -> Locked:
-    """Look up what cells are made of, keeping what the lock that is there says as far as it fits.
+def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> Locked:
+    """Look up the materials of cells, and keep what the existing lock holds as far as it still fits.
 
     Args:
-        cells: the others keep what is locked for them.
+        cells: other cells keep their entries.
         upgrade: distributions and base images that are not kept.
 
     Raises:
-        UsageError: what is to be upgraded is in no lock.
-        LockError: the lock that is there is damaged.
-        BakeError: a step failed: a requirement cannot be satisfied, for one.
+        UsageError: the lock has no entry for a name in ``upgrade``.
+        LockError: the existing lock is damaged.
+        BakeError: a step failed, for example because a requirement cannot be satisfied.
     """
-    plan = bench.plan
-    before = lock_file.read(file_of(bench.root, plan), plan.lock)
-    locked = lock_file.cells(before) if before else {}
-    names = _upgraded(plan, locked, upgrade)
-    check_origins(bench.root, plan, cells, _without(locked, names))
+    plan = session.plan
+    previous = lock_file.read(session.root / plan.lock, plan.lock)
+    locked = lock_file.cells(previous) if previous else {}
+    names = _distributions(plan, locked, upgrade)
+    check_origins(session.root, plan, cells, _without(locked, names))
     none = Materials()
-    # Content that no run had before: the index is asked again, whatever the engine remembers.
+    # The contexts differ from those of every other run, so the index is asked again, whatever the engine has cached.
     stamp = f"{time.time_ns()}"
-    targets = targets_of(plan, cells)
-    keep = {
+    targets = materials_targets(plan, cells)
+    digests = {
         (image.ref, image.platform): digest
         for cell in cells
         for image in cell.images
         if image.ref not in upgrade
         and (digest := locked_images(locked).get((image.ref, image.platform)))
-        and other_than(bench, image, digest) is None
+        and replacement(session, image, digest) is None
     }
-    with tempfile.TemporaryDirectory(prefix="bakery-lock-") as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix="bakery-lock-") as temporary:
+        folder = Path(temporary)
         for cell in cells:
             build_context.preferred(folder / cell.id, plan, locked.get(cell.id, none), names, stamp)
         overrides = {
             target.name: (
-                *images_of(bench, target, keep),
+                *image_overrides(session, target, digests),
                 f"{target.name}.contexts.{build_context.CONTEXT}={folder / target.cell.id}",
             )
             for target in targets
         }
-        found = tell(bench, targets, Pins(overrides, reads=(folder,)))
-    others = {cell.id: locked[cell.id] for cell in plan.cells if cell.id in locked and cell.id not in found}
-    made = {cell.id: {**others, **found}[cell.id] for cell in plan.cells if cell.id in {**others, **found}}
-    changes = differences({cell: locked.get(cell, none) for cell in found}, found) if before else []
-    return Locked(lock_file.text(lock_file.lock_of(plan.recipe, made)), tuple(changes), before is not None)
+        collected = collect(session, targets, Pins(overrides, reads=(folder,)))
+    entries = {**locked, **collected}
+    lock = lock_file.lock_of(plan.recipe, {cell.id: entries[cell.id] for cell in plan.cells if cell.id in entries})
+    changes = differences({cell: locked.get(cell, none) for cell in collected}, collected) if previous else []
+    return Locked(lock_file.text(lock), tuple(changes), previous is not None)
 
 
 def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:
@@ -92,24 +92,22 @@ def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[st
         return replace(packages, files={key: file for key, file in packages.files.items() if file.name not in names})
 
     return {
-        cell: replace(own, packages={place: of(packages) for place, packages in own.packages.items()})
-        for cell, own in locked.items()
+        cell: replace(item, packages={place: of(packages) for place, packages in item.packages.items()})
+        for cell, item in locked.items()
     }
 
 
-def _upgraded(plan: Plan, locked: Mapping[str, Materials], upgrade: Collection[str]) -> set[str]:
-    """Return the distributions among what is to be upgraded, their names normalised."""
-    files = (file for own in locked.values() for item in own.packages.values() for file in item.files.values())
+def _distributions(plan: Plan, locked: Mapping[str, Materials], upgrade: Collection[str]) -> set[str]:
+    """Return the normalised names of the distributions in ``upgrade``; the other names are base images."""
+    files = (
+        file for item in locked.values() for packages in item.packages.values() for file in packages.files.values()
+    )
     distributions = {file.name for file in files}
     images = {ref for ref, _ in locked_images(locked)}
     names = {canonicalize_name(name): name for name in upgrade if name not in images}
     unknown = [name for key, name in names.items() if key not in distributions]
     if unknown:
         near = [close for name in unknown if (close := nearest(name, {*distributions, *images}))]
-        raise UsageError(
-            f"--upgrade: {plan.lock} has no {', '.join(unknown)}",
-            hint=f"did you mean {' or '.join(near)}?"
-            if near
-            else "it names a distribution or a base image of the lock",
-        )
+        hint = f"did you mean {' or '.join(near)}?" if near else "name a distribution or a base image of the lock"
+        raise UsageError(f"--upgrade: {plan.lock} has no {', '.join(unknown)}", hint=hint)
     return set(names)

@@ -11,8 +11,8 @@ from pathlib import Path
 from bakery.build.lock import build_context, lock_file
 from bakery.build.lock.is_current import locked_images
 from bakery.build.lock.materials import Materials
-from bakery.build.lock.session import Bench, Pins
 from bakery.build.run_folders import remove_tree
+from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import LockError, OutputError
 from bakery.core.file_locks import locked_folder
 from bakery.core.files import write
@@ -27,7 +27,7 @@ _KEPT = 3
 """Locks whose contexts are kept in the state folder."""
 
 
-def check_images(bench: Bench, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
+def check_images(session: BuildSession, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
     """Make sure that the locked base images can be had.
 
     Raises:
@@ -37,20 +37,20 @@ def check_images(bench: Bench, locked: Mapping[str, Materials], cells: Iterable[
     problems = []
     for image in images:
         digest = locked_images(locked)[image.ref, image.platform]
-        here = other_than(bench, image, digest)
+        here = replacement(session, image, digest)
         if here is not None:
             what = f"here it is {here}" if here else "it is not to be had here"
             problems.append(f"base image {image.ref} ({image.platform}): {digest} is locked, and {what}")
     if problems:
         raise LockError(
-            f"{bench.plan.lock} names base images that cannot be had",
+            f"{session.plan.lock} names base images that cannot be had",
             details=problems,
             hint="load or pull the locked one, or take the one that is here: `wheel-bakery lock --upgrade IMAGE`",
         )
 
 
-def again(
-    bench: Bench,
+def pin_recorded_images(
+    session: BuildSession,
     locked: Mapping[str, Materials],
     cells: Iterable[Cell],
     images: Mapping[str, str],
@@ -64,8 +64,8 @@ def again(
     """
     found: dict[tuple[str, str], str] = {}
     for image in dict.fromkeys(image for cell in cells for image in cell.images):
-        digest = images.get(familiar(bench.name(image)), "")
-        here = other_than(bench, image, digest)
+        digest = images.get(familiar(session.image_name(image)), "")
+        here = replacement(session, image, digest)
         if here is not None and digest:
             say(
                 f"base image {image.ref} ({image.platform}): {digest} was used, and here it is {here or 'not to be had'}"
@@ -75,29 +75,33 @@ def again(
     return {cell: replace(own, images=found) for cell, own in locked.items()}
 
 
-def other_than(bench: Bench, image: Image, digest: str) -> str | None:
+def replacement(session: BuildSession, image: Image, digest: str) -> str | None:
     """Return None where an image can be had by its digest, else the digest that its name has here."""
-    name, platform = bench.name(image).partition("@")[0], image.platform
-    own = image_digests.present(bench.environment, name, platform)
-    if digest and (digest == own or image_digests.offered(bench.environment, f"{name}@{digest}") == digest):
+    name, platform = session.image_name(image).partition("@")[0], image.platform
+    own = image_digests.present(session.environment, name, platform)
+    if digest and (digest == own or image_digests.offered(session.environment, f"{name}@{digest}") == digest):
         return None
-    return own or image_digests.offered(bench.environment, name)
+    return own or image_digests.offered(session.environment, name)
 
 
-def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
+def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
     """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
     if not locked:
-        return Pins({target.name: images_of(bench, target, {}) for target in targets})
-    folder = _recorded(bench.record, bench, locked) if bench.record else _contexts(bench, locked, strict=strict)
+        return Pins({target.name: image_overrides(session, target, {}) for target in targets})
+    folder = (
+        _recorded(session.record_folder, session, locked)
+        if session.record_folder
+        else _contexts(session, locked, strict=strict)
+    )
     overrides = {
         target.name: (
-            *images_of(bench, target, locked_images(locked)),
+            *image_overrides(session, target, locked_images(locked)),
             f"{target.name}.contexts.{build_context.CONTEXT}={folder / target.cell.id}",
         )
         for target in targets
     }
     named = {
-        (bench.name(image).partition("@")[0], digest)
+        (session.image_name(image).partition("@")[0], digest)
         for target in targets
         for image in target.images
         if (digest := locked_images(locked).get((image.ref, image.platform)))
@@ -110,11 +114,11 @@ def pins(bench: Bench, targets: Sequence[Target], locked: Mapping[str, Materials
     return Pins(overrides, environment, reads=(folder,), locked=True)
 
 
-def images_of(bench: Bench, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+def image_overrides(session: BuildSession, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
     """Return the overrides that name a target's base images: stand-ins, and the digests that are pinned."""
     found = []
     for image in target.images:
-        name, digest = bench.name(image), pinned.get((image.ref, image.platform), "")
+        name, digest = session.image_name(image), pinned.get((image.ref, image.platform), "")
         name += f"@{digest}" if digest and "@" not in name else ""
         if name != image.ref:
             found.append(f"{target.name}.contexts.{context_of(image, target)}=docker-image://{name}")
@@ -130,27 +134,27 @@ def context_of(image: Image, target: Target) -> str:
     return f"{image.ref}::{image.platform}" if several else image.ref
 
 
-def _recorded(folder: Path, bench: Bench, made: Mapping[str, Materials]) -> Path:
+def _recorded(folder: Path, session: BuildSession, made: Mapping[str, Materials]) -> Path:
     """Write the contexts of cells whose materials a record lists, and return their folder."""
     for cell, own in made.items():
-        build_context.recorded(folder / cell, bench.plan, own)
+        build_context.recorded(folder / cell, session.plan, own)
     return folder
 
 
-def _contexts(bench: Bench, locked: Mapping[str, Materials], *, strict: bool) -> Path:
+def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
     """Write the contexts of all cells, and return their folder; the same lock is the same one.
 
     Raises:
         OutputError: it cannot be written.
     """
-    text = lock_file.text(lock_file.lock_of(bench.plan.recipe, locked))
-    digest = hashlib.sha256(f"{strict} {build_context.places(bench.plan)} {text}".encode()).hexdigest()[:16]
-    folder = bench.state / "lock" / digest
+    text = lock_file.text(lock_file.lock_of(session.plan.recipe, locked))
+    digest = hashlib.sha256(f"{strict} {build_context.places(session.plan)} {text}".encode()).hexdigest()[:16]
+    folder = session.state_folder / "lock" / digest
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder.parent):
             for cell, own in locked.items():
-                build_context.pinned(folder / cell, bench.plan, own, strict=strict)
+                build_context.pinned(folder / cell, session.plan, own, strict=strict)
             os.utime(folder)
             others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=_age)
             for path in others[:-_KEPT]:

@@ -17,12 +17,12 @@ from bakery.build.display.display import QuietDisplay
 from bakery.build.lock import build_context, lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure
-from bakery.build.lock.is_current import check_origins, fitting
+from bakery.build.lock.is_current import check_origins, load_lock
 from bakery.build.lock.materials import Materials, Packages, System, read
 from bakery.build.lock.model import Lock, LockedFile
-from bakery.build.lock.pins import pins, with_sources
+from bakery.build.lock.pins import pins_of, with_sources
 from bakery.build.lock.requirements import Requirements, requirements_of
-from bakery.build.lock.session import Bench
+from bakery.build.session import BuildSession
 from bakery.cli import json_schema
 from bakery.core import image_names
 from bakery.core.errors import BakeError, LockError, UsageError
@@ -124,7 +124,7 @@ def injected(project: Path, *, direct: tuple[str, ...] = (), word: str = "setupt
 def test_an_address_that_nobody_asked_for_is_refused(tmp_path: Path, strict: bool) -> None:
     plan = injected(tmp_path)
     with pytest.raises(LockError, match=r"demo\.lock names addresses that are not allowed") as caught:
-        fitting(tmp_path, plan, plan.cells, print, strict=strict)
+        load_lock(tmp_path, plan, plan.cells, print, strict=strict)
     (said,) = caught.value.details
     text = (tmp_path / "demo.lock").read_text().splitlines()
     line = next(number for number, line in enumerate(text, 1) if ADDRESS in line)
@@ -349,10 +349,10 @@ def test_requirements_of_the_project_itself(tmp_path: Path) -> None:
     said: list[str] = []
     lock = lock_file.lock_of("demo", {"cp311": replace(CELL, packages={"tools": CELL.packages["tools"]})})
     (tmp_path / "demo.lock").write_text(lock_file.text(lock))
-    assert fitting(tmp_path, plan, plan.cells, said.append, strict=False) == {}
+    assert load_lock(tmp_path, plan, plan.cells, said.append, strict=False) == {}
     assert said[0] == "warning: demo: demo.lock is out of date, so this build is not locked:"
     with pytest.raises(LockError, match=r"demo\.lock is out of date") as caught:
-        fitting(tmp_path, plan, plan.cells, said.append, strict=True)
+        load_lock(tmp_path, plan, plan.cells, said.append, strict=True)
     assert "  build: nothing is locked for it (cp311)" in said
     assert "build: nothing is locked for it (cp311)" in caught.value.details
     assert caught.value.exit_code == 12
@@ -361,16 +361,16 @@ def test_requirements_of_the_project_itself(tmp_path: Path) -> None:
 def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     said: list[str] = []
-    assert fitting(tmp_path, plan, plan.cells, said.append, strict=False) == {}
-    assert said == ["demo: not locked; `wheel-bakery lock` makes demo.lock"]
+    assert load_lock(tmp_path, plan, plan.cells, said.append, strict=False) == {}
+    assert said == ["demo: no lock file (create demo.lock with `wheel-bakery lock`)"]
     with pytest.raises(LockError, match=r"--locked: there is no demo\.lock"):
-        fitting(tmp_path, plan, plan.cells, said.append, strict=True)
+        load_lock(tmp_path, plan, plan.cells, said.append, strict=True)
     made = locked_as_asked(tmp_path, plan)
     (tmp_path / "demo.lock").write_text(lock_file.text(lock_file.lock_of("demo", made)))
-    assert fitting(tmp_path, plan, plan.cells, said.append, strict=True) == made
+    assert load_lock(tmp_path, plan, plan.cells, said.append, strict=True) == made
     (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling>=2']\n")
     with pytest.raises(LockError) as caught:
-        fitting(tmp_path, plan, plan.cells, said.append, strict=True)
+        load_lock(tmp_path, plan, plan.cells, said.append, strict=True)
     assert caught.value.details == (
         "build: hatchling was locked, and is not asked for any more (cp311)",
         "build: hatchling>=2 is asked for, and was not when it was locked (cp311)",
@@ -380,15 +380,15 @@ def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
 # --- what a build is handed
 
 
-def bench(root: Path, plan: Plan, name: str = "") -> Bench:
-    return Bench(root, plan, {}, {DEBIAN: name} if name else {}, {}, QuietDisplay(), root / "state")
+def bench(root: Path, plan: Plan, name: str = "") -> BuildSession:
+    return BuildSession(root, plan, {}, {DEBIAN: name} if name else {}, {}, QuietDisplay(), root / "state")
 
 
 def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     made = locked_as_asked(tmp_path, plan)
     targets = tuple(item for item in plan.targets() if item.kind is Kind.WHEEL)
-    held = pins(bench(tmp_path, plan), targets, made, strict=True)
+    held = pins_of(bench(tmp_path, plan), targets, made, strict=True)
     image, context = held.overrides["wheel-cp311"]
     assert image == (f"wheel-cp311.contexts.debian:bookworm-slim=docker-image://debian:bookworm-slim@sha256:{ONE}")
     folder = tmp_path / context.partition("=")[2]
@@ -408,7 +408,7 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
     before = (folder / "lock" / "build" / "locked.json").stat()
     # As an artifact of a CI loses empty folders.
     shutil.rmtree(folder / "lock" / "tools")
-    assert pins(bench(tmp_path, plan), targets, made, strict=True) == held
+    assert pins_of(bench(tmp_path, plan), targets, made, strict=True) == held
     assert (folder / "lock" / "build" / "locked.json").stat() == before
     assert (folder / "lock" / "tools").is_dir()
 
@@ -420,10 +420,10 @@ def test_contexts_are_outside_of_the_project_and_few_are_kept(tmp_path: Path) ->
     made = locked_as_asked(root, plan)
     targets = tuple(item for item in plan.targets() if item.kind is Kind.WHEEL)
     before = sorted(root.rglob("*"))
-    own = replace(bench(root, plan), state=tmp_path / "state")
+    own = replace(bench(root, plan), state_folder=tmp_path / "state")
     for number in range(6):
         locked = {cell: replace(found, suites={"bookworm": f"{number}"}) for cell, found in made.items()}
-        held = pins(own, targets, locked, strict=False)
+        held = pins_of(own, targets, locked, strict=False)
         (folder,) = held.reads
         assert folder.parent == tmp_path / "state" / "lock"
         assert all(f"={folder}/" in override for override in held.overrides["wheel-cp311"][1:])
@@ -434,8 +434,8 @@ def test_contexts_are_outside_of_the_project_and_few_are_kept(tmp_path: Path) ->
 def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     targets = tuple(plan.targets())
-    assert set(pins(bench(tmp_path, plan), targets, {}, strict=False).overrides.values()) == {()}
-    held = pins(bench(tmp_path, plan, name="bakery.local/debian:x"), targets, {}, strict=False)
+    assert set(pins_of(bench(tmp_path, plan), targets, {}, strict=False).overrides.values()) == {()}
+    held = pins_of(bench(tmp_path, plan, name="bakery.local/debian:x"), targets, {}, strict=False)
     assert held.overrides["test-cp311"] == (
         "test-cp311.contexts.debian:bookworm-slim=docker-image://bakery.local/debian:x",
     )
@@ -460,12 +460,12 @@ def test_a_branch_gives_way_to_the_commit(tmp_path: Path) -> None:
 
 
 def test_upgrading_what_is_not_locked(tmp_path: Path) -> None:
-    from bakery.build.lock.make import _upgraded
+    from bakery.build.lock.make import _distributions
 
     plan = planned(tmp_path)
-    assert _upgraded(plan, {"a": CELL}, ["SetupTools", "debian:bookworm-slim"]) == {"setuptools"}
+    assert _distributions(plan, {"a": CELL}, ["SetupTools", "debian:bookworm-slim"]) == {"setuptools"}
     with pytest.raises(UsageError, match="has no setuptool") as caught:
-        _upgraded(plan, {"a": CELL}, ["setuptool"])
+        _distributions(plan, {"a": CELL}, ["setuptool"])
     assert caught.value.hint == "did you mean setuptools?"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
-from bakery.build.cell_tasks import Machine, items, keys, together, works
+from bakery.build.cell_tasks import Machine, cell_keys, cell_tasks, publish_groups, schedule_items
 from bakery.build.exit_status import conclusion
 from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.cli.tables.run import markdown
@@ -122,31 +122,34 @@ def test_json_tells_what_machines_need() -> None:
 
 def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> None:
     plan = planned(tmp_path, abi3=True)
-    chosen = works(plan.select(("full",)))
+    chosen = cell_tasks(plan.select(("full",)))
     assert {name: [target.name for target in work.targets] for name, work in chosen.items()} == {
         "cp311": ["wheel-cp311", "test-cp311"],
         "cp313": ["test-cp313"],
     }
-    assert together(chosen) == {"cp311": ("cp311", "cp313"), "cp313": ("cp311", "cp313")}
-    first, second = items(plan, chosen.values(), Machine(8, 16000), {"cp313": 700})
+    assert publish_groups(chosen) == {"cp311": ("cp311", "cp313"), "cp313": ("cp311", "cp313")}
+    first, second = schedule_items(plan, chosen.values(), Machine(8, 16000), {"cp313": 700})
     assert (first.after, second.after) == ("", "cp311")
     assert (first.memory, second.memory) == (0, 700)
     assert first.group == second.group
-    tests = works(plan.select(("test",)))
-    assert [item.after for item in items(plan, tests.values(), Machine(8, 16000), {})] == ["", ""]
+    tests = cell_tasks(plan.select(("test",)))
+    assert [item.after for item in schedule_items(plan, tests.values(), Machine(8, 16000), {})] == ["", ""]
 
 
 def test_memory_that_a_recipe_declares_wins(tmp_path: Path) -> None:
     plan = planned(tmp_path, job_memory="2000")
-    chosen = works(plan.select(("wheel",)))
-    assert [item.memory for item in items(plan, chosen.values(), Machine(4, 16000), {"cp311": 1})] == [8000, 8000]
+    chosen = cell_tasks(plan.select(("wheel",)))
+    assert [item.memory for item in schedule_items(plan, chosen.values(), Machine(4, 16000), {"cp311": 1})] == [
+        8000,
+        8000,
+    ]
 
 
 def test_keys_change_with_what_defines_a_cell_and_nothing_else(tmp_path: Path) -> None:
     plan = planned(tmp_path)
 
     def now(other: Plan = plan, group: str = "wheel") -> dict[str, str]:
-        return keys(other, tmp_path, works(other.select((group,))).values())
+        return cell_keys(other, tmp_path, cell_tasks(other.select((group,))).values())
 
     first = now()
     assert len(set(first.values())) == 2

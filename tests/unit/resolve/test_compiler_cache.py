@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bakery.build.buildx.progress import Progress
-from bakery.build.compiler_cache import carriers, pack, take_in
+from bakery.build.compiler_cache import compiler_cache_targets, restore, save
 from bakery.build.display.display import QuietDisplay
-from bakery.build.lock.session import Bench, Pins
+from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import OutputError
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
@@ -31,9 +31,9 @@ def planned(folder: Path, text: str = "") -> Plan:
 
 def test_one_cell_of_each_platform_carries_it(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    names = [target.name for target in carriers(plan, plan.cells)]
+    names = [target.name for target in compiler_cache_targets(plan, plan.cells)]
     assert names == ["compiler-cache-cp311-linux_x86_64", "compiler-cache-cp311-linux_aarch64"]
-    assert [target.name for target in carriers(plan, plan.cells[2:])] == [
+    assert [target.name for target in compiler_cache_targets(plan, plan.cells[2:])] == [
         "compiler-cache-cp313-linux_x86_64",
         "compiler-cache-cp313-linux_aarch64",
     ]
@@ -41,7 +41,7 @@ def test_one_cell_of_each_platform_carries_it(tmp_path: Path) -> None:
 
 def test_nothing_is_carried_where_nothing_is_kept(tmp_path: Path) -> None:
     plan = planned(tmp_path, "[builder]\ncompiler-cache = false\n")
-    assert carriers(plan, plan.cells) == ()
+    assert compiler_cache_targets(plan, plan.cells) == ()
     text = dockerfile(plan)
     assert "count-ccache" not in text
     assert "AS carry" not in text
@@ -65,10 +65,10 @@ def test_a_link_of_the_checkout_is_neither_taken_in_nor_written_through(tmp_path
     outside.mkdir()
     (folder / name).symlink_to(outside)
     plan = planned(root)
-    bench = Bench(root, plan, {}, {}, {}, QuietDisplay(), tmp_path / "state")
-    for move in (take_in, pack):
+    bench = BuildSession(root, plan, {}, {}, {}, QuietDisplay(), tmp_path / "state")
+    for move in (restore, save):
         with pytest.raises(OutputError, match="is a link"):
-            move(bench, Pins({}), carriers(plan, plan.cells), folder, root / "run")
+            move(bench, Pins({}), compiler_cache_targets(plan, plan.cells), folder, root / "run")
     assert not list(outside.iterdir())
 
 

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from bakery.build.display.display import QuietDisplay
-from bakery.build.lock.pins import pins
-from bakery.build.lock.session import Bench
+from bakery.build.lock.pins import pins_of
+from bakery.build.session import BuildSession
 from bakery.cli.tables.plan import print_cells
 from bakery.core.names import Kind
 from bakery.engine import platform_support
@@ -80,19 +80,19 @@ def test_base_images(tmp_path: Path, builders: list[str], amd: list[str], arm: l
     assert plain.for_builders(builders) == plain
 
 
-def bench(made: Plan) -> Bench:
+def bench(made: Plan) -> BuildSession:
     """Return a bench whose engine has the base for arm64 under a name of its own."""
     names = {(BASE, "linux/amd64"): BASE, (BASE, "linux/arm64"): "own/base:arm64"}
-    return Bench(Path(), made, {}, names, {}, QuietDisplay(), Path())
+    return BuildSession(Path(), made, {}, names, {}, QuietDisplay(), Path())
 
 
 def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:
     made = plan(tmp_path, CROSS).for_builders(["linux/amd64"])
-    held = pins(bench(made), tuple(made.targets()), {}, strict=False).overrides
+    held = pins_of(bench(made), tuple(made.targets()), {}, strict=False).overrides
     assert held[f"test-{ARM}"] == (f"test-{ARM}.contexts.{BASE}::linux/arm64=docker-image://own/base:arm64",)
     assert held[f"wheel-{ARM}"] == held[f"dev-{ARM}"] == held[f"test-{AMD}"] == ()
     plain = plan(tmp_path, BOTH)
-    held = pins(bench(plain), tuple(plain.targets()), {}, strict=False).overrides
+    held = pins_of(bench(plain), tuple(plain.targets()), {}, strict=False).overrides
     assert held[f"wheel-{ARM}"] == (f"wheel-{ARM}.contexts.{BASE}=docker-image://own/base:arm64",)
 
 

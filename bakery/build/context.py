@@ -1,0 +1,79 @@
+"""What the steps of a run share, whatever builds its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakery.build.buildx.outcome import Result
+from bakery.build.cell_tasks import CellTask, exports_image, publish_groups
+from bakery.build.journal import Record
+from bakery.build.options import Again, Options
+from bakery.build.resume import is_finished
+from bakery.plan.cells import Target
+from bakery.plan.model import Plan
+
+
+@dataclass(kw_only=True)
+class RunContext:
+    """What the steps of a run share; each step adds its results.
+
+    Attributes:
+        environment: the process' environment, with the address of the engine.
+        say: shows one line to the user.
+        state_folder: the project's state folder.
+        previous: cell → its record of the last run.
+        targets: the selected ones.
+        tasks: cell that names a task → the task; those that are finished are removed.
+        finished: cell → its record, where it is not built again.
+        keys: cell → digest of its inputs.
+        folder: the run's folder.
+    """
+
+    root: Path
+    plan: Plan
+    options: Options
+    environment: Mapping[str, str]
+    say: Callable[[str], None]
+    state_folder: Path
+    previous: Mapping[str, Record]
+    targets: tuple[Target, ...] = ()
+    tasks: dict[str, CellTask] = field(default_factory=dict)
+    finished: dict[str, Record] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = field(init=False)
+
+    @property
+    def output(self) -> Path:
+        """The folder that receives wheels."""
+        return self.options.output or self.root / self.plan.output
+
+    @property
+    def peaks(self) -> dict[str, int]:
+        """Cell → MB that it needed in an earlier run."""
+        return {name: record.memory for name, record in self.previous.items()}
+
+    @property
+    def keeps_going(self) -> bool:
+        """Whether a failed cell stops only the cells that depend on it."""
+        return len(self.tasks) > 1 if self.options.keep_going is None else self.options.keep_going
+
+
+def skip_finished(context: RunContext) -> None:
+    """Remove the tasks that an earlier run finished; tasks that share a wheel are built together or not at all."""
+    tasks, again = context.tasks, context.options.again
+    no_record = Record("", "", Result.CANCELED)
+
+    def is_over(name: str) -> bool:
+        if again is Again.UNFINISHED and exports_image(tasks[name]):
+            return False
+        return all(
+            is_finished(again, context.previous.get(cell), context.keys[cell], context.output)
+            for cell in tasks[name].cells
+        )
+
+    groups = publish_groups(tasks)
+    over = [name for name in tasks if all(is_over(member) for member in groups[name])]
+    context.finished = {cell: context.previous.get(cell, no_record) for name in over for cell in tasks[name].cells}
+    context.tasks = {name: task for name, task in tasks.items() if name not in over}

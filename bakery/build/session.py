@@ -1,0 +1,105 @@
+"""What the bakes of one recipe share: the materials of a lock, the compiler caches and the cells themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.listener import Listener
+from bakery.build.run_files import write_run_files
+from bakery.build.secrets.mask import Mask
+from bakery.engine.cache_scope import cache_scope
+from bakery.plan.cells import Image, Target
+from bakery.plan.model import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """The inputs that a build must use.
+
+    Attributes:
+        overrides: target → values of ``--set`` for its base images and for the context with its packages.
+        environment: variables for buildx.
+        reads: folders outside the project that the overrides name.
+        locked: a lock holds all of it.
+    """
+
+    overrides: Mapping[str, tuple[str, ...]]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[Path, ...] = ()
+    locked: bool = False
+
+    def overrides_of(self, targets: Sequence[Target]) -> tuple[str, ...]:
+        """Return the overrides of some targets."""
+        return tuple(item for target in targets for item in self.overrides.get(target.name, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSession:
+    """What the bakes of one recipe share.
+
+    Attributes:
+        image_names: (image in the files, platform) → name of the image in the engine.
+        variables: variables of the bake file, beside the plan's own.
+        state_folder: the project's state folder.
+        reads: files outside the project that steps are given as secrets.
+        mask: hides secrets in what steps print.
+        record_folder: receives the contexts with recorded packages; None where no provenance is reproduced.
+    """
+
+    root: Path
+    plan: Plan
+    environment: Mapping[str, str]
+    image_names: Mapping[tuple[str, str], str]
+    variables: Mapping[str, str]
+    listener: Listener
+    state_folder: Path
+    reads: tuple[Path, ...] = ()
+    mask: Mask = field(default_factory=lambda: Mask({}))
+    builder: str | None = None
+    no_cache: bool = False
+    record_folder: Path | None = None
+
+    def image_name(self, image: Image) -> str:
+        """Return the name that the engine has for an image."""
+        return self.image_names.get((image.ref, image.platform), image.ref)
+
+    def request(
+        self, targets: Sequence[Target], folder: Path, pins: Pins, *, ignore: tuple[str, ...] = ()
+    ) -> BakeRequest:
+        """Write the files of the plan into a run's folder, and return a request that bakes targets with them.
+
+        The committed files may be out of date. The overrides of single targets (`Pins.overrides_of`) are the caller's.
+
+        Args:
+            folder: the run's folder, or a folder in it.
+            ignore: further patterns of files that never enter the build context.
+
+        Raises:
+            OutputError: the folder cannot be written.
+        """
+        inside = folder.is_relative_to(self.root)
+        place = folder.relative_to(self.root) if inside else folder.absolute()
+        plan = replace(
+            self.plan,
+            dockerfile=str(place / "Dockerfile"),
+            bakefile=str(place / "bake.hcl"),
+            ignore=(*self.plan.ignore, *ignore),
+        )
+        programs = write_run_files(self.root if inside else folder, plan, folder)
+        return BakeRequest(
+            root=self.root,
+            bakefile=Path(plan.bakefile),
+            targets=tuple(targets),
+            environment={**self.environment, **pins.environment},
+            variables={**self.plan.values(), "DEST": str(folder / "stage"), **self.variables},
+            state=folder,
+            scope=cache_scope(self.environment, self.root, self.plan.recipe),
+            overrides=(*map(str, self.plan.overrides), programs),
+            builder=self.builder,
+            no_cache=self.no_cache,
+            reads=(*self.reads, *pins.reads),
+            mask=self.mask,
+        )
