@@ -164,8 +164,7 @@ RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/loc
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --load --import bakery_example_cpp
 ENV PATH="/opt/venv/bin:${PATH}"
 RUN --network=none --mount=type=bind,source=examples/cpp,target=/src \
-    mkdir -p /work && \
-    cd /work && \
+    mkdir -p /work && cd /work && \
     cp -r /src/tests /work/ && \
     sh -c 'python -m pytest tests'
 

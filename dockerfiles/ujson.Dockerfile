@@ -175,8 +175,7 @@ RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/loc
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --load --import ujson
 ENV PATH="/opt/venv/bin:${PATH}"
 RUN --network=none \
-    mkdir -p /work && \
-    cd /work && \
+    mkdir -p /work && cd /work && \
     sh -c 'python -c "import ujson; assert ujson.loads(ujson.dumps({'"'"'a'"'"': [1, 2.5, None]})) == {'"'"'a'"'"': [1, 2.5, None]}" '
 
 # For a shell: the build tools and the project.

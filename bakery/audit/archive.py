@@ -66,7 +66,7 @@ class Entry:
         return stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Archive:
     """Everything that was read from the zip file.
 
@@ -80,9 +80,9 @@ class Archive:
         size: of the archive itself, in bytes.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
-    binaries: tuple[Binary, ...] = ()
+    binaries: list[Binary] = field(default_factory=list)
     unreadable_objects: dict[str, str] = field(default_factory=dict)
     defect: str = ""
     excess: str = ""
@@ -133,74 +133,60 @@ def read_archive(path: Path) -> Archive:
         OSError: the file cannot be opened at all.
     """
     with open_plain(path) as stream:
-        reader = _Reader(stream.seek(0, 2))
+        archive = Archive(size=stream.seek(0, 2))
         try:
             with open_zip(stream) as zipped:
-                reader.read(zipped)
+                _read_members(archive, zipped)
         except OverLimit as reason:
-            return reader.archive(excess=str(reason))
+            archive.excess = str(reason)
         except ZIP_ERRORS as reason:
-            return Archive(defect=error_text(reason), size=reader.size)
-        return reader.archive()
+            return Archive(defect=error_text(reason), size=archive.size)
+        return archive
 
 
-class _Reader:
-    """Collects what is read, so that it is there when a limit ends the reading."""
+def _read_members(archive: Archive, zipped: zipfile.ZipFile) -> None:
+    """Read all members into ``archive``, which has what was read also if a limit ends the reading.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._texts: dict[str, bytes] = {}
-        self._binaries: list[Binary] = []
-        self._unreadable: dict[str, str] = {}
-        self._entries: list[Entry] = []
+    Raises:
+        OverLimit: they take more than a wheel of its size may take.
+    """
+    infos = zipped.infolist()
+    unpacked = sum(info.file_size for info in infos)
+    if unpacked > expansion_limit(archive.size):
+        archive.entries += map(_entry, infos)
+        return
+    budget = Budget.of(archive.size, unpacked)
+    for info in infos:
+        if info.filename.endswith("/") or info.flag_bits & 1 or info.compress_type not in METHODS:
+            archive.entries.append(_entry(info))
+            continue
+        try:
+            _read_member(archive, zipped, info, budget)
+        except UnreadableBinary as reason:
+            archive.unreadable_objects[info.orig_filename] = str(reason)
+        except ZIP_ERRORS as reason:
+            archive.entries.append(_entry(info, defect=error_text(reason)))
 
-    def archive(self, excess: str = "") -> Archive:
-        """Return what was read so far."""
-        found = tuple(self._entries), self._texts, tuple(self._binaries), self._unreadable
-        return Archive(*found, excess=excess, size=self.size)
 
-    def read(self, zipped: zipfile.ZipFile) -> None:
-        """Read all members.
-
-        Raises:
-            OverLimit: they take more than a wheel of its size may take.
-        """
-        infos = zipped.infolist()
-        unpacked = sum(info.file_size for info in infos)
-        if unpacked > expansion_limit(self.size):
-            self._entries += map(_entry, infos)
-            return
-        budget = Budget.of(self.size, unpacked)
-        for info in infos:
-            if info.filename.endswith("/") or info.flag_bits & 1 or info.compress_type not in METHODS:
-                self._entries.append(_entry(info))
-                continue
-            try:
-                self._read_member(zipped, info, budget)
-            except UnreadableBinary as reason:
-                self._unreadable[info.orig_filename] = str(reason)
-            except ZIP_ERRORS as reason:
-                self._entries.append(_entry(info, defect=error_text(reason)))
-
-    def _read_member(self, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
-        name = info.orig_filename
-        is_text = _is_dist_info_file(name)
-        most = TEXT_LIMIT + (self.size if name.endswith("/RECORD") else 0)
-        if is_text and info.file_size > most:
-            raise OverLimit(f"{name} has {info.file_size:,} bytes, more than {most:,}")
-        with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
-            digest, kind = _drain(zipped, info, copy)
-            self._entries.append(_entry(info, sha256=digest, kind=kind))
-            copy.seek(0)
-            if is_text:
-                text = copy.read()
-                if name.endswith("/RECORD"):
-                    budget.take_rows(text.count(b"\n") + text.count(b"\r"))
-                else:
-                    check_work(text, budget)
-                self._texts[name] = text
-            elif kind and (found := _READERS[kind](name, info.file_size, copy, budget)):
-                self._binaries.append(found)
+def _read_member(archive: Archive, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
+    name = info.orig_filename
+    is_text, is_record = _is_dist_info_file(name), name.endswith("/RECORD")
+    most = TEXT_LIMIT + (archive.size if is_record else 0)
+    if is_text and info.file_size > most:
+        raise OverLimit(f"{name} has {info.file_size:,} bytes, more than {most:,}")
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
+        digest, kind = _drain(zipped, info, copy)
+        archive.entries.append(_entry(info, sha256=digest, kind=kind))
+        copy.seek(0)
+        if is_text:
+            text = copy.read()
+            if is_record:
+                budget.take_rows(text.count(b"\n") + text.count(b"\r"))
+            else:
+                check_work(text, budget)
+            archive.texts[name] = text
+        elif kind and (binary := _READERS[kind](name, info.file_size, copy, budget)):
+            archive.binaries.append(binary)
 
 
 def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str]:

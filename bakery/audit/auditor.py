@@ -53,7 +53,7 @@ def audit_in_worker(path: Path, expected: ExpectedWheel | None = None) -> WheelR
         hint = "no sound wheel takes that much; where one does, that is a defect of bakery"
         return _unfinished(path, size, error("audit-limit", f"the audit was ended: {reason.message}", hint=hint))
     except Exception as reason:
-        text = f"the audit stumbled over it: {type(reason).__name__}: {reason}"[:2000]
+        text = f"the audit failed: {type(reason).__name__}: {reason}"[:2000]
         return _unfinished(path, size, error("audit-failed", text, hint="this is a bug in bakery"))
     return replace(report, path=path)
 
@@ -61,7 +61,7 @@ def audit_in_worker(path: Path, expected: ExpectedWheel | None = None) -> WheelR
 def _audit(path: Path, expected: ExpectedWheel | None) -> WheelReport:
     """Return a report without what only the checks need: a hundred thousand names, of some libraries."""
     report = audit_wheel(path, expected)
-    objects = (replace(found, symbols=Symbols(cxx_abi=found.symbols.cxx_abi)) for found in report.objects)
+    objects = (replace(binary, symbols=Symbols(cxx_abi=binary.symbols.cxx_abi)) for binary in report.objects)
     return replace(report, objects=tuple(objects))
 
 

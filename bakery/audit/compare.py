@@ -75,11 +75,11 @@ def _size(subject: Subject, old: int, new: int, file: str = "") -> Iterator[Chan
 
 
 def _device(report: WheelReport) -> tuple[str, ...]:
-    return sorted_archs(arch for found in report.objects for arch in found.device_code.archs)
+    return sorted_archs(arch for binary in report.objects for arch in binary.device_code.archs)
 
 
 def _libraries(report: WheelReport) -> tuple[str, ...]:
-    bundled = (f"{original_soname(found.file_name)} (bundled)" for found in report.bundled)
+    bundled = (f"{original_soname(binary.file_name)} (bundled)" for binary in report.bundled)
     return tuple(sorted({*bundled, *report.external}))
 
 

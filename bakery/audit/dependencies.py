@@ -41,7 +41,7 @@ class Outside:
     """The sonames that a wheel's objects want from elsewhere. A set of them is a number with a bit for each."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._bits = {name: 1 << place for place, name in enumerate(names)}
+        self._bits = {name: 1 << index for index, name in enumerate(names)}
         self._matching: dict[tuple[str, ...], int] = {}
 
     def matching(self, globs: tuple[str, ...]) -> int:
@@ -82,7 +82,7 @@ def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
 
 def by_soname(objects: Iterable[SharedObject]) -> dict[str, int]:
     """Return the places of a wheel's objects by the names under which the loader may find them."""
-    return {name: place for place, found in enumerate(objects) for name in (found.file_name, found.soname) if name}
+    return {name: index for index, binary in enumerate(objects) for name in (binary.file_name, binary.soname) if name}
 
 
 def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
@@ -91,16 +91,16 @@ def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
     That is what the object needs, and what everything that brings it in needs: the loader looks through all that
     came with the module that was imported, so a library may leave its own needs to who needs it.
     """
-    places = by_soname(objects)
-    strange = {name: None for found in objects for name in found.needed if name not in places}
-    bits = {name: 1 << place for place, name in enumerate(strange)}
-    needs = [[places[name] for name in found.needed if name in places] for found in objects]
+    indexes = by_soname(objects)
+    external = {name: None for binary in objects for name in binary.needed if name not in indexes}
+    bits = {name: 1 << index for index, name in enumerate(external)}
+    needs = [[indexes[name] for name in binary.needed if name in indexes] for binary in objects]
     groups = _groups(needs)
-    group_of = {place: number for number, group in enumerate(groups) for place in group}
-    below = [{group_of[other] for place in group for other in needs[place]} - {n} for n, group in enumerate(groups)]
-    inside = [sum(1 << place for place in group) for group in groups]
+    group_of = {index: number for number, group in enumerate(groups) for index in group}
+    below = [{group_of[other] for index in group for other in needs[index]} - {n} for n, group in enumerate(groups)]
+    inside = [sum(1 << index for index in group) for group in groups]
     outside = [
-        reduce(or_, (bits[name] for place in group for name in objects[place].needed if name in bits), 0)
+        reduce(or_, (bits[name] for index in group for name in objects[index].needed if name in bits), 0)
         for group in groups
     ]
     for sets in (inside, outside):
@@ -111,8 +111,8 @@ def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
         for number in reversed(range(len(groups))):
             for other in below[number]:
                 sets[other] |= sets[number]
-    names = Outside(strange)
-    return [Reach(inside[group_of[place]], outside[group_of[place]], names) for place in range(len(objects))]
+    names = Outside(external)
+    return [Reach(inside[group_of[index]], outside[group_of[index]], names) for index in range(len(objects))]
 
 
 def _groups(needs: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -120,7 +120,7 @@ def _groups(needs: Sequence[Sequence[int]]) -> list[list[int]]:
 
     Tarjan's algorithm without recursion: its work is linear in the objects and their needs.
     """
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     order: dict[int, int] = {}
     lowest: dict[int, int] = {}
     path: list[int] = []
@@ -132,23 +132,23 @@ def _groups(needs: Sequence[Sequence[int]]) -> list[list[int]]:
         path.append(start)
         stack = [(start, iter(needs[start]))]
         while stack:
-            place, others = stack[-1]
+            index, others = stack[-1]
             other = next((other for other in others if other not in grouped), None)
             if other is None:
                 stack.pop()
                 if stack:
                     above = stack[-1][0]
-                    lowest[above] = min(lowest[above], lowest[place])
-                if lowest[place] == order[place]:
+                    lowest[above] = min(lowest[above], lowest[index])
+                if lowest[index] == order[index]:
                     group = [path.pop()]
-                    while group[-1] != place:
+                    while group[-1] != index:
                         group.append(path.pop())
-                    found.append(group)
+                    groups.append(group)
                     grouped.update(group)
             elif other in order:
-                lowest[place] = min(lowest[place], order[other])
+                lowest[index] = min(lowest[index], order[other])
             else:
                 order[other] = lowest[other] = len(order)
                 path.append(other)
                 stack.append((other, iter(needs[other])))
-    return found
+    return groups

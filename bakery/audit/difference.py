@@ -41,7 +41,7 @@ _STRINGS_LIMIT = 4 << 20
 _STRING = re.compile(rb"[\x20-\x7e]{6,}")
 _WIDEST = 160
 _MOST = 2_000
-"""Differences that are told: thousands of members can differ in their dates."""
+"""Differences that are reported: thousands of members can differ in their dates."""
 
 _CAUSES = (
     (re.compile(r"tmpxft_[0-9a-f]{8}|__nv_cudaEntityRegister|_cu_[0-9a-f]{8}_\d+"), "names of nvcc's temporary files"),

@@ -383,7 +383,7 @@ class _Elf(BoundedFile):
                 little_endian=self.little,
                 budget=self.budget,
             ),
-            versions_wanted=frozenset((need.library, need.version) for need in needs if not need.weak),
+            versions_needed=frozenset((need.library, need.version) for need in needs if not need.weak),
             versions_defined=frozenset(self._versions_defined()),
         )
 

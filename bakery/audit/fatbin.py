@@ -211,11 +211,11 @@ class _Reader:
             window = self._bytes(at, min(_WINDOW + len(_MAGIC), end - at))
             if not window:
                 return  # the segment claims more than the file has
-            found = window.find(_MAGIC)
-            if found < 0:
+            offset = window.find(_MAGIC)
+            if offset < 0:
                 at += _WINDOW
                 continue
-            at += found
+            at += offset
             size = self._fatbin_size(at, end)
             if size is not None:
                 self._read_entries(at + _FATBIN.size, at + size)

@@ -29,10 +29,10 @@ def unpack(packed: bytes, limit: int) -> bytes:
         if not 0 < distance <= len(out):
             raise ValueError("an LZ4 block refers to bytes before its start")
         # A hostile length must not make gigabytes: nothing beyond the limit is wanted.
-        wanted = min(length + 4, max(0, limit - len(out)))
+        count = min(length + 4, max(0, limit - len(out)))
         start = len(out) - distance
-        source = bytes(out[start : start + wanted])
-        out += (source * (wanted // distance + 1))[:wanted]
+        source = bytes(out[start : start + count])
+        out += (source * (count // distance + 1))[:count]
     return bytes(out[:limit])
 
 

@@ -154,19 +154,19 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
     folders = sorted({path.partition("/")[0] for path in paths if _in_dist_info(path)})
     if len(folders) != 1:
         return Metadata(folders=tuple(folders))
-    wanted = [f"{folders[0]}/{name}" for name in ("METADATA", "WHEEL", "RECORD")]
-    about, wheel = (BytesHeaderParser().parsebytes(texts.get(path, b"")) for path in wanted[:2])
-    record, defect = _read_record(texts.get(wanted[2], b""))
+    paths_of_files = [f"{folders[0]}/{name}" for name in ("METADATA", "WHEEL", "RECORD")]
+    about, wheel = (BytesHeaderParser().parsebytes(texts.get(path, b"")) for path in paths_of_files[:2])
+    record, defect = _read_record(texts.get(paths_of_files[2], b""))
     return Metadata(
         folders=tuple(folders),
-        missing=tuple(path for path in wanted if path not in texts),
+        missing=tuple(path for path in paths_of_files if path not in texts),
         name=_one(about, "Name"),
         version=_one(about, "Version"),
         metadata_version=_one(about, "Metadata-Version"),
         requires_python=_one(about, "Requires-Python"),
         requires_dist=_all(about, "Requires-Dist"),
         restructured=_restructured(about),
-        defects=(*_defects(about, texts.get(wanted[0], b"")), *_long_numbers(about)),
+        defects=(*_defects(about, texts.get(paths_of_files[0], b"")), *_long_numbers(about)),
         wheel_version=_one(wheel, "Wheel-Version"),
         tags=_all(wheel, "Tag"),
         build=_one(wheel, "Build"),

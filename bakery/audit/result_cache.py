@@ -57,22 +57,22 @@ def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
             size = stream.tell()
     except OSError as error:
         raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
-    memory = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, expected)).encode()).hexdigest()
-    known = _recalled(memory)
-    if known is not None:
-        return AuditResult(path, sha256, size, (), known)
+    entry = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, expected)).encode()).hexdigest()
+    remembered = _recalled(entry)
+    if remembered is not None:
+        return AuditResult(path, sha256, size, (), remembered)
     from bakery.audit.auditor import audit_in_worker  # slow to import, and seldom needed: most wheels are known
 
     findings = audit_in_worker(path, expected).findings
-    faults = _said(findings, Severity.ERROR)
-    skipped = tuple(f"not looked into: {text}" for text in _said(findings, Severity.SKIPPED))
-    warnings = (*_said(findings, Severity.WARNING), *skipped)
+    faults = _texts_of(findings, Severity.ERROR)
+    skipped = tuple(f"not looked into: {text}" for text in _texts_of(findings, Severity.SKIPPED))
+    warnings = (*_texts_of(findings, Severity.WARNING), *skipped)
     if not faults and not skipped:
-        _remember(memory, warnings)
+        _remember(entry, warnings)
     return AuditResult(path, sha256, size, faults, warnings)
 
 
-def _said(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
+def _texts_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
     return tuple(
         finding.message + (f" ({finding.file})" if finding.file else "") + (f"; {finding.hint}" if finding.hint else "")
         for finding in findings
@@ -80,21 +80,21 @@ def _said(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
     )
 
 
-def _recalled(memory: Path) -> tuple[str, ...] | None:
+def _recalled(entry: Path) -> tuple[str, ...] | None:
     """Return the warnings of an audit that was passed; None where there is no memory that can be read."""
     try:
-        warnings = json.loads(memory.read_text(encoding="utf-8"))
+        warnings = json.loads(entry.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     is_whole = isinstance(warnings, list) and all(isinstance(item, str) for item in warnings)
     return tuple(warnings) if is_whole else None
 
 
-def _remember(memory: Path, warnings: tuple[str, ...]) -> None:
+def _remember(entry: Path, warnings: tuple[str, ...]) -> None:
     with contextlib.suppress(OSError):
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        old = list(memory.parent.iterdir())
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        old = list(entry.parent.iterdir())
         if len(old) >= MOST:
             for item in old:
                 item.unlink(missing_ok=True)
-        memory.write_text(json.dumps(warnings), encoding="utf-8")
+        entry.write_text(json.dumps(warnings), encoding="utf-8")

@@ -63,23 +63,23 @@ class Symbols:
     """What the dynamic symbols say.
 
     Attributes:
-        wanted: names that must come from elsewhere, to the soname that promised them by version when the object was
+        undefined: names that must come from elsewhere, to the soname that promised them by version when the object was
             linked; an empty one where a name has no version. Weak ones, which may stay undefined, are left out.
-        versions_wanted: (soname, version) that must be there.
+        versions_needed: (soname, version) that must be there.
         versions_defined: the versions that the object's own symbols have.
         cxx_abi: libstdc++'s ABI.
         defined: hashes of the names it defines, of this process.
     """
 
-    wanted: Mapping[str, str] = field(default_factory=dict)
-    versions_wanted: frozenset[tuple[str, str]] = frozenset()
+    undefined: Mapping[str, str] = field(default_factory=dict)
+    versions_needed: frozenset[tuple[str, str]] = frozenset()
     versions_defined: frozenset[str] = frozenset()
     cxx_abi: CxxAbi = ""
     defined: array[int] = field(default_factory=lambda: array("q"), repr=False)
 
-    def provides(self, asked: Mapping[int, str]) -> frozenset[str]:
-        """Return those of ``asked`` (hash of a name → the name) that the object defines."""
-        return frozenset(asked[number] for number in self.defined if number in asked)
+    def provides(self, names: Mapping[int, str]) -> frozenset[str]:
+        """Return those of ``names`` (hash of a name → the name) that the object defines."""
+        return frozenset(names[number] for number in self.defined if number in names)
 
 
 def read_symbols(
@@ -103,11 +103,11 @@ def read_symbols(
     entry = struct.Struct(_SYMBOL[wide, little_endian])
     libraries = {need.index: need.library for need in needs}
     numbers = _numbers(versions, little_endian=little_endian)
-    wanted: dict[str, str] = {}
+    undefined: dict[str, str] = {}
     defined = array("q")
     budget = budget or Budget.of(len(strings))
     left = _REUSE * len(strings)
-    for place, (at, info, _, section) in enumerate(entry.iter_unpack(table[: len(table) // entry.size * entry.size])):
+    for index, (at, info, _, section) in enumerate(entry.iter_unpack(table[: len(table) // entry.size * entry.size])):
         binding = info >> 4
         if not at or binding == _STB_LOCAL or (not section and binding != _STB_GLOBAL):
             continue
@@ -120,11 +120,11 @@ def read_symbols(
         if section:
             defined.append(hash(name))
         else:
-            wanted[name] = libraries.get(numbers[place] & _INDEX, "") if place < len(numbers) else ""
+            undefined[name] = libraries.get(numbers[index] & _INDEX, "") if index < len(numbers) else ""
     new = b"__cxx11" in strings
     old = _OLD_STRING.search(strings) is not None
     abi: CxxAbi = "mixed" if new and old else "cxx11" if new else "old" if old else ""
-    return Symbols(wanted, cxx_abi=abi, defined=defined)
+    return Symbols(undefined, cxx_abi=abi, defined=defined)
 
 
 def _numbers(versions: bytes, *, little_endian: bool) -> array[int]:

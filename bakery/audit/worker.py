@@ -1,4 +1,4 @@
-"""Reads files of anybody in another process, which has limits of time and memory.
+"""Reads untrusted files in another process, which has limits of time and memory.
 
 A worker is a Python of its own that takes one call after the other, so that its start is paid for once. One that
 exceeded a limit is killed, together with the tools that it asked, and the next call gets a new one. Several threads may
@@ -185,14 +185,14 @@ def _limited(limits: Limits) -> Iterator[None]:
         yield
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
-    wanted = {
+    bounds = {
         resource.RLIMIT_AS: limits.memory,
         resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + limits.cpu + 1,
         resource.RLIMIT_CORE: 0,
     }
-    before = {kind: resource.getrlimit(kind) for kind in wanted}
+    before = {kind: resource.getrlimit(kind) for kind in bounds}
     try:
-        for kind, value in wanted.items():
+        for kind, value in bounds.items():
             with contextlib.suppress(OSError, ValueError):
                 hard = before[kind][1]
                 resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))

@@ -1,4 +1,4 @@
-"""Opens zip archives of anybody: the table of members is bounded before it is read."""
+"""Opens untrusted zip archives: the table of members is bounded before it is read."""
 
 from __future__ import annotations
 

@@ -169,26 +169,8 @@ class InterruptedBake(BakeryError):
 
 
 EXIT_CODES: dict[int, str] = {
-    cls.exit_code: (cls.__doc__ or "").split("\n")[0]
-    for cls in (
-        BakeryError,
-        UsageError,
-        RecipeError,
-        PlanError,
-        DriftError,
-        EngineError,
-        BakeError,
-        AuditError,
-        UnavailableError,
-        OutputError,
-        SomeFailed,
-        LockError,
-        DifferentError,
-        ModuleError,
-        WrongResultError,
-        RegressionError,
-        CompilerError,
-        InterruptedBake,
-    )
+    item.exit_code: (item.__doc__ or "").split("\n")[0]
+    for item in list(globals().values())
+    if isinstance(item, type) and issubclass(item, BakeryError)
 }
 """Exit code to meaning, for the command's help and the documentation."""

@@ -126,27 +126,27 @@ def parse_targets(text: str, suite: str) -> Mirror:
     Raises:
         UnavailableError: none of the targets belongs to the suite.
     """
-    found: dict[str, str] = {}
+    uris: dict[str, str] = {}
     for line in text.splitlines():
         fields = line.split("|")
         if len(fields) != 5 or fields[0] != "Packages":
             continue
         _, uri, release, codename, label = fields
-        wanted = {"Debian": suite, "Debian-Security": f"{suite}-security"}.get(label)
-        if wanted in (release, codename):
-            found.setdefault(label, uri.rstrip("/"))
-    if "Debian" not in found:
+        expected = {"Debian": suite, "Debian-Security": f"{suite}-security"}.get(label)
+        if expected in (release, codename):
+            uris.setdefault(label, uri.rstrip("/"))
+    if "Debian" not in uris:
         raise UnavailableError(
             f"apt names no mirror for {suite}",
             hint="add a Debian source for this release under /etc/apt/sources.list.d and run `apt-get update`",
         )
-    return Mirror(main=found["Debian"], security=found.get("Debian-Security"))
+    return Mirror(main=uris["Debian"], security=uris.get("Debian-Security"))
 
 
 def addresses(mirror: Mirror) -> dict[str, str]:
     """Return where each part of a suite is, by the suffix of its name."""
-    found = {"": mirror.main, "-updates": mirror.main}
-    return found | ({"-security": mirror.security} if mirror.security else {})
+    main = {"": mirror.main, "-updates": mirror.main}
+    return main | ({"-security": mirror.security} if mirror.security else {})
 
 
 def source_lines(mirror: Mirror, suite: str, suffixes: Iterable[str]) -> list[str]:
@@ -183,7 +183,7 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
     Args:
         paths: where the cache is.
         bundle: what to fetch.
-        progress: told each step.
+        progress: called with each step.
         finish: called with the unpacked folder and with the path it will have; may add files.
 
     Returns:
@@ -227,10 +227,10 @@ def _download(scratch: Path, bundle: Bundle, suite: str, progress: Progress) -> 
     options = _private_state(scratch, mirror, suite, newer=bool(bundle.newer))
     _run(["apt-get", *options, "--error-on=any", "update"])
     progress("downloading " + " ".join((*bundle.newer, *bundle.own)))
-    wanted = [f"{name}/{NEWER_SUITE}" for name in bundle.newer] + list(bundle.own)
+    packages = [f"{name}/{NEWER_SUITE}" for name in bundle.newer] + list(bundle.own)
     target = scratch / "debs"
     target.mkdir()
-    _run(["apt-get", *options, "download", *wanted], cwd=target)
+    _run(["apt-get", *options, "download", *packages], cwd=target)
     return sorted(target.glob("*.deb"))
 
 
@@ -267,8 +267,8 @@ def _private_state(scratch: Path, mirror: Mirror, suite: str, *, newer: bool) ->
 
 def _record(root: Path, debs: Sequence[Path]) -> None:
     """Write which package files an unpacked folder came from."""
-    found = {deb.name: hashlib.sha256(deb.read_bytes()).hexdigest() for deb in debs}
-    (root / "packages.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+    digests = {deb.name: hashlib.sha256(deb.read_bytes()).hexdigest() for deb in debs}
+    (root / "packages.json").write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
 
 
 def _run(command: Sequence[str], cwd: Path | None = None, timeout_s: float = APT_TIMEOUT_S) -> str:

@@ -1,7 +1,7 @@
-"""Debian base images without a registry: made on this machine from its own Debian mirror.
+"""Makes Debian base images on this machine from its own Debian mirror, for machines without a registry.
 
-A stand-in is used only where the engine has no image of that name and no registry answers. It is kept as an
-OCI tar in the cache folder, so another engine loads it in seconds. Delete that file to have a newer one made.
+Such a stand-in is used only if the engine has no image of that name and no registry answers. It stays in the cache folder
+as an OCI tar, so another engine can load it in seconds. To get a newer one, delete that file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REGISTRY_TIMEOUT_S = 8
 PULL_TIMEOUT_S = 600
 MAKE_TIMEOUT_S = 3600
 _LATE = 124
-"""What timeout(1) ends with where the time was over."""
+"""Exit code of timeout(1)."""
 HINT = "load the image into the engine (`docker load` or `docker pull`), or run as root on Debian 12 or newer"
 
 # What Debian's slim images leave out, and how Debian's images set up apt and dpkg.
@@ -87,7 +87,7 @@ class ImageInfo:
 
 
 def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str, progress: Progress) -> ImageInfo:
-    """Make sure that the engine has a Debian image; make a stand-in if it can be had in no other way.
+    """Pull a Debian image that the engine lacks, or make a stand-in if no registry has it.
 
     Args:
         engine_env: variables that lead to the engine, from :func:`bakery.engine.private_engine.environment`;
@@ -95,10 +95,10 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
         suite: one of SUITES.
         arch: one of ARCHITECTURES.
         tag: the image's usual name, e.g. ``debian:bookworm-slim``. An existing one is never replaced.
-        progress: told each step.
+        progress: called with each step.
 
     Raises:
-        UnavailableError: the suite or architecture is unknown, or the image cannot be had here.
+        UnavailableError: the suite or architecture is unknown, or the image is not available here.
         OSError: the cache cannot be written.
     """
     if suite not in SUITES or arch not in ARCHITECTURES:
@@ -166,7 +166,7 @@ def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Prog
 
 
 def _image_file(paths: EnginePaths, suite: str, arch: str, progress: Progress) -> Path:
-    """Return the kept image of a suite; make it if there is none."""
+    """Return the image of a suite in the cache; make it if there is none."""
     folder = paths.cache / "bases"
     final = folder / f"debian-{suite}-{arch}-{RECIPE}.tar"
     if final.is_file():
@@ -176,8 +176,8 @@ def _image_file(paths: EnginePaths, suite: str, arch: str, progress: Progress) -
         if final.is_file():
             return final
         with tempfile.TemporaryDirectory(prefix=".make-", dir=folder) as scratch:
-            made = make_image(paths, Path(scratch), suite, arch, progress)
-            made.rename(final)
+            image = make_image(paths, Path(scratch), suite, arch, progress)
+            image.rename(final)
     return final
 
 
@@ -205,7 +205,7 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
         scratch: an empty folder to work in, on a filesystem that allows device files.
         suite: one of SUITES.
         arch: one of ARCHITECTURES.
-        progress: told each step.
+        progress: called with each step.
 
     Returns:
         The image's file, inside ``scratch``.
@@ -246,15 +246,15 @@ def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
     Raises:
         UnavailableError: the mirror does not have the suite.
     """
-    found = {}
+    dates = {}
     for suffix, address in debian_packages.addresses(mirror).items():
         text = debian_packages.fetch(f"{address}/dists/{suite}{suffix}/InRelease", scratch / f"InRelease{suffix}")
         date = next((line[5:] for line in (text or "").splitlines() if line.startswith("Date:")), None)
         if date is not None:
-            found[suffix] = int(parsedate_to_datetime(date.strip()).timestamp())
-    if "" not in found:
+            dates[suffix] = int(parsedate_to_datetime(date.strip()).timestamp())
+    if "" not in dates:
         raise UnavailableError(f"this machine's mirror does not have {suite}", hint=HINT)
-    return found
+    return dates
 
 
 def sources_text(mirror: Mirror, suite: str, suffixes: Sequence[str]) -> str:

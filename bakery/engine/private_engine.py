@@ -67,7 +67,7 @@ def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Pre
     """Fetch and unpack the engine's programs; at once when that was done before.
 
     Args:
-        progress: told each step.
+        progress: called with each step.
         environ: decides the folders; the process's own environment when None.
 
     Raises:
@@ -97,7 +97,7 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
 
     Args:
         prefix: from :func:`install`.
-        progress: told each step.
+        progress: called with each step.
         environ: decides the folders and what dockerd inherits; the process's own when None.
 
     Raises:

@@ -44,6 +44,7 @@ class Problem:
         line: 1-based; 0 for the whole file.
         column: 1-based; 0 if unknown.
         excerpt: the lines of the file with the problem.
+        meant: for a misspelt key, the key that was probably meant.
     """
 
     path: tuple[Step, ...]
@@ -52,6 +53,7 @@ class Problem:
     line: int = 0
     column: int = 0
     excerpt: tuple[str, ...] = ()
+    meant: str = ""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,6 @@ _WIDEST = 200
 _MOST = 1000
 """Errors that become problems: each costs a comparison with all known keys."""
 _RENAME = "rename it to "
-_MISSING = "missing"
 
 _WRONG_TYPE = frozenset(
     (
@@ -65,18 +64,19 @@ def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Proble
         model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        problems = _without_echoes([_problem(model, data, item) for item in errors[:_MOST]])
+        problems = [_problem(model, data, item) for item in errors[:_MOST]]
+        # A key that is missing because it was misspelt is one problem, not two.
+        renamed = {(*problem.path[:-1], problem.meant) for problem in problems if problem.meant}
+        problems = [
+            problem
+            for problem, item in zip(problems, errors, strict=False)
+            if item["type"] != "missing" or problem.path not in renamed
+        ]
         more = len(errors) - _MOST
         return [*problems, Problem((), f"{more} more problems", "correct the others first")] if more > 0 else problems
     except RecursionError:
         return [Problem((), "lists or tables are nested too deeply", "a recipe needs at most four levels")]
     return []
-
-
-def _without_echoes(problems: list[Problem]) -> list[Problem]:
-    """Return ``problems`` without the keys that are missing only because they were misspelt."""
-    renamed = {(*problem.path[:-1], problem.fix.removeprefix(_RENAME)) for problem in problems}
-    return [problem for problem in problems if problem.path not in renamed or not problem.what.startswith(_MISSING)]
 
 
 def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem:
@@ -93,7 +93,7 @@ def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem
         fix = f"move it to {' or '.join(homes)}"
     else:
         what, fix = f"unknown key (expected one of: {one_of(known)})", "remove it"
-    return Problem((*path, key), what, fix)
+    return Problem((*path, key), what, fix, meant=close or "")
 
 
 def _homes(key: str) -> list[str]:
@@ -166,7 +166,7 @@ def _missing(model: type[Model], location: Sequence[Step], path: tuple[Step, ...
     kind = type_names.describe(annotation)
     field = type_names.keys(type_names.model_of(type_names.at(model, location[:-1])) or model).get(key)
     about = " ".join((field.description or "").replace("``", "'").split()) if field else ""
-    what = _MISSING + f"; expected {_a(kind)}" + (f": {about[0].lower()}{about[1:].rstrip('.')}" if about else "")
+    what = f"missing; expected {_a(kind)}" + (f": {about[0].lower()}{about[1:].rstrip('.')}" if about else "")
     sample = '"my-kernels"' if key == "name" else _sample(kind)
     return Problem(path, what, f"add {key} = {sample}")
 

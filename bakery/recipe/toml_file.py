@@ -6,22 +6,24 @@ import errno
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from bakery.core.errors import RecipeError
 from bakery.core.plain_files import read_plain
 from bakery.recipe.problems import Number, Problem, is_private, recipe_error
 from bakery.recipe.toml_positions import MOST, TooMuch, positions
 from bakery.recipe.toml_positions import Path as KeyPath
 
 LARGEST = 1024 * 1024
-"""No recipe is larger than 1 MiB; whatever is was named by mistake."""
+"""Bytes of a recipe file; a larger file is probably not a recipe."""
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _HEADER = re.compile(r"[ \t]*\[+([^\]\n]*)\]")
 _LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _WIDTH = 76
 
-# What tomllib says (any of its releases) → what is wrong, and what to do. The first fragment that occurs counts.
+# Message of tomllib, which has no codes → what is wrong, and what to do. The first fragment that occurs counts.
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("Expected '=' after a key", "expected '=' after the key", "write key = value, and [name] to begin a table"),
     ("Cannot overwrite a value", "this key was set before", "keep one of the two"),
@@ -103,21 +105,22 @@ def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
         # First: it needs time in proportion to the text, and tomllib more than that for keys of many parts.
         lines = positions(text, entries)
     except TooMuch as error:
-        raise recipe_error(
-            shown, [Problem((), str(error), "split it, or remove what is not needed", error.line)]
-        ) from None
+        raise _error(shown, str(error), "split it, or remove what is not needed", error.line) from None
     try:
         data = tomllib.loads(text, parse_float=Number)
     except tomllib.TOMLDecodeError as error:
         raise recipe_error(shown, [_syntax(str(error), text)]) from None
     except RecursionError:
-        problem = Problem((), "lists or tables are nested too deeply", "a recipe needs at most four levels")
-        raise recipe_error(shown, [problem]) from None
+        raise _error(shown, "lists or tables are nested too deeply", "a recipe needs at most four levels") from None
     except ValueError:
         # Not TOML's grammar, but a limit of Python: more digits than it converts.
         line = _line_of(text, _LONG_NUMBER)
-        raise recipe_error(shown, [Problem((), "a number with thousands of digits", "remove it", line)]) from None
+        raise _error(shown, "a number with thousands of digits", "remove it", line) from None
     return Document(data, lines)
+
+
+def _error(shown: str, what: str, fix: str, line: int = 0) -> RecipeError:
+    return recipe_error(shown, [Problem((), what, fix, line)])
 
 
 def _check_link(file: Path, inside: Path, shown: str) -> None:
@@ -127,14 +130,11 @@ def _check_link(file: Path, inside: Path, shown: str) -> None:
         # Reading it says what is wrong.
         return
     if leaves:
-        problem = Problem((), "this is a link to a file outside the project", "name the file that it leads to")
-        raise recipe_error(shown, [problem])
+        raise _error(shown, "this is a link to a file outside the project", "name the file that it leads to")
 
 
 def _bytes(file: Path, shown: str) -> bytes:
-    def refuse(what: str, fix: str) -> Exception:
-        return recipe_error(shown, [Problem((), what, fix)])
-
+    refuse = partial(_error, shown)
     try:
         if file.is_dir():
             raise refuse(
@@ -156,9 +156,7 @@ def _bytes(file: Path, shown: str) -> bytes:
 
 
 def _text(content: bytes, shown: str) -> str:
-    def refuse(what: str, fix: str, line: int = 0) -> Exception:
-        return recipe_error(shown, [Problem((), what, fix, line)])
-
+    refuse = partial(_error, shown)
     if not content.strip():
         raise refuse("the file is empty", 'a recipe begins with a line such as: name = "my-kernels"')
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):

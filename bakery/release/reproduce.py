@@ -154,7 +154,7 @@ def _not_compared(held: Held | None, options: RebuildOptions) -> Iterator[str]:
         return
     if held.images:
         yield "what the tags of base images name now"
-    if held.cells and any(own.sources for own in held.cells.values()):
+    if held.cells and any(cell.sources for cell in held.cells.values()):
         yield "what the branches and tags of cloned repositories name now"
     yield "who wrote the provenance (it is not signed)"
 
@@ -168,8 +168,8 @@ def _held(plan: Plan, materials: Materials) -> Materials:
         for step in stage.steps
         if isinstance(step, Add)
     )
-    found = {text: commit for text in texts if (commit := by_repository.get(text.partition("#")[0]))}
-    return replace(materials, sources=found)
+    commits = {text: commit for text in texts if (commit := by_repository.get(text.partition("#")[0]))}
+    return replace(materials, sources=commits)
 
 
 def _materials(old: Recorded, new: Recorded) -> Iterator[str]:

@@ -31,12 +31,9 @@ def parse(text: str) -> Value:
 
 def declarations(steps: Iterable[Step]) -> tuple[Arg, ...]:
     """Return what a stage must declare: every build argument its steps refer to, and what these are derived from."""
-    found: dict[Arg, None] = {}
-    for name in references(steps):
-        # PATH is the image's own variable, no build argument.
-        if name != "PATH":
-            found.update(dict.fromkeys(_declaration(name)))
-    return tuple(found)
+    # PATH is a variable of the image, not a build argument.
+    args = (arg for name in references(steps) if name != "PATH" for arg in _declaration(name))
+    return tuple(dict.fromkeys(args))
 
 
 def _declaration(name: str) -> tuple[Arg, ...]:
@@ -73,11 +70,8 @@ def _expanded(ref: Ref) -> Ref:
 
 def references(steps: Iterable[Step]) -> tuple[str, ...]:
     """Return the names that steps refer to, in order and once each: what the stage must declare."""
-    found: dict[str, None] = {}
-    for step in steps:
-        for value in _values(step):
-            found.update(dict.fromkeys(part.name for part in value if isinstance(part, Ref)))
-    return tuple(found)
+    refs = (part.name for step in steps for value in _values(step) for part in value if isinstance(part, Ref))
+    return tuple(dict.fromkeys(refs))
 
 
 def renamed(stage: Stage, old: str, new: str) -> Stage:

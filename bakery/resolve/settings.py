@@ -14,7 +14,7 @@ from bakery.core.image_names import parse
 from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
 from bakery.core.regex import matches_whole
 from bakery.core.text import is_line
-from bakery.plan import options as plan_options
+from bakery.plan.options import Variable as PlanVariable
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
@@ -59,7 +59,7 @@ class Settings:
     """
 
     values: Mapping[str, object]
-    variables: tuple[plan_options.Variable, ...]
+    variables: tuple[PlanVariable, ...]
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
     platform_variable: str = ""
@@ -242,10 +242,10 @@ def _variables(
     given: Mapping[str, tuple[str, str]],
     origins: dict[str, tuple[str, str]],
     formats: Mapping[str, tuple[str, str]],
-) -> tuple[plan_options.Variable, ...]:
+) -> tuple[PlanVariable, ...]:
     by_axis = {axis_variable(axis) for axis in axes}
     where = loaded.file.name if loaded.file else "python"
-    result: list[plan_options.Variable] = []
+    result: list[PlanVariable] = []
     for name, variable in _declared(loaded).items():
         if name in by_axis:
             continue
@@ -258,7 +258,7 @@ def _variables(
         patterns = tuple(filter(None, (pattern, variable.pattern)))
         matching = f"a value that matches {variable.pattern}" if variable.pattern else ""
         expected = ", and ".join(filter(None, (meaning, matching)))
-        result.append(plan_options.Variable(name, value, description, patterns, (), expected))
+        result.append(PlanVariable(name, value, description, patterns, (), expected))
     origins["variables.SOURCE_DATE_EPOCH"] = given["SOURCE_DATE_EPOCH"]
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
@@ -292,49 +292,29 @@ def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
     """
     axis_values = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
     check_values(
-        plan_options.Variable(f"matrix.{axis}", value, "", (pattern,), (), expected)
+        PlanVariable(f"matrix.{axis}", value, "", (pattern,), (), expected)
         for axis, value in axis_values
         for pattern, expected in [RELEASES.get(axis_variable(axis), ("", ""))]
         if pattern
     )
 
 
-def _builtin(values: Mapping[str, object], epoch: str) -> tuple[plan_options.Variable, ...]:
+def _builtin(values: Mapping[str, object], epoch: str) -> tuple[PlanVariable, ...]:
     """Return the variables that every bake file has."""
-    offered = cache_backends(values)
+    backends = cache_backends(values)
+    about_epoch = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
+    about_cache = "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)"
+    about_branch = "Branch that is built, with caches of its own; empty for the default branch"
+    about_read_only = "Whether the layer cache is read and never written, as for a pull request: true or false"
+    read_only = str(values["cache.read-only"]).lower()
     return (
-        plan_options.Variable(
-            "SOURCE_DATE_EPOCH",
-            epoch,
-            "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes",
-            ("[0-9]+",),
-            (),
-            "seconds since 1970",
-        ),
-        plan_options.Variable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
-        plan_options.Variable(
-            "CACHE",
-            str(values["cache.backend"]),
-            "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)",
-            (),
-            offered,
-            "one of " + ", ".join(offered),
-        ),
-        plan_options.Variable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
-        plan_options.Variable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
-        plan_options.Variable(
-            "CACHE_BRANCH",
-            str(values["cache.branch"]),
-            "Branch that is built, with caches of its own; empty for the default branch",
-        ),
-        plan_options.Variable(
-            "CACHE_READ_ONLY",
-            str(values["cache.read-only"]).lower(),
-            "Whether the layer cache is read and never written, as for a pull request: true or false",
-            (),
-            ("false", "true"),
-            "true or false",
-        ),
+        PlanVariable("SOURCE_DATE_EPOCH", epoch, about_epoch, ("[0-9]+",), (), "seconds since 1970"),
+        PlanVariable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
+        PlanVariable("CACHE", str(values["cache.backend"]), about_cache, (), backends, f"one of {', '.join(backends)}"),
+        PlanVariable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
+        PlanVariable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
+        PlanVariable("CACHE_BRANCH", str(values["cache.branch"]), about_branch),
+        PlanVariable("CACHE_READ_ONLY", read_only, about_read_only, (), ("false", "true"), "true or false"),
     )
 
 
@@ -347,7 +327,7 @@ def cache_backends(values: Mapping[str, object]) -> tuple[CacheBackend, ...]:
     return tuple(item for item in CacheBackend if not impossible.get(item))
 
 
-def check_values(variables: Iterable[plan_options.Variable]) -> None:
+def check_values(variables: Iterable[PlanVariable]) -> None:
     """Check the values of variables.
 
     Raises:

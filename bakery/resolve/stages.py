@@ -349,7 +349,7 @@ def _command(parts: Parts) -> tuple[Step, ...]:
         return ()
     files = settings.texts("test.files")
     copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
-    folders: tuple[Command, ...] = (Command(literals("mkdir", "-p", "/work")), Command(literals("cd", "/work")))
+    into = Script("mkdir -p /work && cd /work")
     run = Command(literals("sh", "-c", command))
     mounts = (source_mount(parts, writable=False),) if files else ()
     # The shell itself replaces ${NAME} here; all that it needs is the variable.
@@ -357,7 +357,7 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     return (
         *declared,
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        telling(parts, Phase.TEST, Run((*folders, *copies, run), mounts, network=settings.flag("test.network"))),
+        telling(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
     )
 
 

@@ -112,4 +112,4 @@ def test_help_loads_no_model_and_no_table_of_facts() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=wide, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     # A table's name is not taken for a style.
-    assert "with [ci] a workflow" in done.stdout
+    assert "a workflow for [ci]" in done.stdout

@@ -10,7 +10,7 @@ from projects import REQUIRES
 RECIPE = """\
 name = "tiny"
 [matrix]
-python = ["3.11", "3.9", "3.13"]
+python = ["3.13", "3.11"]
 [native]
 command = '''
 cmake -S native -B /build -G Ninja -DCMAKE_INSTALL_PREFIX=/native

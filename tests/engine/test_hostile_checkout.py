@@ -89,6 +89,7 @@ def test_a_journal_of_the_checkout_that_has_no_end_is_not_read(
     assert result(bakery(project, "wheel", "--resume", environment=machine, timeout_s=120)) == "done"
 
 
+@pytest.mark.proof
 def test_folders_behind_a_link_in_place_of_the_locks_folder_survive(
     project: Path, tmp_path: Path, machine: dict[str, str]
 ) -> None:
@@ -100,7 +101,7 @@ def test_folders_behind_a_link_in_place_of_the_locks_folder_survive(
         os.utime(precious / str(number), (number + 1, number + 1))
     before = sorted(path.relative_to(precious) for path in precious.rglob("*"))
     (project / ".bakery" / "lock").symlink_to(precious)
-    for words in (("wheel", "--locked"), ("lock",)):
+    for words in (("wheel",), ("full", "--locked"), ("lock",)):
         bakery(project, *words, environment=machine)
         assert sorted(path.relative_to(precious) for path in precious.rglob("*")) == before
 

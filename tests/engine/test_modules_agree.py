@@ -45,8 +45,8 @@ _SETTINGS = {
 }
 
 
-# Hypothesis begins with the smallest of everything; the second batch is one that is drawn, the same each time.
-@settings(**_SETTINGS, max_examples=2, derandomize=True)
+# Hypothesis begins with the smallest of everything.
+@settings(**_SETTINGS, max_examples=1, derandomize=True)
 @given(batch=batches(each=1))
 def test_modules_agree_with_numpy(tmp_path: Path, batch: dict[str, Small]) -> None:
     agree(tmp_path / "batch", batch, TARGETS)

@@ -22,7 +22,7 @@ def stamp(data: bytes) -> str:
 def test_compiled_once_for_all_pythons(tmp_path: Path) -> None:
     done = bakery(project(tmp_path / "project"), "full")
     wheels = {wheel.name.split("-")[2]: wheel for wheel in done.wheels}
-    assert set(wheels) == {"cp39", "cp311", "cp313"}
+    assert set(wheels) == {"cp311", "cp313"}
     libraries = set()
     for wheel in wheels.values():
         with zipfile.ZipFile(wheel) as archive:

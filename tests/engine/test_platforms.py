@@ -82,6 +82,7 @@ def test_cross_compiled_beside_native(tmp_path: Path) -> None:
     assert "tested on x86_64" in done.log("test-cp311-linux_x86_64")
 
 
+@pytest.mark.proof
 def test_emulated(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", '["linux/arm64"]', cross=False)
     done = bakery(folder, "full")

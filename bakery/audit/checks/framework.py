@@ -44,7 +44,8 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         return
     pins = requirements_for(wheel.metadata.requires_dist, "torch")
     calls = {
-        binary.path: [name for name in binary.symbols.wanted if _INTERFACE.fullmatch(name)] for binary in wheel.objects
+        binary.path: [name for name in binary.symbols.undefined if _INTERFACE.fullmatch(name)]
+        for binary in wheel.objects
     }
     yield from _check_pin(linked, pins, wheel, expected, stable=not any(calls.values()))
     torch_abi = expected.cxx_abi or _abi_by(pins)

@@ -34,11 +34,11 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
             text = f"carries {names[0]} ({binary.size / 1e6:.1f} MB)"
             hint = "exclude it from the repair and require the package that brings it" if wrong else ""
             yield Finding("bundled-library", Severity.ERROR if wrong else Severity.INFO, text, binary.path, hint)
-    for found in wheel.objects:
-        for kind, paths in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
+    for binary in wheel.objects:
+        for kind, paths in (("RPATH", binary.rpath), ("RUNPATH", binary.runpath)):
             for path in (paths or "").split(":") if paths else ():
-                if reason := _search_path_defect(found.path, path):
-                    yield error("rpath-absolute", f"its {kind} has {path!r}, which is {reason}", found.path)
+                if reason := _search_path_defect(binary.path, path):
+                    yield error("rpath-absolute", f"its {kind} has {path!r}, which is {reason}", binary.path)
 
 
 def _names(binary: Binary) -> list[str]:

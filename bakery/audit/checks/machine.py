@@ -67,12 +67,12 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
             if machines and kind not in ("", item.kind) and item.loaded.search(path):
                 yield error(f"{item.id}-foreign", f"is a file of {_SYSTEMS[kind]}", path)
         yield from _check_objects(wheel, item, machines)
-    for found in wheel.mach_objects:
-        for part in found.slices:
+    for binary in wheel.mach_objects:
+        for part in binary.slices:
             if part.system not in ("macos", "") and _machines(wheel, expected, "macos/"):
-                yield error("macho-system", f"is for {part.system}", found.path)
+                yield error("macho-system", f"is for {part.system}", binary.path)
             if part.machine == "arm64" and not part.signed:
-                yield error("macho-unsigned", "its code for arm64 has no signature", found.path)
+                yield error("macho-unsigned", "its code for arm64 has no signature", binary.path)
 
 
 def _machines(wheel: Wheel, expected: ExpectedWheel, platform: str) -> dict[str, str]:

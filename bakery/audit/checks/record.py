@@ -29,7 +29,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     metadata = wheel.metadata
     record = f"{metadata.folder}/RECORD"
     if not metadata.folder or record in metadata.missing or not wheel.archive.is_read:
-        return  # said by other checks
+        return  # other checks report it
     if metadata.record_defect:
         yield error("record-malformed", metadata.record_defect, record)
         return
@@ -52,7 +52,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 def _check_row(row: RecordRow, entry: Entry) -> Iterator[Finding]:
     if not entry.sha256:
-        return  # not readable: said by the archive check
+        return  # not readable: the archive check reports it
     digest = base64.urlsafe_b64encode(bytes.fromhex(entry.sha256)).rstrip(b"=").decode()
     if row.digest != f"sha256={digest}":
         yield error("record-hash", f"is sha256={digest}, RECORD says {row.digest or 'nothing'}", row.path)

@@ -89,8 +89,8 @@ def _check_pythons(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     abis = {tag.abi for tag in wheel.filename.tags}
     stable = not abis.isdisjoint(_STABLE)
     if expected.abi3 is not None and stable is not expected.abi3:
-        wanted = "a stable-ABI wheel" if expected.abi3 else "a wheel for one Python only"
-        message = f"has ABI tag {', '.join(sorted(abis))}, expected {wanted}"
+        kind = "a stable-ABI wheel" if expected.abi3 else "a wheel for one Python only"
+        message = f"has ABI tag {', '.join(sorted(abis))}, expected {kind}"
         yield error("promised-abi3", message, hint=_TO_ABI3 if expected.abi3 else "")
     if expected.python:
         hint = "was it built by another interpreter than the cell's?"

@@ -101,31 +101,31 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     # Somebody else's wheel may rely on what its user has loaded before.
     severity = error_if(not expected.is_empty)
     objects = wheel.objects
-    names = {name: objects[place] for name, place in by_soname(objects).items()}
+    names = {name: objects[index] for name, index in by_soname(objects).items()}
     offers = _offers(objects)
     # A plugin finds what the program that loads it has.
-    programs = sum(1 << place for place, found in enumerate(objects) if ".so" not in found.file_name)
-    for found, scope in zip(objects, scopes(objects), strict=True):
+    programs = sum(1 << index for index, binary in enumerate(objects) if ".so" not in binary.file_name)
+    for binary, scope in zip(objects, scopes(objects), strict=True):
         around = scope.inside | programs
-        wanted = found.symbols.wanted.items()
-        left = {name: soname for name, soname in wanted if not offers.get(name, 0) & around}
-        yield from _check_versions(found, left, names)
-        yield from _check_families(found, left, scope, severity)
-        yield from _check_rest(found, left, scope, offers, objects, severity)
+        undefined = binary.symbols.undefined.items()
+        left = {name: soname for name, soname in undefined if not offers.get(name, 0) & around}
+        yield from _check_versions(binary, left, names)
+        yield from _check_families(binary, left, scope, severity)
+        yield from _check_rest(binary, left, scope, offers, objects, severity)
 
 
 def _offers(objects: tuple[SharedObject, ...]) -> dict[str, int]:
     """Return name → who defines it, a number with a bit for the place of each; only names that somebody wants."""
-    asked = {hash(name): name for found in objects for name in found.symbols.wanted}
+    undefined = {hash(name): name for binary in objects for name in binary.symbols.undefined}
     offers: dict[str, int] = {}
-    for place, found in enumerate(objects):
-        for name in found.symbols.provides(asked):
-            offers[name] = offers.get(name, 0) | 1 << place
+    for index, binary in enumerate(objects):
+        for name in binary.symbols.provides(undefined):
+            offers[name] = offers.get(name, 0) | 1 << index
     return offers
 
 
 def _check_families(
-    found: SharedObject, left: Mapping[str, str], scope: Reach, severity: Severity
+    binary: SharedObject, left: Mapping[str, str], scope: Reach, severity: Severity
 ) -> Iterator[Finding]:
     for family in FAMILIES:
         if not scope.needs(family.sonames) and scope.only((*SYSTEM, *family.silent)):
@@ -133,14 +133,14 @@ def _check_families(
             library = family.sonames[0].replace("*", "")
             if missing and family.name == _DRIVER:
                 text = f"calls {_listed(missing)}, but nothing it needs is libcuda.so.1"
-                yield error("driver-not-needed", text, found.path)
+                yield error("driver-not-needed", text, binary.path)
             elif missing:
                 text = f"calls {_listed(missing)} of {family.name}, but nothing it needs is {library}"
-                yield Finding("library-not-needed", severity, text, found.path)
+                yield Finding("library-not-needed", severity, text, binary.path)
 
 
 def _check_rest(
-    found: SharedObject,
+    binary: SharedObject,
     left: Mapping[str, str],
     scope: Reach,
     offers: Mapping[str, int],
@@ -149,14 +149,14 @@ def _check_rest(
 ) -> Iterator[Finding]:
     """Judge the names that are no known library's, where no library from elsewhere could have them."""
     # Without a version of glibc it was linked in a way of its own (or to musl, which has no versions).
-    if found.glibc is None or not scope.only(_KNOWN):
+    if binary.glibc is None or not scope.only(_KNOWN):
         return
-    own = _GLOBAL_FUNCTION if scope.needs(TORCH) else None
+    judged = _GLOBAL_FUNCTION if scope.needs(TORCH) else None
     missing = [
         name
         for name, soname in left.items()
         if not soname
-        and (own is None or own.fullmatch(name))
+        and (judged is None or judged.fullmatch(name))
         and not (_PYTHON.fullmatch(name) or _LOADED.fullmatch(name))
         and not any(family.pattern.fullmatch(name) for family in FAMILIES)
     ]
@@ -168,24 +168,24 @@ def _check_rest(
         f"{other} defines, but it does not need it" if other else "is nowhere"
     )
     hint = "link the two, with $ORIGIN in its search path" if other else "is a source file or a library left out?"
-    yield Finding("undefined-symbol", severity, text, found.path, hint)
+    yield Finding("undefined-symbol", severity, text, binary.path, hint)
 
 
 def _check_versions(
-    found: SharedObject, left: Mapping[str, str], names: Mapping[str, SharedObject]
+    binary: SharedObject, left: Mapping[str, str], names: Mapping[str, SharedObject]
 ) -> Iterator[Finding]:
-    for soname, version in sorted(found.symbols.versions_wanted):
+    for soname, version in sorted(binary.symbols.versions_needed):
         other = names.get(soname)
         # The loader only complains of a version where the library has versions at all.
         if other and other.symbols.versions_defined and version not in other.symbols.versions_defined:
-            yield error("undefined-version", f"needs {version} of {soname}, which {other.path} lacks", found.path)
+            yield error("undefined-version", f"needs {version} of {soname}, which {other.path} lacks", binary.path)
     by_library: dict[str, list[str]] = {}
     for name, soname in left.items():
         by_library.setdefault(soname, []).append(name)
     for soname, missing in by_library.items():
         # Where an object's symbols could not be read nothing is said of them.
         if soname in names and names[soname].symbols.defined:
-            yield error("undefined-symbol", f"calls {_listed(missing)} of {soname}, which lacks it", found.path)
+            yield error("undefined-symbol", f"calls {_listed(missing)} of {soname}, which lacks it", binary.path)
 
 
 def _listed(names: list[str]) -> str:

@@ -40,7 +40,7 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
     if root is None:
         say(f"{url} has no index yet")
         return []
-    found = []
+    wheels = []
     try:
         for project in pages.parse_root(root):
             if not is_normalized_name(project):
@@ -53,12 +53,12 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
                 if not path.exists():
                     path = scratch / file.name
                     fetch.wheel(f"{project}/{quote(file.name)}", file, path)
-                found.append(NewWheel(path, file.uploaded, file.yanked))
+                wheels.append(NewWheel(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(
             f"{url} is no index that can be extended: {error}", hint="it must be one that `wheel-bakery index` made"
         ) from error
-    return found
+    return wheels
 
 
 class _Fetch:

@@ -447,12 +447,12 @@ def _read(info: int, section: int = 0, number: int = 1) -> Symbols:
 
 
 def test_weak_symbols_may_stay_undefined() -> None:
-    assert _read(0x22).wanted == {}
-    assert _read(0x12).wanted == {"cuInit": ""}
+    assert _read(0x22).undefined == {}
+    assert _read(0x12).undefined == {"cuInit": ""}
 
 
 def test_a_version_says_whose_a_symbol_is() -> None:
-    assert _read(0x12, number=2).wanted == {"cuInit": "libcuda.so.1"}
+    assert _read(0x12, number=2).undefined == {"cuInit": "libcuda.so.1"}
 
 
 def test_what_an_object_defines_is_known_by_name() -> None:
@@ -466,7 +466,7 @@ def test_names_that_share_their_bytes_keep_no_reader_busy() -> None:
     strings = b"\0" + b"x" * 60_000 + b"\0"
     table = b"".join(struct.pack("<IBBHQQ", 1 + number % 9, 0x12, 0, 0, 0, 0) for number in range(50_000))
     began = time.monotonic()
-    assert len(read_symbols(table, strings, b"", (), wide=True, little_endian=True).wanted) < 9
+    assert len(read_symbols(table, strings, b"", (), wide=True, little_endian=True).undefined) < 9
     assert time.monotonic() - began < 5
 
 

@@ -189,8 +189,7 @@ RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/loc
 ARG PYTEST="8.4.2"
 ENV PATH="/opt/venv/bin:${PATH}"
 RUN --network=none \
-    mkdir -p /work && \
-    cd /work && \
+    mkdir -p /work && cd /work && \
     sh -c 'echo "${PYTEST}" && pytest --pyargs project'
 
 # For a shell: the build tools and the project.

@@ -168,8 +168,7 @@ RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/loc
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --load
 ENV PATH="/opt/venv/bin:${PATH}"
 RUN --network=none --mount=type=bind,from=source,source=/src,target=/src \
-    mkdir -p /work && \
-    cd /work && \
+    mkdir -p /work && cd /work && \
     cp -r /src/tests /work/ && \
     sh -c 'python -m unittest discover tests'
 

@@ -239,8 +239,7 @@ ENV PATH="/opt/venv/bin:${PATH}"
 RUN --mount=type=secret,id=hf-token,env=HF_TOKEN,required=true --mount=type=secret,id=License,required=true \
     { test -n "$HF_TOKEN" || { echo 'bakery: no secret hf-token' >&2; exit 1; }; } && \
     { test -s /run/secrets/License || { echo 'bakery: no secret License' >&2; exit 1; }; } && \
-    mkdir -p /work && \
-    cd /work && \
+    mkdir -p /work && cd /work && \
     sh -c 'pytest --pyargs ujson'
 
 # For a shell: the build tools and the project.

@@ -1,0 +1,82 @@
+"""Bakery's programs in a build: which steps a changed program repeats, and whose programs a run of bakery takes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from command import ROOT, bakery, digests
+
+pytestmark = pytest.mark.engine
+
+CELL = "wheel-cp311"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mapping[str, str]) -> Path:
+    """Give a checkout of the example in C++, on an engine that has its base."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("bake", "dockerfiles", "examples/cpp"):
+        shutil.copytree(ROOT / name, folder / name)
+    bakery(ROOT, "wheel", "-r", "cpp", "--only", "cp311", "--output", str(folder / "first"))
+    return folder
+
+
+def repeated(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None) -> set[str]:
+    """Bake one wheel by docker alone; return the stages whose steps ran."""
+    secret = {"CA_BUNDLE": str(ca_bundle)} if ca_bundle else {}
+    allow = [f"--allow=fs.read={ca_bundle}"] if ca_bundle else []
+    done = subprocess.run(
+        ["docker", "buildx", "bake", "-f", "bake/cpp.hcl", "--progress=plain", *allow, CELL],
+        cwd=checkout,
+        env={**environment, **secret},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = dict(re.findall(r"(?m)^#(\d+) \[(\S+) \d+/\d+\] (?:RUN|COPY)", done.stderr))
+    cached = set(re.findall(r"(?m)^#(\d+) CACHED$", done.stderr))
+    # The folder of all programs is another one; what counts is who uses them.
+    return {stage for number, stage in steps.items() if number not in cached} - {"tools"}
+
+
+@pytest.mark.parametrize(
+    ("program", "stages"),
+    [
+        ("carry-ccache", set()),
+        ("smoke.py", set()),
+        ("archive.py", {"repair", "cpp-wheel"}),
+        ("requires.py", {"project"}),
+    ],
+)
+def test_a_changed_program_repeats_the_steps_that_use_it_and_no_others(
+    checkout: Path,
+    engine_environment: Mapping[str, str],
+    ca_bundle: Path | None,
+    program: str,
+    stages: set[str],
+) -> None:
+    repeated(checkout, engine_environment, ca_bundle)
+    assert repeated(checkout, engine_environment, ca_bundle) == set()
+    path = checkout / "dockerfiles/bin" / program
+    text = path.read_text()
+    path.write_text(f"{text}\n# changed in {checkout.name}\n")
+    assert repeated(checkout, engine_environment, ca_bundle) - {"cpp-wheel"} == stages - {"cpp-wheel"}
+    path.write_text(text)
+    assert repeated(checkout, engine_environment, ca_bundle) == set()
+
+
+def test_a_run_of_bakery_takes_no_program_of_the_checkout(checkout: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "checkout"
+    shutil.copytree(checkout, hostile)
+    for path in (hostile / "dockerfiles/bin").rglob("*"):
+        if path.is_file():
+            path.write_text("#!/bin/sh\nexit 1\n")
+    bakery(hostile, "wheel", "-r", "examples/cpp", "--only", "cp311", "--output", str(tmp_path / "own"))
+    (name,) = digests(tmp_path / "own")
+    assert "-cp311-" in name
