@@ -148,7 +148,7 @@ def test_packages_of_the_base_that_differ_are_told(project: Path) -> None:
     try:
         done = bakery(project, "wheel", "--locked", code=12)
         assert "builder: package gcc-12: 12.2.0-1 is locked, and here it is 12.2.0-" in done.err
-        assert "a snapshot archive of that day has them" in done.err
+        assert "use a snapshot archive of that day" in done.err
     finally:
         lock.write_text(text)
 
