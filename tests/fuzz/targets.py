@@ -170,8 +170,14 @@ def _provenance(folder: Path, data: bytes) -> str:
     recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
     made.again(recorded)
     made.images(recorded)
-    _, reasons = reproduce._fitting(recorded, project, reproduce.RebuildOptions(), "the project")
-    return "refused" if reasons else "fits"
+    options = reproduce.RebuildOptions()
+    try:
+        loaded = reproduce._load_recipe(recorded, project, options)
+        return "refused" if list(reproduce._mismatches(recorded, loaded, options)) else "fits"
+    except reproduce._UnverifiableError:
+        raise
+    except BakeryError:
+        return "refused"
 
 
 def _journal_seeds() -> list[bytes]:
