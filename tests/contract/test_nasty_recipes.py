@@ -33,7 +33,10 @@ def planned(recipe: Recipe, sets: list[str]) -> Plan:
         return resolve(from_python(recipe, Path.cwd()), parse_set_options(sets))
     except PlanError as error:
         # Values may read the same in ids, and those of a cell may not fit, or make no name of them; all others have a plan.
-        if any(words in error.message for words in ("same id", "cannot have", "is not valid with the values")):
+        if any(
+            words in error.message
+            for words in ("same id", "the value of a variable is not valid", "is not valid with the values")
+        ):
             reject()
         raise
 
