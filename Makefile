@@ -41,7 +41,7 @@ check: setup ## Format, lint, types, drift of generated files, unit and golden t
 	$(VENV)/bin/pytest -q -n 2 tests/unit tests/golden
 
 test: check engine ## All tests, up to real bakes on a real engine
-	$(VENV)/bin/pytest -n 2 --dist loadgroup tests/engine tests/contract
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract
 
 fuzz: setup ## Give every reader of files hostile input for a while: docs/fuzzing.md
 	PYTHONPATH=tests $(RUN) -P -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)

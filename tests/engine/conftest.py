@@ -26,19 +26,6 @@ from bakery.engine.discover import find
 collect_ignore = ["shaped"]
 """Projects with tests of their own."""
 
-TOGETHER = {"test_raw_files", "test_workspace"}
-"""Files whose tests run one after the other: both bake the repository's own recipes."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run all tests of a file (`--dist loadgroup`): they share fixtures and what these bake."""
-    for item in items:
-        if item.path.parent != Path(__file__).parent:
-            continue
-        name = item.path.stem
-        item.add_marker(pytest.mark.xdist_group("workspace" if name in TOGETHER else name))
-
-
 PROGRAMS = ("dash", "sleep", "cat", "mkdir", "ln", "mkfifo", "seq", "touch")
 
 
