@@ -20,6 +20,7 @@ from bakery.build.buildx.progress import Board
 from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
 from bakery.build.processes import Children
 from bakery.build.publish import check_output, holds, publish
+from bakery.build.run_files import write_programs
 from bakery.build.run_folders import run_folder
 from bakery.build.signals import caught
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
@@ -29,8 +30,19 @@ from bakery.core.plain_files import read_plain
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here
+from bakery.iree import programs
 from bakery.iree.compiler_errors import failure, with_users_paths
-from bakery.iree.emit_job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
+from bakery.iree.emit_job import (
+    BAKEFILE,
+    CONTEXT,
+    PROGRAM,
+    PROGRAMS,
+    batch_names,
+    cell_stage,
+    cell_target,
+    generate_job,
+    input_name,
+)
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.iree.modules import record_text
 from bakery.iree.plan import JobPlan, ModuleCell
@@ -176,6 +188,7 @@ class _Run:
         part = replace(self.plan, cells=tuple(self.cells))
         self._copy_inputs()
         write(self.state, generate_job(part, image, self._host_digest()))
+        write_programs(self.state / PROGRAMS, {PROGRAM: programs.text(PROGRAM)})
         self._waiting = list(zip(batch_names(part), part.batches(), strict=True))
         outputs = {_output(self.plan, cell) for cell in self.cells}
         others = [entry for path, entry in self.journal.items() if path not in outputs and Path(path).exists()]
