@@ -270,7 +270,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
 
     def reproduced() -> None:
         then = rewritten(project, apply)
-        materials.again(then)
+        materials.locked_from_provenance(then)
         (project / "pkg" / "a.py").write_text("2\n")
         with _project(then, project, RebuildOptions()):
             pass
