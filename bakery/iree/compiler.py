@@ -17,7 +17,7 @@ from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
 from bakery.build.buildx.progress import Board
-from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
+from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
 from bakery.build.processes import Children
 from bakery.build.publish import check_output, holds, publish
 from bakery.build.run_files import write_programs
@@ -285,7 +285,7 @@ class _Run:
             publish(files, self.plan.output, root=self.plan.root)
         for cell in cells:
             if record := reports[cell.id].record:
-                module = KeptWheel(record.output.name, record.output.sha256, record.output.size)
+                module = RecordedWheel(record.output.name, record.output.sha256, record.output.size)
                 key = _key(self.plan, cell)
                 self._new_journal.write(Record(_output(self.plan, cell), key, Result.DONE, wheels=(module,)))
         self.reports.update(reports)

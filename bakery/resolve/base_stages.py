@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from bakery.plan.dockerfile import Command, Run, Script, Stage
 from bakery.plan.values import Ref, Value, literal
-from bakery.resolve.references import in_from
+from bakery.resolve.references import from_value
 from bakery.resolve.stage_inputs import Parts, literals
 from bakery.toolchains import pip_steps
 from bakery.toolchains.network_mounts import CERTIFICATES
@@ -66,7 +66,7 @@ class Lines:
     runs: Line
 
 
-def lines(parts: Parts) -> Lines:
+def stage_lines(parts: Parts) -> Lines:
     """Return the lines of a plan; equal root file systems are one line."""
     packages, runs = (_root(parts, (Ref(name),)) for name in (parts.python, "PYTHON_VERSION"))
     runs = (_TARGET, *runs) if parts.crosses else runs
@@ -78,14 +78,14 @@ def lines(parts: Parts) -> Lines:
 
 
 def _root(parts: Parts, python: Value) -> Value:
-    return in_from(parts.base.root(parts.request, python))
+    return from_value(parts.base.root(parts.request, python))
 
 
-def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
+def root_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     """Return the stages below all others, line by line: the root file system, then what each use of it needs."""
-    first = made.compiles
-    others = [line for line in dict.fromkeys((made.packages, made.runs)) if line != first]
-    builders = dict.fromkeys((first, made.packages))
+    first = lines.compiles
+    others = [line for line in dict.fromkeys((lines.packages, lines.runs)) if line != first]
+    builders = dict.fromkeys((first, lines.packages))
     return (
         *lowest(parts, first),
         *(Stage(line.root_stage, line.root) for line in others),
@@ -100,11 +100,11 @@ def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
 
 def _roots(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages that root file systems are chosen from."""
-    made = parts.base.stages(parts.request)
+    stages = parts.base.stages(parts.request)
     if not parts.crosses:
-        return made
-    tests = (replace(stage, name=f"{_TARGET}{stage.name}", comment="") for stage in made)
-    first, *others = (replace(stage, on_builder=True) for stage in made)
+        return stages
+    tests = (replace(stage, name=f"{_TARGET}{stage.name}", comment="") for stage in stages)
+    first, *others = (replace(stage, on_builder=True) for stage in stages)
     return (
         replace(first, comment=f"{first.comment} What compiles runs on the platform of whoever builds."),
         *others,

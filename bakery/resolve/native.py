@@ -10,17 +10,17 @@ from bakery.resolve.stage_inputs import (
     COMPILER_CACHE,
     VENV,
     Parts,
-    compilers,
-    counted,
-    counting,
-    declaring,
+    ccache_env,
+    ccache_report,
+    compiler_prefix,
     install_packages,
     literals,
     network_words,
-    programs_hidden,
+    remove_programs,
     source_mount,
-    telling,
+    stage_with_args,
     toolkit_stage,
+    with_secrets,
 )
 from bakery.toolchains import pip_steps
 
@@ -36,7 +36,7 @@ def native_stages(parts: Parts) -> tuple[Stage, ...]:
     return (*_requirements(parts), *_tools(parts), _native(parts)) if parts.native_python else ()
 
 
-def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
+def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
     """Return the mount and the commands by which a wheel's build takes in what the native step made."""
     if not parts.native_python:
         return (), ()
@@ -51,8 +51,8 @@ def _requirements(parts: Parts) -> tuple[Stage, ...]:
     if not wanted:
         return ()
     direct = parts.settings.texts("builder.allow-direct")
-    step = telling(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", wanted, direct=direct))
-    return (declaring(_PACKAGES, literal("base"), (step,), ""),)
+    step = with_secrets(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", wanted, direct=direct))
+    return (stage_with_args(_PACKAGES, literal("base"), (step,), ""),)
 
 
 def _tools(parts: Parts) -> tuple[Stage, ...]:
@@ -60,19 +60,19 @@ def _tools(parts: Parts) -> tuple[Stage, ...]:
     comment = "Tools of the native step, of any Python."
     steps: tuple[Step, ...] = (install_packages(*wanted),) if wanted else ()
     if not parts.settings.texts("native.requirements"):
-        return (declaring("native-tools", literal(toolkit_stage(parts)), steps, comment),)
-    below = (declaring("native-system", literal(toolkit_stage(parts)), steps, ""),) if steps else ()
+        return (stage_with_args("native-tools", literal(toolkit_stage(parts)), steps, comment),)
+    below = (stage_with_args("native-system", literal(toolkit_stage(parts)), steps, ""),) if steps else ()
     base = below[0].name if below else toolkit_stage(parts)
     made = pip_steps.make_venv(VENV)
     by = pip_steps.with_environment(VENV)
     mounts = (pip_steps.built(_PACKAGES, "native"),)
     installing = pip_steps.install_step("native", _PACKAGES, VENV, made, by=by, mounts=mounts)
     path = Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),))
-    tools = (telling(parts, Phase.REQUIREMENTS, installing), path)
+    tools = (with_secrets(parts, Phase.REQUIREMENTS, installing), path)
     return (
         *below,
         pip_steps.build_stage("native", _PACKAGES, base, by=pip_steps.WITH_TOOLS),
-        declaring("native-tools", literal(base), tools, comment),
+        stage_with_args("native-tools", literal(base), tools, comment),
     )
 
 
@@ -81,22 +81,22 @@ def _native(parts: Parts) -> Stage:
     ccache = settings.flag("builder.compiler-cache")
     text = settings.text("native.command")
     environment = tuple((key, parse(value)) for key, value in settings.mapping("native.environment").items())
-    command = Command((*compilers(settings), *literals("sh", "-ec", text)), (*counted(settings), *environment))
+    command = Command((*compiler_prefix(settings), *literals("sh", "-ec", text)), (*ccache_env(settings), *environment))
     check = Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi")
     run = Run(
         (
             Command(literals("umask", "022")),
-            *programs_hidden(parts),
+            *remove_programs(parts),
             Command(literals("mkdir", "-p", OUTPUT)),
             Command(literals("cd", "/src")),
             command,
-            *counting(settings),
+            *ccache_report(settings),
             check,
         ),
         (source_mount(parts, writable=True), *(COMPILER_CACHE if ccache else ())),
         network=settings.flag("native.network"),
     )
-    run = telling(parts, Phase.NATIVE, run)
+    run = with_secrets(parts, Phase.NATIVE, run)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     declared = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
     arguments = (Arg("SOURCE_DATE_EPOCH"), *declared, *((Arg("TARGETARCH"),) if ccache else ()))

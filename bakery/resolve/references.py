@@ -46,7 +46,7 @@ def _declaration(name: str) -> tuple[Arg, ...]:
     return (*_declaration(minor), Arg(name, (Ref(f"{minor}//./"),)))
 
 
-def in_from(value: Value) -> Value:
+def from_value(value: Value) -> Value:
     """Return a value as ``FROM`` takes it, where derived arguments are not known.
 
     Raises:
@@ -74,7 +74,7 @@ def references(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(refs))
 
 
-def renamed(stage: Stage, old: str, new: str) -> Stage:
+def rename_arg(stage: Stage, old: str, new: str) -> Stage:
     """Return a stage that refers to build argument ``new`` wherever it referred to ``old``."""
 
     def of(value: Value) -> Value:

@@ -100,7 +100,7 @@ def source_mount(parts: Parts, *, writable: bool) -> Mount:
     return Mount("bind", "/src", source="/src", from_="source", writable=writable)
 
 
-def telling(parts: Parts, phase: Phase, run: Run) -> Run:
+def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
     """Return a step that is also told its phase's secrets, and fails without one.
 
     ``required`` alone is not enough: buildx makes an empty secret of an environment variable that is not set.
@@ -114,13 +114,13 @@ def telling(parts: Parts, phase: Phase, run: Run) -> Run:
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
 
 
-def for_people() -> Copy:
+def shell_programs() -> Copy:
     """Return the step that gives an image for people the programs that they call in a shell."""
     names = ("net", "find-python", "install-packages")
     return Copy(tuple(f"/{name}" for name in names), f"{program_mounts.FOLDER}/", program_mounts.STAGE)
 
 
-def programs_hidden(parts: Parts) -> tuple[Script, ...]:
+def remove_programs(parts: Parts) -> tuple[Script, ...]:
     """Return the command that takes bakery's programs out of the source, where this is the whole build context."""
     if not parts.settings.text("source.path") or folder(parts) != ".":
         return ()
@@ -150,7 +150,7 @@ def folder(parts: Parts) -> str:
     return path
 
 
-def compilers(settings: Settings) -> tuple[Value, ...]:
+def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
     cached = literals("with-cross") if settings.flag("builder.cross") else ()
     cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
@@ -159,12 +159,12 @@ def compilers(settings: Settings) -> tuple[Value, ...]:
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
 
 
-def counted(settings: Settings) -> tuple[tuple[str, Value], ...]:
+def ccache_env(settings: Settings) -> tuple[tuple[str, Value], ...]:
     """Return the variables by which a ccache writes down what it had."""
     return (("CCACHE_STATSLOG", literal(_COUNT)),) if settings.flag("builder.compiler-cache") else ()
 
 
-def counting(settings: Settings) -> tuple[Command, ...]:
+def ccache_report(settings: Settings) -> tuple[Command, ...]:
     """Return the command that says what the ccache had, once all is compiled."""
     return (Command(literals("count-ccache")),) if settings.flag("builder.compiler-cache") else ()
 
@@ -180,7 +180,7 @@ def limits_jobs(settings: Settings) -> bool:
     return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
 
 
-def before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
+def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
     """Return stages with one more, before the first that mounts it: BuildKit mounts no later stage."""
     uses = (
         any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
@@ -190,16 +190,16 @@ def before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
     return (*stages[:index], stage, *stages[index:])
 
 
-def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
+def install_missing(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     """Return the step that adds what a base lacks; none where it lacks nothing."""
     return (Run(commands, CERTIFICATES),) if commands else ()
 
 
-def python_installed(parts: Parts) -> tuple[Step, ...]:
+def install_python(parts: Parts) -> tuple[Step, ...]:
     """Return the step that adds the Python asked for; none where the base has it."""
-    return added(parts.base.for_python((Ref("PYTHON_VERSION"),)))
+    return install_missing(parts.base.for_python((Ref("PYTHON_VERSION"),)))
 
 
-def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
+def stage_with_args(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
     """Return a stage that declares every build argument its steps refer to."""
     return Stage(name, base, (*declarations(steps), *steps), comment)

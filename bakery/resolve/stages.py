@@ -41,36 +41,36 @@ from bakery.plan.dockerfile import (
 )
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
-from bakery.resolve.base_stages import Lines, lines, root_stages
+from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.compiler_cache import carry_stages
 from bakery.resolve.cross import cross_tools, install_for_target
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
-from bakery.resolve.native import native_stages, taken_in
-from bakery.resolve.references import declarations, parse, renamed
+from bakery.resolve.native import native_inputs, native_stages
+from bakery.resolve.references import declarations, parse, rename_arg
 from bakery.resolve.settings import Settings
 from bakery.resolve.stage_inputs import (
     COMPILER_CACHE,
     VENV,
     VENV_COMMAND,
     Parts,
-    added,
-    before_use,
-    compilers,
-    counted,
-    counting,
-    declaring,
+    ccache_env,
+    ccache_report,
+    compiler_prefix,
     folder,
-    for_people,
+    insert_before_use,
+    install_missing,
     install_packages,
+    install_python,
     literals,
     network_words,
-    programs_hidden,
-    python_installed,
+    remove_programs,
     scope_stage,
+    shell_programs,
     source_mount,
-    telling,
+    stage_with_args,
     toolkit_stage,
+    with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
 from bakery.resolve.toolkit import wanted_components
@@ -97,17 +97,17 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
     if parts.settings.texts("image.requirements"):
         return image_stages(parts)
-    made = lines(parts)
-    found = (
-        *root_stages(parts, made),
+    lines = stage_lines(parts)
+    build_stages = (
+        *root_stages(parts, lines),
         *_toolkit(parts),
         *_source(parts),
         *native_stages(parts),
         _project(parts),
         # A wheel that serves several Pythons is built by one of them.
         *(
-            renamed(stage, "PYTHON_VERSION", parts.python)
-            for stage in (_requirements(parts, made), *_builder(parts, made), _compile(parts), _repair(parts))
+            rename_arg(stage, "PYTHON_VERSION", parts.python)
+            for stage in (_requirements(parts, lines), *_builder(parts, lines), _compile(parts), _repair(parts))
         ),
         Stage(
             f"{parts.recipe}-wheel",
@@ -115,25 +115,28 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
             (Copy(("/wheels/dist/",), "/", "repair"),),
             "The wheel and nothing else.",
         ),
-        *_test(parts, made),
+        *_test(parts, lines),
         _dev(parts),
     )
-    told = material_stages(parts, made, found)
-    all_stages = (*found, *told, *carry_stages(parts))
+    materials = material_stages(parts, lines, build_stages)
+    all_stages = (*build_stages, *materials, *carry_stages(parts))
     for added_stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
-        all_stages = before_use(all_stages, added_stage)
+        all_stages = insert_before_use(all_stages, added_stage)
     return with_programs(all_stages)
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
         return (cross_tools(),) if parts.crosses else ()
-    wanted = wanted_components(parts.settings)
+    components = wanted_components(parts.settings)
     # Toolkits share stages: equal ones are written once.
-    made = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(wanted)))
-    if made[-1].name == "toolkit":
-        return made
-    return (*made, Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."))
+    toolkit_stages = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(components)))
+    if toolkit_stages[-1].name == "toolkit":
+        return toolkit_stages
+    return (
+        *toolkit_stages,
+        Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."),
+    )
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:
@@ -146,7 +149,7 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
     if sdist:
         fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, "/src"))
         fetching = Run((fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
-        steps = (telling(parts, Phase.FETCH, fetching),)
+        steps = (with_secrets(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
             Stage("source", literal("scratch"), (Copy(("/src",), "/src", "fetch"),), "The project's source."),
@@ -174,12 +177,12 @@ def _listed(file: str) -> Mount:
     return Mount("bind", file, source=file, from_="project")
 
 
-def _requirements(parts: Parts, made: Lines) -> Stage:
+def _requirements(parts: Parts, lines: Lines) -> Stage:
     settings = parts.settings
     frontend = {"build": "build", "uv": "uv"}[settings.text("wheel.frontend")]
     framework = [item for provider in _framework(settings) for item in provider.build]
-    wanted = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
-    words = (*literals("-r", _BUILD, frontend), *wanted)
+    requirements = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
+    words = (*literals("-r", _BUILD, frontend), *requirements)
     resolving = pip_steps.resolve(
         "build",
         words,
@@ -187,27 +190,29 @@ def _requirements(parts: Parts, made: Lines) -> Stage:
         direct=settings.texts("builder.allow-direct"),
         mounts=(_listed(_BUILD),),
     )
-    steps = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving))
-    return declaring(_PACKAGES, literal(made.packages.base), steps, "All that the build needs, resolved for this cell.")
+    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolving))
+    return stage_with_args(
+        _PACKAGES, literal(lines.packages.base), steps, "All that the build needs, resolved for this cell."
+    )
 
 
-def _builder(parts: Parts, made: Lines) -> tuple[Stage, ...]:
+def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
     below: tuple[Step, ...] = (
         *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
-        *python_installed(parts),
+        *install_python(parts),
         Run((VENV_COMMAND,)),
         Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
     )
     by = pip_steps.with_environment(VENV)
     installing = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
     keeping = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
-    steps = (telling(parts, Phase.REQUIREMENTS, replace(installing, commands=(*installing.commands, keeping))),)
-    base = made.packages.base if parts.native_python else toolkit_stage(parts)
+    steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(installing, commands=(*installing.commands, keeping))),)
+    base = lines.packages.base if parts.native_python else toolkit_stage(parts)
     return (
-        declaring(_SYSTEM, literal(base), below, ""),
+        stage_with_args(_SYSTEM, literal(base), below, ""),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        declaring("builder", literal(_SYSTEM), steps, "What this project's build needs, and nothing else."),
+        stage_with_args("builder", literal(_SYSTEM), steps, "What this project's build needs, and nothing else."),
     )
 
 
@@ -228,24 +233,26 @@ def _compile(parts: Parts) -> Stage:
         front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
     environment = tuple((key, parse(value)) for key, value in settings.mapping("builder.environment").items())
-    command = Command((*compilers(settings), *front, *options, literal("/src")), (*counted(settings), *environment))
-    native, taking = taken_in(parts)
+    command = Command(
+        (*compiler_prefix(settings), *front, *options, literal("/src")), (*ccache_env(settings), *environment)
+    )
+    native_mounts, copy_native = native_inputs(parts)
     mounts = (
         source_mount(parts, writable=True),
-        *native,
+        *native_mounts,
         *(COMPILER_CACHE if ccache else ()),
     )
     commands: tuple[Command | Script, ...] = (
         Command(literals("umask", "022")),
-        *programs_hidden(parts),
-        *taking,
+        *remove_programs(parts),
+        *copy_native,
         command,
-        *counting(settings),
+        *ccache_report(settings),
     )
-    run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
+    run = with_secrets(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
     steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
     epoch = (Arg("SOURCE_DATE_EPOCH"),)
-    body = declaring("compile", literal("builder"), steps, "")
+    body = stage_with_args("compile", literal("builder"), steps, "")
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
     return Stage("compile", body.base, (*epoch, *body.steps), comment)
 
@@ -269,7 +276,7 @@ def _repair(parts: Parts) -> Stage:
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
     steady = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
-    body = declaring("repair", literal("compile"), (Run((Command(tuple(words)), steady), network=False),), "")
+    body = stage_with_args("repair", literal("compile"), (Run((Command(tuple(words)), steady), network=False),), "")
     return Stage(
         "repair",
         body.base,
@@ -287,26 +294,26 @@ def _naming(naming: Naming) -> Value:
     return tuple(spaced[1:]) or literal("")
 
 
-def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
+def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     settings = parts.settings
     name = f"{parts.recipe}-test"
     runtime = Stage(
         "runtime",
-        literal(made.runs.root_stage),
-        added(parts.base.for_running()),
+        literal(lines.runs.root_stage),
+        install_missing(parts.base.for_running()),
         "A clean base: nothing of the builder is in it.",
     )
     framework = [item for provider in _framework(settings) for item in provider.test]
-    wanted = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
-    words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
+    requirements = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
+    words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(requirements)))
     direct = settings.texts("builder.allow-direct")
     by = pip_steps.with_environment(VENV)
     resolving = pip_steps.resolve(TEST, words, VENV_COMMAND, by=by, direct=direct, mounts=(_listed(_RUN),))
-    asked = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving))
+    resolve_steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolving))
     # What is installed may put other programs in the place of this environment's Python and pip.
     pip, built = pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), pip_steps.built(TEST_REQUIREMENTS, TEST)
     installing = pip_steps.install_step(TEST, TEST_REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
-    setup = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, installing))
+    setup = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, installing))
     # Of several names of one build, the first is installed.
     several = bool(settings.values.get("wheel.also-named"))
     wheel = Mount(
@@ -315,16 +322,16 @@ def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
     allowed = f"--direct={','.join(direct)} " if direct else ""
     install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
     checks: tuple[Step, ...] = (
-        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, pip_steps.lock_mount(TEST), pip, *NETWORK))),
+        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), (wheel, pip_steps.lock_mount(TEST), pip, *NETWORK))),
         Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
-        declaring(TEST_REQUIREMENTS, literal("runtime"), asked, "All that the test needs."),
+        stage_with_args(TEST_REQUIREMENTS, literal("runtime"), resolve_steps, "All that the test needs."),
         pip_steps.build_stage(TEST, TEST_REQUIREMENTS, "runtime", mounts=(pip,)),
-        declaring("test-env", literal("runtime"), setup, ""),
-        declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
+        stage_with_args("test-env", literal("runtime"), setup, ""),
+        stage_with_args(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
     )
 
 
@@ -357,7 +364,7 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     return (
         *declared,
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        telling(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
+        with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
     )
 
 
@@ -367,6 +374,6 @@ def _dev(parts: Parts) -> Stage:
     return Stage(
         f"{parts.recipe}-builder",
         literal("builder"),
-        (for_people(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
+        (shell_programs(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",
     )

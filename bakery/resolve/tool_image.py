@@ -5,21 +5,21 @@ from __future__ import annotations
 from bakery.core.names import Phase
 from bakery.plan.dockerfile import Cmd, Command, Env, Run, Stage, Step, Workdir
 from bakery.plan.values import Ref, literal
-from bakery.resolve.base_stages import lines, lowest
+from bakery.resolve.base_stages import lowest, stage_lines
 from bakery.resolve.materials_stages import image_materials
 from bakery.resolve.references import parse
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_COMMAND,
     Parts,
-    added,
-    before_use,
-    declaring,
-    for_people,
+    insert_before_use,
+    install_missing,
     install_packages,
+    install_python,
     literals,
-    python_installed,
-    telling,
+    shell_programs,
+    stage_with_args,
+    with_secrets,
 )
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.program_mounts import with_programs
@@ -36,13 +36,13 @@ _LINK = program_mounts.path("link_programs.py")
 def image_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
     settings = parts.settings
-    line = lines(parts).packages
+    line = stage_lines(parts).packages
     name = f"{parts.recipe}-image"
     system = settings.texts("image.system-packages")
     runtime = Stage(
         "runtime",
         literal(line.root_stage),
-        (*added(parts.base.for_running()), *((install_packages(*system),) if system else ())),
+        (*install_missing(parts.base.for_running()), *((install_packages(*system),) if system else ())),
         "What the tools need of the base.",
     )
     words = tuple(map(parse, settings.texts("image.requirements")))
@@ -51,32 +51,34 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
     pip, built = pip_steps.pip_mount(_REQUIREMENTS, VENV), pip_steps.built(_REQUIREMENTS, PLACE)
     installing = pip_steps.install_step(PLACE, _REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
     steps: tuple[Step, ...] = (
-        *python_installed(parts),
-        telling(parts, Phase.REQUIREMENTS, installing),
+        *install_python(parts),
+        with_secrets(parts, Phase.REQUIREMENTS, installing),
         *_programs(parts),
         Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        for_people(),
+        shell_programs(),
         Workdir("/work"),
         Cmd(("bash",)),
     )
-    found = (
+    build_stages = (
         *lowest(parts, line),
         runtime,
-        declaring(
+        stage_with_args(
             _REQUIREMENTS,
             literal("runtime"),
-            (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving)),
+            (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolving)),
             "All that the tools need, resolved for this cell.",
         ),
         pip_steps.build_stage(PLACE, _REQUIREMENTS, "runtime", mounts=(pip,)),
-        declaring(name, literal("runtime"), steps, "The tools and nothing else."),
+        stage_with_args(name, literal("runtime"), steps, "The tools and nothing else."),
     )
-    told = image_materials(parts.recipe, line, name, _REQUIREMENTS)
-    return with_programs(before_use((*found, *told), pip_steps.lock_stage((*found, *told))))
+    materials = image_materials(parts.recipe, line, name, _REQUIREMENTS)
+    return with_programs(
+        insert_before_use((*build_stages, *materials), pip_steps.lock_stage((*build_stages, *materials)))
+    )
 
 
 def _programs(parts: Parts) -> tuple[Step, ...]:
     """Return the step that puts programs of packages on PATH; none where the recipe names none."""
-    found = parts.settings.mapping("image.programs")
-    words = literals(_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in found.items()))
-    return (Run((Command(words),), network=False),) if found else ()
+    programs = parts.settings.mapping("image.programs")
+    words = literals(_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in programs.items()))
+    return (Run((Command(words),), network=False),) if programs else ()
