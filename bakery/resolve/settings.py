@@ -15,10 +15,13 @@ from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, re
 from bakery.core.regex import matches_whole
 from bakery.core.text import is_line
 from bakery.plan.options import Variable as PlanVariable
+from bakery.plan.values import Value
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
+from bakery.resolve.references import parse as parse_value
+from bakery.toolchains.frameworks.base import Framework
 from bakery.toolchains.registry import frameworks
 
 PREFIX = "BAKERY_"
@@ -83,6 +86,20 @@ class Settings:
         """Return the list at ``path``."""
         value = self.values.get(path)
         return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
+
+    def parsed(self, path: str) -> tuple[Value, ...]:
+        """Return the list at ``path`` with its references to variables."""
+        return tuple(map(parse_value, self.texts(path)))
+
+    def pairs(self, path: str) -> tuple[tuple[str, Value], ...]:
+        """Return the items of the table at ``path`` with their references to variables."""
+        return tuple((key, parse_value(value)) for key, value in self.mapping(path).items())
+
+    @property
+    def framework(self) -> Framework | None:
+        """The framework that the extension is built for."""
+        name = self.text("builder.framework")
+        return frameworks()[name] if name else None
 
     def mapping(self, path: str) -> dict[str, str]:
         """Return the table at ``path``."""
