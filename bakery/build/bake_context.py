@@ -11,7 +11,7 @@ from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.pins import context_of
-from bakery.build.secrets.read import Revealed
+from bakery.build.secrets.read import RunSecrets
 from bakery.build.session import BuildSession, Pins
 from bakery.engine.oci_layouts import Layout
 from bakery.engine.session import EngineSession
@@ -33,7 +33,7 @@ class BakeContext(RunContext):
     resources: ExitStack
     locked: Mapping[str, Materials] = field(default_factory=dict)
     cache_targets: tuple[Target, ...] = ()
-    secrets: Revealed = field(init=False)
+    secrets: RunSecrets = field(init=False)
     session: BuildSession = field(init=False)
     pins: Pins = field(init=False)
 
@@ -50,8 +50,8 @@ class BakeContext(RunContext):
     @property
     def lock_name(self) -> str:
         """What messages call the lock that the build is held to; empty for none."""
-        held = self.options.held
-        return "" if not self.pins.locked else held.record if held else self.plan.lock
+        pinned = self.options.pinned
+        return "" if not self.pins.locked else pinned.record if pinned else self.plan.lock
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
         """Return the request of a task's bake.

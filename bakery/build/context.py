@@ -9,7 +9,7 @@ from pathlib import Path
 from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import CellTask, exports_image, publish_groups
 from bakery.build.journal import Record
-from bakery.build.options import Again, Options
+from bakery.build.options import CellSelection, Options
 from bakery.build.resume import is_finished
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
@@ -62,14 +62,14 @@ class RunContext:
 
 def skip_finished(context: RunContext) -> None:
     """Remove the tasks that an earlier run finished; tasks that share a wheel are built together or not at all."""
-    tasks, again = context.tasks, context.options.again
+    tasks, selection = context.tasks, context.options.selection
     no_record = Record("", "", Result.CANCELED)
 
     def is_over(name: str) -> bool:
-        if again is Again.UNFINISHED and exports_image(tasks[name]):
+        if selection is CellSelection.UNFINISHED and exports_image(tasks[name]):
             return False
         return all(
-            is_finished(again, context.previous.get(cell), context.keys[cell], context.output)
+            is_finished(selection, context.previous.get(cell), context.keys[cell], context.output)
             for cell in tasks[name].cells
         )
 

@@ -45,15 +45,15 @@ def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[s
         OutputError: a file cannot be read.
     """
     try:
-        found = _read(folder, sources, Ignore(ignore))
-        return {name: _content(path, path.lstat().st_mode).hex() for path, name in found}
+        paths = _read(folder, sources, Ignore(ignore))
+        return {name: _content(path, path.lstat().st_mode).hex() for path, name in paths}
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
 
 
-def tree_hash(found: Mapping[str, str]) -> str:
+def tree_hash(digests: Mapping[str, str]) -> str:
     """Return in-toto's ``dirHash`` of files (name → sha256): Go's dirhash.Hash1 in hexadecimal. Modes are not in it."""
-    lines = (f"{found[name]}  {name}\n" for name in sorted(found, key=os.fsencode))
+    lines = (f"{digests[name]}  {name}\n" for name in sorted(digests, key=os.fsencode))
     return hashlib.sha256(b"".join(map(os.fsencode, lines))).hexdigest()
 
 
@@ -82,8 +82,8 @@ def _files(folder: Path, prefix: str, ignore: Ignore, above: tuple[bool, ...]) -
     """Yield every file that is not ignored, in the order of names; ``above`` is the state of the folder itself."""
     plain = ignore.plain()
     with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
+        ordered = sorted(entries, key=lambda entry: entry.name)
+    for entry in ordered:
         name, state = prefix + entry.name, above
         if plain:
             out = plain(name, entry.name)

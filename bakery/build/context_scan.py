@@ -21,7 +21,7 @@ _PEEKED = 16 * 1024
 
 
 @dataclass(slots=True)
-class Found:
+class ContextContent:
     """What is sent.
 
     Attributes:
@@ -37,7 +37,7 @@ class Found:
     secrets: dict[str, str] = field(default_factory=dict)
 
 
-def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> Found:
+def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextContent:
     """Look through what a plan sends; files that cannot be read are passed over, links are not followed.
 
     Args:
@@ -45,10 +45,10 @@ def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> Found:
         ignored: the patterns of its ignore file.
     """
     ignore, accept, looks = Ignore(ignored), Ignore(sent.accepted), _Looks()
-    plain, found = ignore.plain(), Found()
+    plain, content = ignore.plain(), ContextContent()
     state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
     if plain and ignore.is_ignored(state):
-        return found
+        return content
     waiting = [(root / sent.folder, prefix, "", state)]
     while waiting:
         folder, above, top, state = waiting.pop()
@@ -68,13 +68,13 @@ def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> Found:
                     waiting.append((Path(entry.path), path + "/", top or entry.name, now))
             elif not out:
                 size = entry.stat(follow_symlinks=False).st_size
-                found.size += size
-                found.files += 1
-                found.folders[top or entry.name] += size
+                content.size += size
+                content.files += 1
+                content.folders[top or entry.name] += size
                 what = looks.of(entry, size)
                 if what and not accept.ignores(path):
-                    found.secrets[path] = what
-    return found
+                    content.secrets[path] = what
+    return content
 
 
 class _Looks:
@@ -84,8 +84,8 @@ class _Looks:
         rows = facts.secret_files()
         self._names = {row.name: row for row in rows if not _WILD & set(row.name)}
         self._suffixes = {row.name[2:]: row for row in rows if row.name[:2] == "*." and not _WILD & set(row.name[2:])}
-        known = (*self._names.values(), *self._suffixes.values())
-        self._others = [(re.compile(fnmatch.translate(row.name)), row) for row in rows if row not in known]
+        simple = (*self._names.values(), *self._suffixes.values())
+        self._others = [(re.compile(fnmatch.translate(row.name)), row) for row in rows if row not in simple]
         self._heads = tuple(row.name.partition("*")[0] for _, row in self._others)
 
     def of(self, entry: os.DirEntry[str], size: int) -> str:

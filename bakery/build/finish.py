@@ -12,7 +12,7 @@ from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
 from bakery.build.expectations import promises
-from bakery.build.journal import Journal, KeptWheel, Record
+from bakery.build.journal import Journal, Record, RecordedWheel
 from bakery.build.publish import Claims, publish, stage_files
 from bakery.build.records.recorder import Recorder
 from bakery.build.run_folders import remove_tree
@@ -78,7 +78,7 @@ class Finisher:
             self.claims.take(builder.id, digests)
             if self.recorder:
                 self.recorder.publish(builder, digests, metadata, stage / "materials" / builder.id)
-        wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in results)
+        wheels = tuple(RecordedWheel(item.path.name, item.sha256, item.size) for item in results)
         for task in tasks:
             self._write(task, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "", wheels)
         if not builder:
@@ -98,7 +98,7 @@ class Finisher:
         self._write(task, Result.FAILED, peak)
 
     def _write(
-        self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[KeptWheel, ...] = ()
+        self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[RecordedWheel, ...] = ()
     ) -> None:
         for cell in task.cells:
             # A run whose steps are cached uses less memory than the one that ran them.

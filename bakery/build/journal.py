@@ -29,7 +29,7 @@ LARGEST = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class KeptWheel:
+class RecordedWheel:
     """A wheel that passed its audit, by name and content; ``size`` in bytes."""
 
     name: str
@@ -51,7 +51,7 @@ class Record:
     key: str
     result: Result
     memory: int = 0
-    wheels: tuple[KeptWheel, ...] = field(default=())
+    wheels: tuple[RecordedWheel, ...] = field(default=())
 
 
 class Journal:
@@ -148,7 +148,7 @@ def _record(line: bytes) -> Record | None:
         if not isinstance(document, Mapping) or document.get("version") != VERSION:
             return None
         wheels = tuple(
-            KeptWheel(str(item["name"]), str(item["sha256"]), int(item["size"])) for item in document["wheels"]
+            RecordedWheel(str(item["name"]), str(item["sha256"]), int(item["size"])) for item in document["wheels"]
         )
         return Record(
             cell=str(document["cell"]),

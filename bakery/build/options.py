@@ -10,8 +10,8 @@ from pathlib import Path
 from bakery.build.lock.materials import Materials
 
 
-class Again(StrEnum):
-    """Which cells a run takes up, of those that are asked for."""
+class CellSelection(StrEnum):
+    """Which of the selected cells a run builds, by the result of the last run."""
 
     ALL = "all"
     UNFINISHED = "unfinished"
@@ -21,8 +21,8 @@ class Again(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a record says that cells were made of.
+class PinnedMaterials:
+    """The materials that cells must use, from a record of an earlier build.
 
     Attributes:
         cells: cell → packages and commits.
@@ -50,9 +50,9 @@ class Options:
         retries: further tries of a cell that the network or the engine failed.
         cell_timeout_s: seconds that one try of a cell may take, None for any.
         deadline: local clock when the time for all is over, None for never.
-        again: which cells are left out because an earlier run has done with them.
+        selection: which of the cells are built.
         locked: refuse everything that the recipe's lock does not hold.
-        held: what cells are to be made of again, in place of the recipe's lock; None for that.
+        pinned: the materials that cells must use, in place of the recipe's lock; None to use the lock.
         compiler_cache: the folder that compiler caches come from and go to; None for neither.
         state: the folder of the run, which then keeps no journal; None for the project's.
     """
@@ -69,8 +69,8 @@ class Options:
     retries: int = 2
     cell_timeout_s: float | None = None
     deadline: float | None = None
-    again: Again = Again.ALL
+    selection: CellSelection = CellSelection.ALL
     locked: bool = False
-    held: Held | None = None
+    pinned: PinnedMaterials | None = None
     compiler_cache: Path | None = None
     state: Path | None = None

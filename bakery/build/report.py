@@ -96,10 +96,10 @@ class RunReport:
     @property
     def cells(self) -> dict[str, bool]:
         """Cell → whether all that was asked of it is done, in the order of the plan."""
-        found: dict[str, bool] = {}
+        done: dict[str, bool] = {}
         for target in self.targets:
-            found[target.cell] = found.get(target.cell, True) and not target.reason
-        return found
+            done[target.cell] = done.get(target.cell, True) and not target.reason
+        return done
 
     @property
     def succeeded(self) -> str:

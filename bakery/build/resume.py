@@ -7,11 +7,11 @@ from pathlib import Path
 
 from bakery.build.buildx.outcome import Result
 from bakery.build.journal import Record
-from bakery.build.options import Again
+from bakery.build.options import CellSelection
 from bakery.build.publish import holds
 
 
-def is_finished(again: Again, record: Record | None, key: str, output: Path) -> bool:
+def is_finished(selection: CellSelection, record: Record | None, key: str, output: Path) -> bool:
     """Return whether a cell is not built again.
 
     Args:
@@ -19,10 +19,10 @@ def is_finished(again: Again, record: Record | None, key: str, output: Path) -> 
         key: digest of the cell's inputs now.
         output: the folder of its wheels; a wheel that is missing there is built again.
     """
-    if again is Again.FAILED:
+    if selection is CellSelection.FAILED:
         return record is None or record.result is not Result.FAILED
     return (
-        again is Again.UNFINISHED
+        selection is CellSelection.UNFINISHED
         and record is not None
         and record.result is Result.DONE
         and record.key == key

@@ -11,7 +11,7 @@ from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
 from bakery.build.journal import open_journal
 from bakery.build.loop import Runner
-from bakery.build.options import Again
+from bakery.build.options import CellSelection
 from bakery.build.records.recorder import Recorder
 from bakery.build.report import CellFailure, RunReport, built_target, finished_target
 from bakery.build.resume import first_records
@@ -62,7 +62,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         if target.cell.id in context.finished
         else built_target(target, states[target.cell.id], context.output)
         for target in context.targets
-        if context.options.again is not Again.FAILED or target.cell.id not in context.finished
+        if context.options.selection is not CellSelection.FAILED or target.cell.id not in context.finished
     ]
     return RunReport(
         recipe=context.plan.recipe,

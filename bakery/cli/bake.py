@@ -117,7 +117,7 @@ class BakeArguments:
         Raises:
             UsageError: a time limit is malformed.
         """
-        from bakery.build.options import Again, Options
+        from bakery.build.options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
         return Options(
@@ -135,7 +135,11 @@ class BakeArguments:
             cell_timeout_s=seconds_of(self.cell_timeout, "--cell-timeout") if self.cell_timeout else None,
             deadline=None if limit is None else time.monotonic() + limit,
             compiler_cache=self.compiler_cache,
-            again=Again.FAILED if self.failed else Again.UNFINISHED if self.resume else Again.ALL,
+            selection=CellSelection.FAILED
+            if self.failed
+            else CellSelection.UNFINISHED
+            if self.resume
+            else CellSelection.ALL,
         )
 
 

@@ -189,7 +189,7 @@ def _open_containers(
     from bakery.iree.sandbox import open_sandbox
 
     engine = open_engine(source.ca_bundle)
-    images = _own_image(engine, source.image) if source.image else _tool_images(engine, requests)
+    images = _bakery_image(engine, source.image) if source.image else _tool_images(engine, requests)
     with run_folder(root) as folder:
         stage = folder / "stage"
         stage.mkdir()
@@ -197,7 +197,7 @@ def _open_containers(
             yield sandbox, Devices(engine.environment, images)
 
 
-def _own_image(engine: EngineSession, image: str) -> Images:
+def _bakery_image(engine: EngineSession, image: str) -> Images:
     """Return a function that finds the user's own image."""
     from bakery.engine.debian_rootfs import inspect
     from bakery.iree.devices import CPU_IMAGE

@@ -17,7 +17,8 @@ class BakeryError(Exception):
     The base class of all failures.
 
     Attributes:
-        message: what is wrong: one sentence, lower case, no full stop.
+        message: what is wrong: one sentence, lower case, no full stop. It begins with the subject, if there is one.
+        reason: the message without the subject.
         hint: what to do; may be empty.
         details: lines below the message, such as the end of a log or a diff.
     """
@@ -29,10 +30,13 @@ class BakeryError(Exception):
         cls.exit_code = cls.exit_code if exit_code is None else exit_code
         cls.title = title or cls.title
 
-    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+    def __init__(self, reason: str, *, subject: str = "", hint: str = "", details: Sequence[str] = ()) -> None:
+        message = f"{subject}: {reason}" if subject else reason
         super().__init__(message)
         # Text of a recipe or of a step may have control characters.
-        self.message, self.hint, *lines = (printable(text, keep="\n\t") for text in (message, hint, *details))
+        self.message, self.reason, self.hint, *lines = (
+            printable(text, keep="\n\t") for text in (message, reason, hint, *details)
+        )
         self.details = tuple(lines)
 
 

@@ -17,7 +17,7 @@ from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.requirements import requirements_of
-from bakery.build.options import Held, Options
+from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, Kind
@@ -114,8 +114,8 @@ def _digest(plan: Plan, target: Target) -> str:
 def _bake(place: Path, plan: Plan, target: Target, name: str, engine: EngineSession, listener: Listener) -> None:
     named = replace(plan, overrides=(*plan.overrides, Override(target.name, "tags", False, name)))
     locked = hashes(plan, target)
-    held = Held(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
-    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), held=held), engine, listener)
+    pinned = PinnedMaterials(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
+    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), pinned=pinned), engine, listener)
     failed = conclusion([report])
     if failed:
         raise failed

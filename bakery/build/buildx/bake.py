@@ -187,7 +187,7 @@ class Bakes:
         self._logs.write(baking.progress.close())
         seconds = time.monotonic() - baking.began
         outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
-        return replace(outcome, printed=tuple(sorted(baking.stream.told)))
+        return replace(outcome, printed=tuple(sorted(baking.stream.printed)))
 
 
 def _argv(request: BakeRequest) -> list[str]:
@@ -216,10 +216,10 @@ def _check_variables(names: Iterable[str]) -> None:
 
 
 def _environment(request: BakeRequest) -> dict[str, str]:
-    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_named(request)}
+    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_plain_context_name(request)}
 
 
-def _named(request: BakeRequest) -> dict[str, str]:
+def _plain_context_name(request: BakeRequest) -> dict[str, str]:
     """Return what lets buildx call the context by a plain name.
 
     buildx sends the name of the context's folder in a gRPC header, which is ASCII (build/opt.go, SharedKey), and Go
@@ -256,9 +256,13 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
         )
         for name, state in progress.targets.items()
     }
-    own = tuple(Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: "))
+    buildx_warnings = tuple(
+        Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: ")
+    )
     troubles = tuple(progress.cache_troubles())
-    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures, cache=troubles, ran=progress.ran)
+    return BakeOutcome(
+        targets, seconds, (*progress.warnings, *buildx_warnings), failures, cache=troubles, ran=progress.ran
+    )
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
@@ -295,10 +299,10 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
         return ()
     blamed = progress.blamed()
     steps = sorted(progress.failed_steps(), key=lambda step: blamed not in step.targets)
-    found = [_failure(step, progress, logs) for step in steps]
-    if not found or (blamed and not any(blamed in failure.targets for failure in found)):
-        found.insert(0, _unexplained(progress, logs, blamed, ended))
-    return tuple(found)
+    failures = [_failure(step, progress, logs) for step in steps]
+    if not failures or (blamed and not any(blamed in failure.targets for failure in failures)):
+        failures.insert(0, _unexplained(progress, logs, blamed, ended))
+    return tuple(failures)
 
 
 def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:

@@ -113,5 +113,5 @@ class BakeFailure(BakeError):
 
 def _short(error: str) -> str:
     """Return the part of BuildKit's error that is not the command, which the step's title shows already."""
-    _, found, end = error.rpartition("did not complete successfully: ")
-    return (end if found else error).strip().partition("\n")[0]
+    _, separator, end = error.rpartition("did not complete successfully: ")
+    return (end if separator else error).strip().partition("\n")[0]

@@ -120,8 +120,8 @@ def _warning(item: dict[object, object]) -> Warned:
 
 
 def _items(document: dict[object, object], key: str) -> list[dict[object, object]]:
-    found = document.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    value = document.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(item: dict[object, object], key: str) -> str:

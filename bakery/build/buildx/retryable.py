@@ -66,10 +66,10 @@ def is_transient(failure: Failure) -> bool:
     """Say whether another try may go well."""
     error, _, ended = failure.error.partition(_STEP_ENDED)
     if not ended:
-        return _found((*ENGINE, *NETWORK), (error, *(() if failure.step else failure.tail)))
+        return _matches((*ENGINE, *NETWORK), (error, *(() if failure.step else failure.tail)))
     if OWN_WORK.match(failure.step):
         return False
-    return _found(NETWORK, failure.tail)
+    return _matches(NETWORK, failure.tail)
 
 
 def may_be_the_cache(failure: Failure) -> bool:
@@ -94,5 +94,5 @@ def went_away(failure: Failure) -> bool:
     return _STEP_ENDED not in failure.error and is_transient(failure)
 
 
-def _found(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+def _matches(patterns: Sequence[str], lines: Sequence[str]) -> bool:
     return any(re.search(pattern, line, re.IGNORECASE) for pattern in patterns for line in lines)

@@ -78,11 +78,11 @@ class Stop:
     """Ends a build from another thread.
 
     Attributes:
-        asked: set to end it; cibuildwheel then removes its container.
-        killed: set to kill it, once it was asked to end.
+        requested: set to end it; cibuildwheel then removes its container.
+        killed: set to kill it, once its end was requested.
     """
 
-    asked: threading.Event = field(default_factory=threading.Event)
+    requested: threading.Event = field(default_factory=threading.Event)
     killed: threading.Event = field(default_factory=threading.Event)
 
 
@@ -95,10 +95,10 @@ def command(environ: Mapping[str, str]) -> list[str]:
     if find_spec("cibuildwheel") is not None:
         # -P: nothing in the working folder is imported.
         return [sys.executable, "-P", "-m", "cibuildwheel"]
-    found = shutil.which("cibuildwheel", path=environ.get("PATH"))
-    if found is None:
+    program = shutil.which("cibuildwheel", path=environ.get("PATH"))
+    if program is None:
         raise EngineError("cibuildwheel is not installed", hint=f"install it: {_INSTALL}")
-    return [found]
+    return [program]
 
 
 def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None], stop: Stop) -> Ended:
@@ -133,7 +133,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
         late = threading.Event()
 
         def end_early() -> None:
-            if not stop.asked.wait(request.timeout_s):
+            if not stop.requested.wait(request.timeout_s):
                 late.set()
             # Its own handlers remove the container.
             process.terminate()
@@ -149,14 +149,14 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
                 line(text.rstrip("\n"))
                 tail = [*tail[1 - SHOWN :], text.rstrip("\n")]
             code = process.wait()
-            stopped = stop.asked.is_set()
+            stopped = stop.requested.is_set()
         except BaseException:
-            stop.asked.set()
+            stop.requested.set()
             process.wait()
             raise
         finally:
             # Ends the thread; a process that was waited for gets no signal.
-            stop.asked.set()
+            stop.requested.set()
             if process.poll() is not None:
                 stop.killed.set()
     failure = "" if code == 0 else "\n".join(tail) or f"cibuildwheel ended with exit code {code}"
@@ -164,36 +164,36 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
-    own = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _KEPT}
-    own["CIBW_BUILD"] = " ".join(request.identifiers)
+    variables = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _KEPT}
+    variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:
-        own["CIBW_TEST_SKIP"] = "*"
-    created = [word for path, place in request.mounts.items() for word in ("--volume", f"{path}:{place}:ro")]
+        variables["CIBW_TEST_SKIP"] = "*"
+    created = [word for path, target in request.mounts.items() for word in ("--volume", f"{path}:{target}:ro")]
     created += [word for name, value in request.container.items() for word in ("--env", f"{name}={value}")]
-    if created and request.platform == "linux" and "CIBW_CONTAINER_ENGINE" not in own:
-        own["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(created)}"
-    return own
+    if created and request.platform == "linux" and "CIBW_CONTAINER_ENGINE" not in variables:
+        variables["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(created)}"
+    return variables
 
 
-def fetch(told: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
+def fetch(source: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
     """Put a source that is no folder of the project into ``folder``.
 
     Raises:
         BakeError: it cannot be had.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    if told.git:
-        address, reference = told.git
+    if source.git:
+        address, reference = source.git
         _run(["git", "clone", "--quiet", address, str(folder)], environ)
         _run(["git", "-C", str(folder), "checkout", "--quiet", reference], environ)
         _run(["git", "-C", str(folder), "submodule", "update", "--quiet", "--init", "--recursive"], environ)
-    elif told.sdist:
+    elif source.sdist:
         (folder.parent / "packages").mkdir(exist_ok=True)
         for name, text in programs.texts("packages").items():
             (folder.parent / name).write_text(text, encoding="utf-8")
         program = folder.parent / "packages"
         # No module of the working folder is imported.
-        _run([sys.executable, str(program), "fetch", told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
+        _run([sys.executable, str(program), "fetch", source.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
 
 
 def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:

@@ -213,8 +213,8 @@ class _Builds:
             folder, package = run / "stage" / "project", "source"
             process.fetch(plan.cibuildwheel, folder / package, host.environment)
         inside = (run if folder == context.root else folder) / "cibuildwheel"
-        place = inside.relative_to(folder).as_posix()
-        write(folder, configurations(plan, place))
+        config_folder = inside.relative_to(folder).as_posix()
+        write(folder, configurations(plan, config_folder))
         configs = {cell.id: inside / f"{name}.toml" for name, group in variants(plan).items() for cell in group}
         mounts, variables = _container_settings(run, host) if system == "linux" else ({}, {})
         return cls(context, system, cells, folder, package, configs, mounts, variables)

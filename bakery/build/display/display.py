@@ -55,8 +55,8 @@ class RawDisplay(QuietDisplay):
         """Pass the line on if it is JSON; its cell is told first, since several are baked at once."""
         if not any(isinstance(event, TextLine) for event in events):
             text = raw.decode(errors="replace").strip()
-            told = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
-            self._file.write(told + "\n")
+            labelled = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
+            self._file.write(labelled + "\n")
             self._file.flush()
 
 
@@ -89,7 +89,7 @@ class PlainDisplay(QuietDisplay):
                         self._begun[event] = self._clock()
                 case StepFinished(targets, title):
                     self._forget(title, targets)
-                    if not self._is_told(event):
+                    if not self._is_repeated(event):
                         self._say(targets, title, _end(event))
 
     def tick(self) -> None:
@@ -109,15 +109,17 @@ class PlainDisplay(QuietDisplay):
         if not running:
             self._say(("",), "waiting for the engine")
 
-    def _is_told(self, event: StepFinished) -> bool:
+    def _is_repeated(self, event: StepFinished) -> bool:
         """Say whether this end is no news: bakes share steps, and each tells of them."""
         if event.canceled:
             # Nobody waits for it any more; or BuildKit found that two are the same, and goes on with the other.
             return True
-        told = self._ends.setdefault(event.digest, set())
-        again = bool(event.digest) and not event.error and (event.seconds in told or (event.cached and bool(told)))
-        told.add(event.seconds)
-        return again
+        ends = self._ends.setdefault(event.digest, set())
+        is_repeated = (
+            bool(event.digest) and not event.error and (event.seconds in ends or (event.cached and bool(ends)))
+        )
+        ends.add(event.seconds)
+        return is_repeated
 
     def _forget(self, title: str, targets: Sequence[str]) -> None:
         # Cells have steps of the same title; targets may have joined since the step began.

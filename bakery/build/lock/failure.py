@@ -32,6 +32,6 @@ def failure(outcome: BakeOutcome, lock: str) -> BakeFailure:
         lock: the lock that it was held to; empty for none.
     """
     # A project's own code may print anything.
-    told = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
-    details = tuple(line for item in told for line in refusals(item.tail, reached=not is_transient(item)))
+    failures = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
+    details = tuple(line for item in failures for line in refusals(item.tail, reached=not is_transient(item)))
     return LockFailure(outcome, lock, details) if details else BakeFailure(outcome)

@@ -43,8 +43,8 @@ class RecordedMaterial(BaseModel):
     @property
     def places(self) -> list[str]:
         """Where it was installed; empty for what is no package of the index."""
-        found = self.notes.get("places")
-        return [str(place) for place in found] if isinstance(found, list) and "version" in self.notes else []
+        names = self.notes.get("places")
+        return [str(name) for name in names] if isinstance(names, list) and "version" in self.notes else []
 
 
 class _Recipe(BaseModel):
@@ -91,7 +91,7 @@ class _Statement(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Provenance:
     """What a provenance says of a wheel.
 
     Attributes:
@@ -119,7 +119,7 @@ class Recorded:
         return next(((item.digest, item.notes) for item in self.materials if "dirHash" in item.digest), None)
 
 
-def read(wheel: Path, given: Path | None = None) -> Recorded:
+def read(wheel: Path, given: Path | None = None) -> Provenance:
     """Return the provenance of a wheel.
 
     Args:
@@ -128,18 +128,18 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
     Raises:
         UnavailableError: there is none, it cannot be read, or it is about another file.
     """
-    places = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
-    path = next((place for place in places if place.is_file()), None)
+    paths = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
+    path = next((candidate for candidate in paths if candidate.is_file()), None)
     if path is None:
         raise UnavailableError(
             f"{wheel.name} has no provenance",
-            details=[f"not there: {place}" for place in places],
+            details=[f"not there: {candidate}" for candidate in paths],
             hint="bakery writes it beside every wheel that it publishes; --provenance names the file",
         )
     if not wheel.is_file():
         raise UnavailableError(f"{wheel} is not a regular file")
     try:
-        said = _Statement.model_validate_json(read_plain(path, LARGEST))
+        document = _Statement.model_validate_json(read_plain(path, LARGEST))
         with wheel.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
@@ -147,20 +147,20 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
     except ValidationError as error:
         details = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:20]]
         raise UnavailableError(f"{path} is no provenance that bakery wrote", details=details) from error
-    defined = said.predicate.buildDefinition
-    if (said.predicateType, defined.buildType) != (PREDICATE, BUILD_TYPE):
+    defined = document.predicate.buildDefinition
+    if (document.predicateType, defined.buildType) != (PREDICATE, BUILD_TYPE):
         raise UnavailableError(
-            f"{path} is another kind of provenance: {said.predicateType}, {defined.buildType}",
+            f"{path} is another kind of provenance: {document.predicateType}, {defined.buildType}",
             hint=f"expected {PREDICATE}, {BUILD_TYPE}",
         )
-    if said.subject[0].digest.sha256 != sha256:
+    if document.subject[0].digest.sha256 != sha256:
         raise UnavailableError(
-            f"{path.name} is about another file: its sha256 is {said.subject[0].digest.sha256[:16]}…, "
+            f"{path.name} is about another file: its sha256 is {document.subject[0].digest.sha256[:16]}…, "
             f"that of the wheel {sha256[:16]}…",
             hint="one of the two was replaced",
         )
     parameters = defined.externalParameters
-    return Recorded(
+    return Provenance(
         path,
         parameters.recipe.name,
         parameters.recipe.file,

@@ -36,7 +36,7 @@ warnings.filterwarnings("ignore", message="The Component this BOM is describing"
 _TYPES = {"image": ComponentType.CONTAINER, "source": ComponentType.FILE}
 
 
-def sbom(file: str, sha256: str, found: Contents, materials: Iterable[Material], epoch: int) -> str:
+def sbom(file: str, sha256: str, contents: Contents, materials: Iterable[Material], epoch: int) -> str:
     """Return the bill of materials of one wheel.
 
     Args:
@@ -44,14 +44,14 @@ def sbom(file: str, sha256: str, found: Contents, materials: Iterable[Material],
         epoch: the time that is written into it, in seconds since 1970.
     """
     wheel = Component(
-        name=found.name,
-        version=found.version,
+        name=contents.name,
+        version=contents.version,
         type=ComponentType.LIBRARY,
         bom_ref="wheel",
-        description=found.summary or None,
-        purl=PackageURL("pypi", None, canonicalize_name(found.name), found.version, {"file_name": file}),
+        description=contents.summary or None,
+        purl=PackageURL("pypi", None, canonicalize_name(contents.name), contents.version, {"file_name": file}),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
-        licenses=[LicenseFactory().make_from_string(found.license)] if found.license else None,
+        licenses=[LicenseFactory().make_from_string(contents.license)] if contents.license else None,
     )
     inside = [
         Component(
@@ -62,9 +62,9 @@ def sbom(file: str, sha256: str, found: Contents, materials: Iterable[Material],
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
             properties=_properties("bundled", path=item.path),
         )
-        for item in found.bundled
+        for item in contents.bundled
     ]
-    needed = [_requirement(text) for text in dict.fromkeys(found.requires)]
+    needed = [_requirement(text) for text in dict.fromkeys(contents.requires)]
     built = [_material(number, item) for number, item in enumerate(materials)]
     bakery = Component(name="wheel-bakery", version=__version__, type=ComponentType.APPLICATION, bom_ref="bakery")
     bom = Bom(
@@ -113,11 +113,11 @@ def _material(number: int, item: Material) -> Component:
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.digest["sha256"])]
         if "sha256" in item.digest
         else None,
-        properties=_properties("build", **_told(item, package=package)),
+        properties=_properties("build", **_other_fields(item, package=package)),
     )
 
 
-def _told(item: Material, *, package: bool) -> dict[str, str]:
+def _other_fields(item: Material, *, package: bool) -> dict[str, str]:
     """Return what a component's own fields have no place for."""
     digests = {name: value for name, value in item.digest.items() if name != "sha256"}
     return {"kind": item.kind, **digests, **({"uri": item.uri} if item.uri and not package else {})}

@@ -91,32 +91,32 @@ class Mask:
         """Return ``data`` without what is to be hidden; its lines stay as many."""
         shown: list[bytes] = []
         end = 0
-        for start, stop, _ in sorted(self._found(data)):
+        for start, stop, _ in sorted(self._matches(data)):
             if start >= end or not shown:
                 shown += [data[end:start], _HIDDEN]
             end = max(end, stop)
         return b"".join([*shown, data[end:]])
 
-    def told_by(self, data: bytes) -> set[str]:
+    def names_in(self, data: bytes) -> set[str]:
         """Return the names of the secrets that ``data`` tells."""
-        return {name for _, _, name in self._found(data)}
+        return {name for _, _, name in self._matches(data)}
 
-    def _found(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+    def _matches(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and name of what tells a secret, apart for each of its lines."""
         flat = data.translate(None, _SKIPPED)
-        found = list(self._found_in_line(flat))
-        if not found or len(flat) == len(data):
-            yield from found
+        matches = list(self._matches_in_line(flat))
+        if not matches or len(flat) == len(data):
+            yield from matches
             return
         # For each byte that is passed over, how many of the others stand before it.
         before = [match.start() - number for number, match in enumerate(re.finditer(rb"[\r\n\\]", data))]
-        for start, stop, name in found:
+        for start, stop, name in matches:
             first, last = start + bisect_right(before, start), stop + bisect_right(before, stop - 1)
             lines = list(re.finditer(rb"[^\r\n]+", data[first:last]))
             if len(lines) == 1 or stop - start >= _SEED:
                 yield from ((first + line.start(), first + line.end(), name) for line in lines)
 
-    def _found_in_line(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+    def _matches_in_line(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         at = self._next(data, 0)
         while at >= 0:
             done = at + _SEED
@@ -289,7 +289,7 @@ class MaskedStream:
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._held: dict[tuple[str, int], bytes] = {}
-        self.told: dict[str, None] = {}
+        self.printed: dict[str, None] = {}
         """Secrets that were hidden at least once."""
 
     def feed(self, line: bytes) -> Iterator[bytes]:
@@ -344,13 +344,13 @@ class MaskedStream:
     def _hide(self, data: bytes) -> bytes:
         hidden = self._mask.hide(data)
         if hidden != data:
-            self.told.update(dict.fromkeys(sorted(self._mask.told_by(data))))
+            self.printed.update(dict.fromkeys(sorted(self._mask.names_in(data))))
         return hidden
 
 
 def _tables(document: dict[str, object], key: str) -> list[dict[str, object]]:
-    found = document.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    value = document.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _bytes(value: object) -> bytes:

@@ -21,13 +21,13 @@ def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
             yield {name: _written(Path(folder) / name, data) for name, data in contents.items()}
         return
     with contextlib.ExitStack() as stack:
-        found = {}
+        paths = {}
         for name, data in contents.items():
             file = stack.enter_context(os.fdopen(os.memfd_create("bakery"), "wb", buffering=0))
             file.write(data)
             os.fchmod(file.fileno(), 0o600)
-            found[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
-        yield found
+            paths[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield paths
 
 
 def _written(path: Path, data: bytes) -> Path:

@@ -31,7 +31,7 @@ _NONE_LEFT = "a secret is missing, and the build would go on without it"
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed:
+class RunSecrets:
     """What a bake is told in confidence.
 
     Attributes:
@@ -44,9 +44,9 @@ class Revealed:
 
 
 @contextlib.contextmanager
-def revealed(
+def read_secrets(
     secrets: Sequence[Secret], needed: Sequence[Secret], root: Path, environ: Mapping[str, str]
-) -> Iterator[Revealed]:
+) -> Iterator[RunSecrets]:
     """Read the secrets that a bake needs; they are forgotten when the context ends.
 
     Args:
@@ -70,29 +70,30 @@ def revealed(
             problems.append(f"{secret.name} ({secret.origin}): {reason}")
     if problems:
         raise UsageError(_NONE_LEFT, details=problems, hint="see [secrets] in the recipe")
-    held = {secret.holder: values[secret.name] for secret in needed if secret.holder}
-    with private_files(held) as files:
+    contents = {secret.holder: values[secret.name] for secret in needed if secret.holder}
+    with private_files(contents) as files:
         variables = {secret.holder: str(files.get(secret.holder, "")) for secret in secrets if secret.holder}
-        yield Revealed(variables, Mask(values))
+        yield RunSecrets(variables, Mask(values))
 
 
 def leaks(wheel: Path, mask: Mask) -> list[str]:
     """Return what a sound wheel tells of secrets: a line for each of its files that does, without the value."""
     if not mask:
         return []
-    found = []
+    lines = []
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
-            told = mask.told_by(os.fsencode(info.filename))
+            names = mask.names_in(os.fsencode(info.filename))
             with archive.open(info) as member:
                 rest = b""
                 while chunk := member.read(_CHUNK):
-                    told |= mask.told_by(rest + chunk)
+                    names |= mask.names_in(rest + chunk)
                     rest = (rest + chunk)[-mask.longest :]
-            found += [
-                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}" for name in sorted(told)
+            lines += [
+                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}"
+                for name in sorted(names)
             ]
-    return found
+    return lines
 
 
 def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:

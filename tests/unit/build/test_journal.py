@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakery.build.buildx.outcome import Result
-from bakery.build.journal import KEPT, LARGEST, Journal, KeptWheel, Record, last_run, open_journal, read
+from bakery.build.journal import KEPT, LARGEST, Journal, Record, RecordedWheel, last_run, open_journal, read
 from bakery.core.errors import OutputError
 
-WHEEL = KeptWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
+WHEEL = RecordedWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
 RECORDS = st.lists(
     st.builds(
         Record,
@@ -22,7 +22,7 @@ RECORDS = st.lists(
         result=st.sampled_from(Result),
         memory=st.integers(0, 10**6),
         wheels=st.lists(
-            st.builds(KeptWheel, st.text(max_size=9), st.text(max_size=4), st.integers(0, 10**9)), max_size=2
+            st.builds(RecordedWheel, st.text(max_size=9), st.text(max_size=4), st.integers(0, 10**9)), max_size=2
         ).map(tuple),
     ),
     max_size=8,

@@ -188,7 +188,7 @@ def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps(told))
     found = read(wheel)
-    assert made.again(found) == Materials(
+    assert made.locked_from_provenance(found) == Materials(
         sources={"https://host/owner/project.git#v1": "ab" * 20}, packages=MADE.packages
     )
     assert made.images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}

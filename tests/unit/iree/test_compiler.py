@@ -11,7 +11,7 @@ import pytest
 
 from bakery.build.buildx.outcome import Result
 from bakery.build.display.display import QuietDisplay
-from bakery.build.journal import KeptWheel, Record, last_run, open_journal
+from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.core.errors import CompilerError, ModuleError
 from bakery.engine.session import EngineSession
 from bakery.iree.compiler import JOURNAL, CompileOptions, _check_plain, _key, _output, compile_job, reusable_record
@@ -89,7 +89,7 @@ def made(plan: JobPlan) -> Path:
 def remembered(plan: JobPlan, state: Path) -> None:
     """Write down that this machine compiled what `made` wrote."""
     (cell,) = plan.cells
-    wheel = KeptWheel(f"{cell.id}.vmfb", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1)
+    wheel = RecordedWheel(f"{cell.id}.vmfb", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1)
     open_journal(state, JOURNAL, [Record(_output(plan, cell), _key(plan, cell), Result.DONE, wheels=(wheel,))])
 
 
