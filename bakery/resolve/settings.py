@@ -151,7 +151,9 @@ def decide(
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
     formats = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
-    given.setdefault("SOURCE_DATE_EPOCH", _epoch(committed))
+    # A zip archive has no earlier times.
+    epoch = (str(max(committed or EPOCH, EPOCH)), "default" if committed is None else "the source's last commit")
+    given.setdefault("SOURCE_DATE_EPOCH", epoch)
     variables = _variables(loaded, values, axes, given, origins, formats)
     _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
@@ -232,24 +234,13 @@ def _declared(loaded: Loaded) -> dict[str, Variable]:
     return loaded.recipe.variables or {}
 
 
-def _epoch(committed: int | None) -> tuple[str, str]:
-    """Return the default of SOURCE_DATE_EPOCH, and its origin."""
-    if committed is None:
-        return str(EPOCH), "default"
-    # A zip archive has no earlier times.
-    return str(max(committed, EPOCH)), "the source's last commit"
-
-
 def _check_known(sets: Mapping[str, str], known: set[str]) -> None:
-    unknown = [name for name in sets if name not in known]
-    if unknown:
-        details = [f"{name}: {_nearest(name, known)}" for name in unknown]
+    details = []
+    for name in (name for name in sets if name not in known):
+        near = get_close_matches(name, known, n=1)
+        details.append(f"{name}: " + (f"did you mean {near[0]}?" if near else "declare it under [variables]"))
+    if details:
         raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(known))}")
-
-
-def _nearest(name: str, known: set[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else "declare it under [variables]"
 
 
 def _variables(
