@@ -160,7 +160,7 @@ class Client:
             self._run(words, limit_s)
         except ClientError as error:
             hint = "`wheel-bakery builders ls` shows the state of each node"
-            raise EngineError(f"node {node.name}: {error.reason}", hint=hint) from error
+            raise EngineError(error.reason, subject=f"node {node.name}", hint=hint) from error
 
     def _run(self, words: Sequence[str], limit_s: float) -> str:
         return self._engine.run("buildx", *words, timeout_s=limit_s)
@@ -322,7 +322,7 @@ def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say
         try:
             client.up(node)
         except EngineError as error:
-            return Look(node, error.message.removeprefix(f"node {node.name}: "))
+            return Look(node, error.reason)
         return client.look(node)
 
     with ThreadPoolExecutor(len(nodes)) as pool:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from bakery.core.errors import AuditError, ModuleError, UsageError
 from bakery.core.files import write
 from bakery.core.plain_files import read_plain
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir.signature import Function
 from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 
@@ -52,11 +52,8 @@ class Compiled:
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """The exported functions. The compiler adds some to those of the source."""
-        return tuple(
-            Function(item.name, tuple(map(Type, item.arguments)), tuple(map(Type, item.results)))
-            for item in self.content.functions
-        )
+        """The exported functions."""
+        return self.content.functions
 
 
 def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compiled]:

@@ -62,7 +62,8 @@ def test_cells_are_modules_times_targets(tmp_path: Path) -> None:
     assert not found.cells[0].target.is_local
     assert (found.compiler, found.output) == ("3.13.0", tmp_path / "out")
     (function,) = found.cells[0].source.functions
-    assert function.arguments[0] == ("tensor<64x64xf32>", (64, 64), "float32")
+    argument = function.arguments[0]
+    assert (argument.text, argument.shape, argument.dtype) == ("tensor<64x64xf32>", (64, 64), "float32")
     assert [cell.id for cell in found.select(["*metal", "own.*"]).cells] == ["m.metal", "own.cpu-host"]
     with pytest.raises(UsageError):
         found.select(["x"])
