@@ -29,7 +29,11 @@ def bakefile(plan: Plan) -> str:
         *(_variable(variable) for variable in plan.variables),
         *cache_functions(plan),
         _cells(plan),
-        *(_group(name, kinds) for name, kinds in plan.groups.items() if name not in set(Kind)),
+        *(
+            _block(f'group "{name}"', [f"targets = {hcl_list(kinds)}"])
+            for name, kinds in plan.groups.items()
+            if name not in set(Kind)
+        ),
         _common(plan),
         *(_kind(plan, kind) for kind in plan.kinds),
     ]
@@ -71,10 +75,6 @@ def _cell(cell: Cell, platform: str, *, shared: bool) -> str:
     return f"{{ id = {hcl_string(cell.id)}, {builder}platform = {platform}, args = {{ {args} }} }}"
 
 
-def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
-    return _block(f'group "{name}"', [f"targets = {hcl_list(kind.value for kind in kinds)}"])
-
-
 def _common(plan: Plan) -> list[str]:
     files = [f'{{ type = "file", id = "{id_}", src = {variable} }},' for id_, variable in _secret_files(plan)]
     files = ["for file in [", *indent(files), '] : file if file.src != ""']
@@ -86,11 +86,9 @@ def _common(plan: Plan) -> list[str]:
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
         *comment("Without a file there is no secret; steps then trust what the image trusts."),
-        *(
-            ["secret = concat([", *indent(env), "], [", *indent(files), "])"]
-            if env
-            else ["secret = [", *indent(files), "]"]
-        ),
+        *(["secret = concat([", *indent(env), "], ["] if env else ["secret = ["]),
+        *indent(files),
+        "])" if env else "]",
     ]
     return _block('target "_common"', body)
 

@@ -59,11 +59,8 @@ def hcl_list(items: Iterable[str]) -> str:
 
 def dockerfile_string(value: Value) -> str:
     """Return a double-quoted word for ``ARG`` and ``ENV``, where the Dockerfile itself expands ``${NAME}``."""
-    return '"' + "".join(_double_quoted(part) if isinstance(part, str) else f"${{{part.name}}}" for part in value) + '"'
-
-
-def _double_quoted(text: str) -> str:
-    return re.sub(r'(["\\$])', r"\\\1", text)
+    parts = (re.sub(r'(["\\$])', r"\\\1", part) if isinstance(part, str) else f"${{{part.name}}}" for part in value)
+    return '"' + "".join(parts) + '"'
 
 
 def dockerfile_word(value: Value) -> str:

@@ -22,40 +22,18 @@ _KEY = "[key]"
 
 _PYTHON = re.compile(r"(?:(?:cp|c?py(?:thon)?)[- ]?)?3\.?([0-9]{1,2})(?:\.[0-9]+)?(t?)\Z", re.IGNORECASE)
 _MACHINES = {
-    "x86_64": "amd64",
-    "x86-64": "amd64",
-    "x64": "amd64",
-    "amd64": "amd64",
-    "aarch64": "arm64",
-    "arm64": "arm64",
+    **dict.fromkeys(("x86_64", "x86-64", "x64", "amd64"), "amd64"),
+    **dict.fromkeys(("aarch64", "arm64"), "arm64"),
 }
 _SYSTEMS = {
     "linux": "linux",
-    "darwin": "macos",
-    "macos": "macos",
-    "macosx": "macos",
-    "osx": "macos",
-    "windows": "windows",
-    "win": "windows",
+    **dict.fromkeys(("darwin", "macos", "macosx", "osx"), "macos"),
+    **dict.fromkeys(("windows", "win"), "windows"),
 }
 _WIDEST = 200
 _MOST = 1000
 """Errors that become problems: each costs a comparison with all known keys."""
 _RENAME = "rename it to "
-
-_WRONG_TYPE = frozenset(
-    (
-        "string_type",
-        "bool_type",
-        "int_type",
-        "enum",
-        "literal_error",
-        "tuple_type",
-        "dict_type",
-        "model_type",
-        "model_attributes_type",
-    )
-)
 
 
 def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
@@ -122,7 +100,7 @@ def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails
     annotation = type_names.at(model, location)
     if kind == INVALID:
         return _invalid(error["ctx"], value, path, annotation, is_key=is_key)
-    if kind in _WRONG_TYPE:
+    if kind.endswith("_type") or kind in ("enum", "literal_error"):
         return _wrong_type(annotation, value, path)
     expected, fix = {
         "too_short": ("at least one entry", "add one, or remove the key"),

@@ -8,7 +8,7 @@ from bakery.core.names import INGREDIENTS
 from bakery.plan.dockerfile import Copy, Mount, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
-from bakery.resolve.stage_inputs import VENV, Parts
+from bakery.resolve.stage_inputs import VENV_PYTHON, Parts
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.pip_steps import TOOLS
@@ -17,6 +17,7 @@ SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"
 """The stage that resolves what the test installs."""
 
+_TOOLS_PYTHON = f"{TOOLS}/bin/python"
 _PROGRAM = program_mounts.path("materials.py")
 _FOLDER = "/materials"
 _BASE = "/mnt"
@@ -34,11 +35,11 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
     toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
     images = [
-        _image("builder", lines.packages, f"{TOOLS}/bin/python"),
-        *([_image("native-tools", lines.compiles, f"{TOOLS}/bin/python")] if parts.native_python else []),
+        _image("builder", lines.packages, _TOOLS_PYTHON),
+        *([_image("native-tools", lines.compiles, _TOOLS_PYTHON)] if parts.native_python else []),
     ]
-    tested = _image("test-env", lines.runs, f"{VENV}/bin/python")
-    suites = _suites(lines.packages.base, f"{TOOLS}/bin/python")
+    tested = _image("test-env", lines.runs, VENV_PYTHON)
+    suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     others = [name for name in resolving if name not in (*of_cuda, *tests)]
     return (
         *toolkit,
@@ -67,8 +68,7 @@ def image_materials(recipe: str, line: Line, image: str, requirements: str) -> t
         image: its stage.
         requirements: the stage that resolves its packages.
     """
-    python = f"{VENV}/bin/python"
-    packages, suites = _image(image, line, python), _suites(image, python)
+    packages, suites = _image(image, line, VENV_PYTHON), _suites(image, VENV_PYTHON)
     steps = (*_packages(requirements), *_system(packages, suites))
     return (
         packages,

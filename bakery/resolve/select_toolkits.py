@@ -9,7 +9,7 @@ from bakery.resolve.references import declarations
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.settings import Settings
 from bakery.resolve.toolkit import check_components, check_release
-from bakery.toolchains.registry import ANY_CUDA, frameworks, toolkits
+from bakery.toolchains.registry import ANY_CUDA, toolkits
 from bakery.toolchains.toolkits.base import Toolkit
 from bakery.toolchains.toolkits.repository import Repository
 
@@ -20,8 +20,7 @@ def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     if name == "none":
         return ()
     if name == ANY_CUDA:
-        framework = settings.text("builder.framework")
-        nvcc = bool(framework) and frameworks()[framework].nvcc
+        nvcc = settings.framework is not None and settings.framework.nvcc
         narrowed = (toolkit.of_choice(nvcc=nvcc) for toolkit in toolkits().values())
         return tuple(sorted((toolkit for toolkit in narrowed if toolkit.majors), key=lambda toolkit: toolkit.majors))
     toolkit = toolkits()[name]

@@ -18,6 +18,10 @@ from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
+VENV_PYTHON = f"{VENV}/bin/python"
+VENV_PATH = ("PATH", (f"{VENV}/bin:", Ref("PATH")))
+"""The variable that puts programs of the environment first."""
+
 VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
 """Makes the virtual environment of the Python asked for."""
 
@@ -159,14 +163,41 @@ def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
 
 
-def ccache_env(settings: Settings) -> tuple[tuple[str, Value], ...]:
-    """Return the variables by which a ccache writes down what it had."""
-    return (("CCACHE_STATSLOG", literal(_COUNT)),) if settings.flag("builder.compiler-cache") else ()
+def compile_step(
+    parts: Parts,
+    phase: Phase,
+    table: str,
+    words: Sequence[Value],
+    before: Sequence[Command],
+    after: Sequence[Script] = (),
+    mounts: Sequence[Mount] = (),
+) -> Run:
+    """Return the step that compiles the source in /src; what it writes there is dropped.
+
+    Args:
+        table: the recipe's table that has its ``environment`` and ``network``.
+        words: the command that compiles.
+        before: commands that come first.
+        after: commands that come last.
+        mounts: what else the step is given.
+    """
+    settings = parts.settings
+    ccache_env: tuple[tuple[str, Value], ...] = ()
+    ccache_report: tuple[Command, ...] = ()
+    if settings.flag("builder.compiler-cache"):
+        ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
+        ccache_report = (Command(literals("count-ccache")),)
+        mounts = (*mounts, *COMPILER_CACHE)
+    command = Command((*compiler_prefix(settings), *words), (*ccache_env, *settings.pairs(f"{table}.environment")))
+    first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
+    commands = (*first, command, *ccache_report, *after)
+    mounts = (source_mount(parts, writable=True), *mounts)
+    return with_secrets(parts, phase, Run(commands, mounts, network=settings.flag(f"{table}.network")))
 
 
-def ccache_report(settings: Settings) -> tuple[Command, ...]:
-    """Return the command that says what the ccache had, once all is compiled."""
-    return (Command(literals("count-ccache")),) if settings.flag("builder.compiler-cache") else ()
+def ccache_args(settings: Settings) -> tuple[Arg, ...]:
+    """Return the build arguments that `COMPILER_CACHE` needs; none for a recipe without a compiler cache."""
+    return (Arg("TARGETARCH"),) if settings.flag("builder.compiler-cache") else ()
 
 
 def job_memory(settings: Settings) -> int:
@@ -200,6 +231,30 @@ def install_python(parts: Parts) -> tuple[Step, ...]:
     return install_missing(parts.base.for_python((Ref("PYTHON_VERSION"),)))
 
 
-def stage_with_args(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
-    """Return a stage that declares every build argument its steps refer to."""
-    return Stage(name, base, (*declarations(steps), *steps), comment)
+def stage_with_args(name: str, base: str, steps: Sequence[Step], comment: str = "", *args: Arg) -> Stage:
+    """Return a stage that declares ``args`` and every build argument that its steps refer to."""
+    return Stage(name, literal(base), (*args, *declarations(steps), *steps), comment)
+
+
+def environment_stages(
+    parts: Parts, place: str, stage: str, words: Sequence[Value], comment: str, *mounts: Mount
+) -> tuple[tuple[Stage, Stage], tuple[Step, ...]]:
+    """Return the stages that resolve and build packages for `VENV` in a clean base, and the steps that install them.
+
+    Args:
+        place: what the packages are called in a lock.
+        stage: the name of the stage that resolves them.
+        words: the requirements.
+        mounts: files that the words name.
+    """
+    direct, python = parts.settings.texts("builder.allow-direct"), install_python(parts)
+    by = pip_steps.with_environment(VENV)
+    resolve = pip_steps.resolve(place, words, VENV_COMMAND, by=by, direct=direct, mounts=mounts)
+    # What is installed may put other programs in the place of this environment's Python and pip.
+    pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
+    install = pip_steps.install_step(place, stage, VENV, VENV_COMMAND, mounts=(pip, built))
+    resolve_steps = (*python, with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    return (
+        stage_with_args(stage, "runtime", resolve_steps, comment),
+        pip_steps.build_stage(place, stage, "runtime", mounts=(pip,)),
+    ), (*python, with_secrets(parts, Phase.REQUIREMENTS, install))

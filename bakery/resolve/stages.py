@@ -48,15 +48,15 @@ from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import declarations, parse, rename_arg
-from bakery.resolve.settings import Settings
 from bakery.resolve.stage_inputs import (
-    COMPILER_CACHE,
     VENV,
     VENV_COMMAND,
+    VENV_PATH,
+    VENV_PYTHON,
     Parts,
-    ccache_env,
-    ccache_report,
-    compiler_prefix,
+    ccache_args,
+    compile_step,
+    environment_stages,
     folder,
     insert_before_use,
     install_missing,
@@ -64,7 +64,6 @@ from bakery.resolve.stage_inputs import (
     install_python,
     literals,
     network_words,
-    remove_programs,
     scope_stage,
     shell_programs,
     source_mount,
@@ -75,11 +74,10 @@ from bakery.resolve.stage_inputs import (
 from bakery.resolve.tool_image import image_stages
 from bakery.resolve.toolkit import wanted_components
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.frameworks.base import Framework
 from bakery.toolchains.network_mounts import INDEX, NETWORK
 from bakery.toolchains.pip_steps import TOOLS
 from bakery.toolchains.program_mounts import with_programs
-from bakery.toolchains.registry import frameworks
+from bakery.toolchains.toolkits.base import STUBS
 
 FIRST = "/wheels/first"
 LOCK = "/requirements.lock"
@@ -90,7 +88,6 @@ SOURCE, TEST = "source", "test"
 
 _BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
-STUBS = "/usr/local/cuda/lib64/stubs"
 
 
 def stages(parts: Parts) -> tuple[Stage, ...]:
@@ -120,8 +117,8 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
     )
     materials = material_stages(parts, lines, build_stages)
     all_stages = (*build_stages, *materials, *carry_stages(parts))
-    for added_stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
-        all_stages = insert_before_use(all_stages, added_stage)
+    for stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
+        all_stages = insert_before_use(all_stages, stage)
     return with_programs(all_stages)
 
 
@@ -173,58 +170,48 @@ def _project(parts: Parts) -> Stage:
     )
 
 
-def _listed(file: str) -> Mount:
+def _list_mount(file: str) -> Mount:
     return Mount("bind", file, source=file, from_="project")
 
 
 def _requirements(parts: Parts, lines: Lines) -> Stage:
     settings = parts.settings
-    frontend = {"build": "build", "uv": "uv"}[settings.text("wheel.frontend")]
-    framework = [item for provider in _framework(settings) for item in provider.build]
-    requirements = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
-    words = (*literals("-r", _BUILD, frontend), *requirements)
-    resolving = pip_steps.resolve(
+    framework = settings.framework.build if settings.framework else ()
+    frontend = settings.text("wheel.frontend")
+    words = (*literals("-r", _BUILD, frontend), *map(parse, framework), *settings.parsed("builder.requirements"))
+    resolve = pip_steps.resolve(
         "build",
         words,
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.texts("builder.allow-direct"),
-        mounts=(_listed(_BUILD),),
+        mounts=(_list_mount(_BUILD),),
     )
-    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolving))
-    return stage_with_args(
-        _PACKAGES, literal(lines.packages.base), steps, "All that the build needs, resolved for this cell."
-    )
+    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
 
 
 def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
-    below: tuple[Step, ...] = (
+    system_steps: tuple[Step, ...] = (
         *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
         *install_python(parts),
         Run((VENV_COMMAND,)),
-        Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
+        Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
     )
     by = pip_steps.with_environment(VENV)
-    installing = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
-    keeping = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
-    steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(installing, commands=(*installing.commands, keeping))),)
-    base = lines.packages.base if parts.native_python else toolkit_stage(parts)
+    install = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
+    copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
+    steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
     return (
-        stage_with_args(_SYSTEM, literal(base), below, ""),
+        stage_with_args(_SYSTEM, lines.packages.base if parts.native_python else toolkit_stage(parts), system_steps),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        stage_with_args("builder", literal(_SYSTEM), steps, "What this project's build needs, and nothing else."),
+        stage_with_args("builder", _SYSTEM, steps, "What this project's build needs, and nothing else."),
     )
-
-
-def _framework(settings: Settings) -> tuple[Framework, ...]:
-    name = settings.text("builder.framework")
-    return (frameworks()[name],) if name else ()
 
 
 def _compile(parts: Parts) -> Stage:
     settings = parts.settings
-    config = [(key, parse(value)) for key, value in settings.mapping("wheel.config-settings").items()]
-    ccache = settings.flag("builder.compiler-cache")
+    config = settings.pairs("wheel.config-settings")
     if settings.text("wheel.frontend") == "uv":
         front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", "/wheels/built")
         options = [word for key, value in config for word in (literal("-C"), (f"{key}=", *value))]
@@ -232,29 +219,11 @@ def _compile(parts: Parts) -> Stage:
         front = literals("python", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check")
         front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
-    environment = tuple((key, parse(value)) for key, value in settings.mapping("builder.environment").items())
-    command = Command(
-        (*compiler_prefix(settings), *front, *options, literal("/src")), (*ccache_env(settings), *environment)
-    )
     native_mounts, copy_native = native_inputs(parts)
-    mounts = (
-        source_mount(parts, writable=True),
-        *native_mounts,
-        *(COMPILER_CACHE if ccache else ()),
-    )
-    commands: tuple[Command | Script, ...] = (
-        Command(literals("umask", "022")),
-        *remove_programs(parts),
-        *copy_native,
-        command,
-        *ccache_report(settings),
-    )
-    run = with_secrets(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
-    steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
-    epoch = (Arg("SOURCE_DATE_EPOCH"),)
-    body = stage_with_args("compile", literal("builder"), steps, "")
+    words = (*front, *options, literal("/src"))
+    run = compile_step(parts, Phase.COMPILE, "builder", words, copy_native, mounts=native_mounts)
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
-    return Stage("compile", body.base, (*epoch, *body.steps), comment)
+    return stage_with_args("compile", "builder", (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
 
 
 def _repair(parts: Parts) -> Stage:
@@ -275,13 +244,13 @@ def _repair(parts: Parts) -> Stage:
         words += [word for naming in names for word in (literal("--name"), _naming(naming))]
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
-    steady = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
-    body = stage_with_args("repair", literal("compile"), (Run((Command(tuple(words)), steady), network=False),), "")
-    return Stage(
+    normalise = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
+    return stage_with_args(
         "repair",
-        body.base,
-        (Arg("SOURCE_DATE_EPOCH"), *body.steps),
+        "compile",
+        (Run((Command(tuple(words)), normalise), network=False),),
         "Names the wheel, and adds the libraries that it needs.",
+        Arg("SOURCE_DATE_EPOCH"),
     )
 
 
@@ -296,53 +265,48 @@ def _naming(naming: Naming) -> Value:
 
 def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     settings = parts.settings
-    name = f"{parts.recipe}-test"
     runtime = Stage(
         "runtime",
         literal(lines.runs.root_stage),
         install_missing(parts.base.for_running()),
         "A clean base: nothing of the builder is in it.",
     )
-    framework = [item for provider in _framework(settings) for item in provider.test]
-    requirements = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
-    words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(requirements)))
-    direct = settings.texts("builder.allow-direct")
-    by = pip_steps.with_environment(VENV)
-    resolving = pip_steps.resolve(TEST, words, VENV_COMMAND, by=by, direct=direct, mounts=(_listed(_RUN),))
-    resolve_steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolving))
-    # What is installed may put other programs in the place of this environment's Python and pip.
-    pip, built = pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), pip_steps.built(TEST_REQUIREMENTS, TEST)
-    installing = pip_steps.install_step(TEST, TEST_REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
-    setup = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, installing))
-    # Of several names of one build, the first is installed.
-    several = bool(settings.values.get("wheel.also-named"))
-    wheel = Mount(
-        "bind", "/wheels", source=FIRST if several else "/", from_="repair" if several else f"{parts.recipe}-wheel"
+    framework = settings.framework.test if settings.framework else ()
+    requirements = dict.fromkeys((*framework, *required_texts(settings), *settings.texts("test.requirements")))
+    words = (*literals("-r", _RUN), *map(parse, requirements))
+    packages, setup = environment_stages(
+        parts, TEST, TEST_REQUIREMENTS, words, "All that the test needs.", _list_mount(_RUN)
     )
+    # Of several names of one build, the first is installed.
+    if settings.values.get("wheel.also-named"):
+        wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
+    else:
+        wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe}-wheel")
+    direct = settings.texts("builder.allow-direct")
     allowed = f"--direct={','.join(direct)} " if direct else ""
     install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
+    mounts = (wheel, pip_steps.lock_mount(TEST), pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), *NETWORK)
     checks: tuple[Step, ...] = (
-        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), (wheel, pip_steps.lock_mount(TEST), pip, *NETWORK))),
-        Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
+        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts)),
+        Run((_smoke(parts),), (wheel, *_driver_mounts(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
-        stage_with_args(TEST_REQUIREMENTS, literal("runtime"), resolve_steps, "All that the test needs."),
-        pip_steps.build_stage(TEST, TEST_REQUIREMENTS, "runtime", mounts=(pip,)),
-        stage_with_args("test-env", literal("runtime"), setup, ""),
-        stage_with_args(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
+        *packages,
+        stage_with_args("test-env", "runtime", setup),
+        stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
     )
 
 
-def _driver(parts: Parts) -> tuple[Mount, ...]:
+def _driver_mounts(parts: Parts) -> tuple[Mount, ...]:
     """Return the mount of the driver's stub, for toolkits that have one."""
     return (Mount("bind", "/driver", source=STUBS, from_="toolkit"),) if parts.toolkits else ()
 
 
 def _smoke(parts: Parts) -> Command:
     settings = parts.settings
-    words = [*literals(f"{VENV}/bin/python", program_mounts.path("smoke.py"), "/wheels")]
+    words = [*literals(VENV_PYTHON, program_mounts.path("smoke.py"), "/wheels")]
     words += literals("--driver", "/driver") if parts.toolkits else ()
     words += literals("--load") if settings.flag("test.load-shared-objects") else ()
     words += [word for module in settings.texts("test.imports") for word in literals("--import", module)]
@@ -363,7 +327,7 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     declared = declarations((Run((Script(command),)),))
     return (
         *declared,
-        Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
+        Env((VENV_PATH,)),
         with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
     )
 

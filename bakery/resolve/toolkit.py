@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from bakery.core.errors import PlanError
 from bakery.resolve.settings import Settings
 from bakery.toolchains import components
-from bakery.toolchains.registry import frameworks
 from bakery.toolchains.toolkits.base import Toolkit
 
 
@@ -15,8 +14,7 @@ def wanted_components(settings: Settings) -> tuple[str, ...]:
     """Return the components that a toolkit is to add: the recipe's, and those whose headers the framework's include."""
     own = settings.texts("builder.components")
     named = {components.name(item) for item in own}
-    framework = settings.text("builder.framework")
-    more = frameworks()[framework].components if framework else ()
+    more = settings.framework.components if settings.framework else ()
     return (*own, *(item for item in more if item not in named))
 
 
@@ -47,6 +45,5 @@ def check_components(wanted: Sequence[str], toolkit: str, major: int, release: s
             f"toolkit {toolkit!r} adds no components: what is there is what its image or its packages bring",
             hint='remove builder.components, or take toolkit "cuda", which adds them from NVIDIA\'s wheels',
         )
-    said = components.lacking(wanted, major, release)
-    if said:
-        raise PlanError(said, hint="leave it out of builder.components, or take another CUDA release")
+    if missing := components.lacking(wanted, major, release):
+        raise PlanError(missing, hint="leave it out of builder.components, or take another CUDA release")

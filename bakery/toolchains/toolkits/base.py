@@ -33,8 +33,7 @@ VERSION = Ref("CUDA_VERSION")
 """The CUDA release, as ``12.8.0``; the same Dockerfile text serves all of them."""
 
 _WHEELS = "/tmp/cuda-wheels"
-_OF_MAJOR = re.compile(r"cuda-([0-9]+)")
-_REQUIREMENTS_OF_MAJOR = re.compile(r"cuda-([0-9]+)-requirements")
+_OF_MAJOR = re.compile(r"cuda-([0-9]+)(-requirements)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +71,15 @@ class Toolkit:
         Args:
             wanted: the components that the recipe names.
         """
-        made = []
+        stages = []
         for stage in self.stages():
             match = _OF_MAJOR.fullmatch(stage.name)
-            asked = _REQUIREMENTS_OF_MAJOR.fullmatch(stage.name)
-            if match is None and asked is None:
-                made.append(stage)
-            elif asked and int(asked[1]) in self.majors:
-                made.append(replace(stage, steps=(*stage.steps, *_component_requirements(wanted, int(asked[1])))))
-            elif match and int(match[1]) in self.majors:
-                made.append(replace(stage, steps=(*stage.steps, *_component_steps(wanted, int(match[1])))))
-        return tuple(made)
+            if match is None:
+                stages.append(stage)
+            elif int(match[1]) in self.majors:
+                component_steps = _component_requirements if match[2] else _component_steps
+                stages.append(replace(stage, steps=(*stage.steps, *component_steps(wanted, int(match[1])))))
+        return tuple(stages)
 
     def of_choice(self, *, nvcc: bool) -> Toolkit:
         """Return this toolkit for the majors alone for which ``toolkit = "cuda"`` means it.
@@ -205,18 +202,10 @@ def nvcc_environment() -> Env:
     calls it, ccache too. nvcc and CMake are told by an absolute path: ccache takes names for what they are not.
     NVCC_CCBIN is for a recipe that has flags of its own: nvcc of CUDA 11.8 and 12.4 does not read it.
     """
-    given = dict(environment("nvcc"))
-    path = (f"{HOST}:", *given.pop("PATH"))
-    host = literal(f"{HOST}/g++")
-    return Env(
-        (
-            *given.items(),
-            ("CUDAHOSTCXX", host),
-            ("NVCC_CCBIN", host),
-            ("NVCC_PREPEND_FLAGS", (f"-ccbin {HOST}/g++",)),
-            ("PATH", path),
-        )
-    )
+    *variables, (_, path) = environment("nvcc")
+    host = {name: literal(f"{HOST}/g++") for name in ("CUDAHOSTCXX", "NVCC_CCBIN")}
+    flags = ("NVCC_PREPEND_FLAGS", literal(f"-ccbin {HOST}/g++"))
+    return Env((*variables, *host.items(), flags, ("PATH", (f"{HOST}:", *path))))
 
 
 LOADER = Script(f"echo {HOME}/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig")

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.image import manylinux
 from bakery.resolve.rules.rule import rule
 from bakery.toolchains.facts import cuda_release, suites, toolsets, zig
 from bakery.toolchains.facts.rows import CudaRelease
@@ -45,7 +44,7 @@ def _own(case: Case) -> tuple[int, str] | None:
     if case.debian:
         return case.debian.gcc, f"Debian {case.suite}"
     image = case.image
-    row = manylinux(image) if image and not image.cuda else None
+    row = case.manylinux if image and not image.cuda else None
     if image is None or row is None:
         return None
     # Of a tag that tells no day, or one before its family changed its compiler, the compiler is not known.
@@ -64,7 +63,7 @@ def _installable(case: Case) -> tuple[int, ...]:
     if case.debian:
         older = itertools.takewhile(lambda row: row.name != case.suite, suites())
         return tuple(number for row in (*older, case.debian) for number in row.gccs)
-    row = manylinux(case.image) if case.image else None
+    row = case.manylinux
     return next((item.gccs for item in toolsets() if row and item.base == row.base), ())
 
 

@@ -35,6 +35,6 @@ def _python(case: Case) -> Iterator[str]:
     source="metadata of jax on PyPI",
 )
 def _cuda(case: Case) -> Iterator[str]:
-    row, major = _row(case), case.cuda.partition(".")[0] if case.compiler else ""
+    row, major = _row(case), case.cuda_major
     if row and major and f"cuda{major}" not in row.extras:
         yield f"JAX {row.version} has no extra cuda{major}; it has {', '.join(row.extras)}"
