@@ -88,7 +88,7 @@ def bake(
     Raises:
         BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
-    from bakery.build.display.display import QuietDisplay
+    from bakery.build.buildx.listener import Listener
     from bakery.build.exit_status import conclusion
     from bakery.build.options import CellSelection, Options
     from bakery.build.pipeline import bake_plan
@@ -106,7 +106,7 @@ def bake(
         selection=CellSelection.UNFINISHED if resume else CellSelection.ALL,
         builder=None if engine.nodes else builder,
     )
-    report = bake_plan(root.resolve(), plan, options, engine, QuietDisplay())
+    report = bake_plan(root.resolve(), plan, options, engine, Listener())
     if failure := conclusion([report]):
         raise failure
     return report

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bakery.build.context_digest import walk
 from bakery.core.dockerignore import Ignore
 from bakery.plan.options import SourceContext
 from bakery.toolchains import facts
@@ -44,36 +45,18 @@ def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextCont
         root: the build context.
         ignored: the patterns of its ignore file.
     """
-    ignore, accept, looks = Ignore(ignored), Ignore(sent.accepted), _Looks()
-    plain, content = ignore.plain(), ContextContent()
+    ignore, accept, looks, content = Ignore(ignored), Ignore(sent.accepted), _Looks(), ContextContent()
     state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
-    if plain and ignore.is_ignored(state):
+    if not ignore.has_exceptions and ignore.is_ignored(state):
         return content
-    waiting = [(root / sent.folder, prefix, "", state)]
-    while waiting:
-        folder, above, top, state = waiting.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:
-            continue
-        for entry in entries:
-            path, now = above + entry.name, state
-            if plain:
-                out = plain(path, entry.name)
-            else:
-                now = ignore.step(state, path, entry.name)
-                out = ignore.is_ignored(now)
-            if entry.is_dir(follow_symlinks=False):
-                if not out or ignore.has_exceptions:
-                    waiting.append((Path(entry.path), path + "/", top or entry.name, now))
-            elif not out:
-                size = entry.stat(follow_symlinks=False).st_size
-                content.size += size
-                content.files += 1
-                content.folders[top or entry.name] += size
-                what = looks.of(entry, size)
-                if what and not accept.ignores(path):
-                    content.secrets[path] = what
+    for entry, path in walk(root / sent.folder, prefix, ignore, state, skip_unreadable=True):
+        size = entry.stat(follow_symlinks=False).st_size
+        content.size += size
+        content.files += 1
+        content.folders[path.removeprefix(prefix).partition("/")[0]] += size
+        what = looks.of(entry, size)
+        if what and not accept.ignores(path):
+            content.secrets[path] = what
     return content
 
 

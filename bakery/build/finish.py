@@ -16,7 +16,6 @@ from bakery.build.journal import Journal, Record, RecordedWheel
 from bakery.build.publish import Claims, publish, stage_files
 from bakery.build.records.recorder import Recorder
 from bakery.build.run_folders import remove_tree
-from bakery.build.secrets.mask import Mask
 from bakery.build.secrets.read import leaks
 from bakery.core.errors import AuditError
 from bakery.core.names import Kind
@@ -32,7 +31,6 @@ class Finisher:
 
     Attributes:
         recorder: writes provenance and SBOM; None for wheels of cibuildwheel, which have neither.
-        mask: knows the secrets that no wheel may hold.
         is_halted: asked while another run publishes; True ends the wait.
         claims: which cell built which file name.
     """
@@ -40,7 +38,6 @@ class Finisher:
     context: RunContext
     journal: Journal
     recorder: Recorder | None
-    mask: Mask
     is_halted: Callable[[], bool]
     claims: Claims = field(default_factory=Claims)
 
@@ -113,7 +110,7 @@ class Finisher:
         faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]
         if not faults:
             # Only a wheel that passed the audit is unpacked once more.
-            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.mask)]
+            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.context.mask)]
         if faults:
             raise AuditError(
                 f"{cell.id}: a wheel did not pass the audit; it was not published to {self.context.output}",

@@ -13,7 +13,6 @@ from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.listener import Listener
 from bakery.build.cell_tasks import cell_keys, cell_tasks
 from bakery.build.context import skip_finished
-from bakery.build.display.display import QuietDisplay
 from bakery.build.journal import last_run
 from bakery.build.lock.collect import check_materials
 from bakery.build.lock.is_current import check_origins, load_lock, with_lock
@@ -124,7 +123,7 @@ def open_session(context: BakeContext) -> None:
     all_images = bool(context.locked or options.locked or options.pinned)
     images = [image for item in (cells if all_images else context.task_targets) for image in item.images]
     context.secrets, context.session = _session(
-        context.resources, context.root, plan, images, options, context.engine, needed, QuietDisplay()
+        context.resources, context.root, plan, images, options, context.engine, needed, Listener()
     )
 
 

@@ -6,7 +6,7 @@ time is tried again later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -275,8 +275,3 @@ def needed(job_memory: int, jobs: int, cores: int, memory: int) -> int:
     if not job_memory:
         return 0
     return job_memory * (jobs or max(1, min(cores, memory // job_memory)))
-
-
-def unknown(items: Iterable[Item]) -> int:
-    """Return how many items there are whose memory nobody knows."""
-    return sum(not item.memory for item in items)

@@ -147,7 +147,7 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
     from bakery.cli.narrow import narrow
     from bakery.cli.recipes import plans
-    from bakery.cli.runs import print_configurations, run, run_cibuildwheel, this_system
+    from bakery.cli.runs import print_configurations, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
     if unknown := [name for name in groups if name not in GROUPS]:
@@ -175,10 +175,16 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     if arguments.print_:
         show = print_configurations if by_cibuildwheel else partial(_print_bake, groups=groups, only=chosen.only)
         show([plan for _, plan in selected])
-    elif by_cibuildwheel:
-        run_cibuildwheel(selected, chosen, arguments.progress, arguments.ca_bundle, system)
     else:
-        run(selected, chosen, arguments.progress, arguments.ca_bundle, engine_up=arguments.engine_up)
+        backend_system = system if by_cibuildwheel else ""
+        run(
+            selected,
+            chosen,
+            arguments.progress,
+            arguments.ca_bundle,
+            system=backend_system,
+            engine_up=arguments.engine_up,
+        )
 
 
 def uses_cibuildwheel(backend: str) -> bool:

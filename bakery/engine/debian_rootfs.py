@@ -34,7 +34,7 @@ REPOSITORY = "bakery.local/debian"
 RECIPE = 1
 """Part of a kept image's file name; raise it when what goes into an image changes."""
 
-MMDEBSTRAP = Bundle(name="mmdebstrap", own=("mmdebstrap",))
+MMDEBSTRAP = Bundle(name="mmdebstrap", packages=("mmdebstrap",))
 REGISTRY_TIMEOUT_S = 8
 PULL_TIMEOUT_S = 600
 MAKE_TIMEOUT_S = 3600

@@ -12,7 +12,7 @@ from bakery.engine.debian_packages import Bundle
 ENGINE_BUNDLE = Bundle(
     name="engine",
     # runc and iptables come from the machine's own suite: the newer ones need a newer glibc.
-    own=(
+    packages=(
         "runc",
         "libseccomp2",
         "iptables",

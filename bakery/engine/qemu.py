@@ -21,7 +21,7 @@ from bakery.engine.paths import engine_paths
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 """The kernel's list of interpreters for other program formats."""
 
-BUNDLE = Bundle(name="qemu", own=("qemu-user-static",))
+BUNDLE = Bundle(name="qemu", packages=("qemu-user-static",))
 HINT = (
     "install qemu-user-static and binfmt-support; with access to an image registry: "
     "`docker run --privileged --rm tonistiigi/binfmt --install all`"

@@ -45,7 +45,7 @@ from bakery.iree.emit_job import (
 )
 from bakery.iree.mlir.signature import Type
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
-from bakery.iree.modules import record_text
+from bakery.iree.modules import record_text, sha256
 from bakery.iree.plan import JobPlan, ModuleCell
 from bakery.iree.report import ModuleReport, ModuleRun
 from bakery.plan.cells import Cell, Target
@@ -335,8 +335,6 @@ def _check_plain(path: Path) -> None:
 
 
 def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
-    with module.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = module.stat().st_size
     if not size:
         raise ValueError("the compiled module is empty")
@@ -353,7 +351,7 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
         target=TargetRecord.model_validate(target),
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
-        output=FileRecord(name=f"{cell.id}.vmfb", sha256=digest, size=size),
+        output=FileRecord(name=f"{cell.id}.vmfb", sha256=sha256(module), size=size),
         functions=tuple(
             FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
             for item in cell.source.functions

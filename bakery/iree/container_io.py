@@ -29,17 +29,19 @@ def pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
     try:
         with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.mode, member.mtime = 0o644, 0
-                if isinstance(content, bytes):
-                    member.size = len(content)
-                    archive.addfile(member, BytesIO(content))
-                else:
-                    with content.open("rb") as source:
-                        member.size = os.fstat(source.fileno()).st_size
-                        archive.addfile(member, source)
+                add_file(archive, name, content, 0o644)
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or 'a file'}: {error.strerror or error}") from error
+
+
+def add_file(archive: tarfile.TarFile, name: str, content: Path | bytes, mode: int) -> None:
+    """Add a file to a tar, without owner and time."""
+    member = tarfile.TarInfo(name)
+    member.mode = mode
+    with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+        member.size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        archive.addfile(member, source)
 
 
 def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, Path]:
@@ -70,7 +72,23 @@ def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, P
     return files
 
 
-class Tail:
+class _PipeReader:
+    """Reads a pipe to its end in a thread."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        raise NotImplementedError
+
+    def join(self) -> None:
+        """Wait for the end of the pipe, at most five seconds."""
+        self._thread.join(timeout=5.0)
+
+
+class Tail(_PipeReader):
     """Reads a pipe to its end in a thread, and keeps the last `LOG` bytes.
 
     Attributes:
@@ -83,9 +101,7 @@ class Tail:
         self.changed = threading.Event()
         self._marker = marker
         self._bytes = b""
-        self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        super().__init__(pipe)
 
     def _read(self) -> None:
         with self._pipe:
@@ -97,17 +113,13 @@ class Tail:
                 self._bytes = self._bytes[-LOG:]
                 self.changed.set()
 
-    def join(self) -> None:
-        """Wait for the end of the pipe, at most five seconds."""
-        self._thread.join(timeout=5.0)
-
     @property
     def text(self) -> str:
         """The kept bytes as text."""
         return self._bytes.decode(errors="replace")
 
 
-class Receiver:
+class Receiver(_PipeReader):
     """Reads a pipe into an unnamed file in a thread, to its end or to ``limit`` bytes.
 
     Attributes:
@@ -120,9 +132,7 @@ class Receiver:
         self.size = 0
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         self._limit = limit
-        self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        super().__init__(pipe)
 
     def _read(self) -> None:
         with self._pipe:
@@ -132,7 +142,3 @@ class Receiver:
                     self.exceeds_limit = True
                     return
                 self.file.write(chunk)
-
-    def join(self) -> None:
-        """Wait for the end of the pipe, at most five seconds."""
-        self._thread.join(timeout=5.0)

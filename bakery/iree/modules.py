@@ -152,7 +152,7 @@ def inspect(module: Compiled) -> tuple[list[str], list[str]]:
     right, wrong = [], []
     record, target = module.record, module.target
     if record is not None:
-        if _sha256(module.path) == record.output.sha256:
+        if sha256(module.path) == record.output.sha256:
             right.append("the sha256 is that of the record")
         else:
             wrong.append("the sha256 differs from that of the record")
@@ -196,7 +196,8 @@ def _selected(title: str, globs: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(title, glob) for glob in globs)
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

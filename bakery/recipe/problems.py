@@ -45,6 +45,7 @@ class Problem:
         column: 1-based; 0 if unknown.
         excerpt: the lines of the file with the problem.
         meant: for a misspelt key, the key that was probably meant.
+        json_fix: what to do in a JSON file, where it differs from ``fix``.
     """
 
     path: tuple[Step, ...]
@@ -54,6 +55,7 @@ class Problem:
     column: int = 0
     excerpt: tuple[str, ...] = ()
     meant: str = ""
+    json_fix: str = ""
 
 
 @dataclass(frozen=True)

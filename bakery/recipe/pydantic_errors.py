@@ -146,7 +146,7 @@ def _missing(model: type[Model], location: Sequence[Step], path: tuple[Step, ...
     about = " ".join((field.description or "").replace("``", "'").split()) if field else ""
     what = f"missing; expected {_a(kind)}" + (f": {about[0].lower()}{about[1:].rstrip('.')}" if about else "")
     sample = '"my-kernels"' if key == "name" else _sample(kind)
-    return Problem(path, what, f"add {key} = {sample}")
+    return Problem(path, what, f"add {key} = {sample}", json_fix=f'add "{key}": {sample}')
 
 
 def _sample(kind: str) -> str:
@@ -206,7 +206,12 @@ def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Pr
     what = f"expected {_a(kind)}, found {describe(value, path)}"
     if allowed:
         return _not_a_choice(value, path, allowed, what)
-    return Problem(path, what, _type_advice(kind, value, path))
+    json_fix = "put it in square brackets: [{ … }]" if _is_single_table(kind, value) else ""
+    return Problem(path, what, _type_advice(kind, value, path), json_fix=json_fix)
+
+
+def _is_single_table(kind: str, value: object) -> bool:
+    return kind.startswith("list of tables") and isinstance(value, dict)
 
 
 def _type_advice(kind: str, value: object, path: tuple[Step, ...]) -> str:
@@ -231,7 +236,7 @@ def _retyped(kind: str, value: object) -> str:
         return f"put it in quotes: {quoted(value)}"
     if kind.startswith("list of text") and isinstance(value, str):
         return f'put it in square brackets: ["{shorten(value)}"]'
-    if kind.startswith("list of tables") and isinstance(value, dict):
+    if _is_single_table(kind, value):
         return "put it in square brackets: [{ … }], or write [[…]] above it"
     return ""
 

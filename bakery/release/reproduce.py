@@ -18,7 +18,7 @@ from bakery.build.lock.failure import LockFailure
 from bakery.build.lock.materials import Materials
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
-from bakery.build.records import materials as made
+from bakery.build.records import materials as wheel_materials
 from bakery.build.records.read import Provenance, read
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
@@ -110,7 +110,8 @@ def reproduce(
             None
             if options.here
             else PinnedMaterials(
-                {recorded.cell: _pinned_materials(plan, made.locked_from_provenance(recorded))}, made.images(recorded)
+                {recorded.cell: _pinned_materials(plan, wheel_materials.locked_from_provenance(recorded))},
+                wheel_materials.images(recorded),
             )
         )
         if pinned and not recorded.requirements:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.build.buildx.arguments import bake_argv
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failure_hints import hint
 from bakery.build.buildx.listener import Listener
@@ -20,8 +19,8 @@ from bakery.build.buildx.rawjson import Warned
 from bakery.build.processes import Child, Children, Ended, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
 from bakery.core.errors import OutputError, PlanError
-from bakery.core.names import DOCKER_VARIABLE
-from bakery.engine.client import Engine
+from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
+from bakery.engine.client import EXECUTION, Engine
 from bakery.plan.cells import Target
 from bakery.plan.values import Json
 
@@ -131,7 +130,7 @@ class Bakes:
             PlanError: an override or a variable asks for what is not allowed.
             OutputError: the run's folder cannot be written.
         """
-        argv = _argv(request)
+        argv = _checked_argv(request)
         _prepare(request)
         progress = Progress([target.name for target in request.targets], beside=[item.name for item in request.beside])
         stream = MaskedStream(request.mask)
@@ -190,23 +189,30 @@ class Bakes:
         return replace(outcome, printed=tuple(sorted(baking.stream.printed)))
 
 
-def _argv(request: BakeRequest) -> list[str]:
+def bake_argv(request: BakeRequest, call: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the arguments of one ``docker buildx bake``. A key of ``--set`` may come twice, unlike in python-on-whales.
+
+    Args:
+        call: from `Engine.call`.
+        flags: further flags, such as ``--allow=…``.
+    """
+    argv = [*call, "buildx", "bake", f"--file={request.bakefile}", "--progress=rawjson"]
+    argv += [f"--metadata-file={request.metadata.absolute()}"]
+    argv += [f"--builder={request.builder}"] if request.builder else []
+    argv += ["--no-cache"] if request.no_cache else []
+    argv += ["--pull"] if request.pull else []
+    argv += [f"{EXECUTION}=defer-error"] if request.defer_errors else []
+    # The last value wins: no override changes the scope of cache mounts.
+    sets = (*request.overrides, f"*.args.{CACHE_SCOPE}={request.scope}")
+    targets = (target.name for target in (*request.targets, *request.beside))
+    return [*argv, *flags, *(f"--set={override}" for override in sets), *targets]
+
+
+def _checked_argv(request: BakeRequest) -> list[str]:
     _check_variables(request.variables)
     allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
     allowed.require(request.overrides)
-    return bake_argv(
-        Engine(request.environment).call(),
-        bakefile=request.bakefile,
-        targets=[target.name for target in (*request.targets, *request.beside)],
-        metadata=request.metadata.absolute(),
-        scope=request.scope,
-        overrides=request.overrides,
-        builder=request.builder,
-        no_cache=request.no_cache,
-        pull=request.pull,
-        defer_errors=request.defer_errors,
-        flags=allowed.flags(),
-    )
+    return bake_argv(request, Engine(request.environment).call(), allowed.flags())
 
 
 def _check_variables(names: Iterable[str]) -> None:

@@ -149,14 +149,10 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     skip_finished(context)
     with run_folder(root) as context.folder:
         builds = _Builds.prepare(context, host, system, cells)
-        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=_keeps_going(options)))
+        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False))
         with caught() as signals, ThreadPoolExecutor(1) as pool:
             backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
             return run_tasks(context, backend, schedule, signals)
-
-
-def _keeps_going(options: Options) -> bool:
-    return options.keep_going is not False
 
 
 def _keys(root: Path, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:

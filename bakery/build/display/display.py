@@ -29,23 +29,7 @@ LONGEST = 80
 """Characters of a step's title that a line shows."""
 
 
-class QuietDisplay:
-    """Shows nothing."""
-
-    def start(self, board: Board) -> None:
-        """Begin."""
-
-    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Take one line of the stream."""
-
-    def tick(self) -> None:
-        """Do what is due."""
-
-    def finish(self) -> None:
-        """End."""
-
-
-class RawDisplay(QuietDisplay):
+class RawDisplay(Listener):
     """Passes the stream on as it comes, for programs to read; buildx's own text is left out."""
 
     def __init__(self, console: Console) -> None:
@@ -60,7 +44,7 @@ class RawDisplay(QuietDisplay):
             self._file.flush()
 
 
-class PlainDisplay(QuietDisplay):
+class PlainDisplay(Listener):
     """A line for each step that ends, one for each that takes a while, and one now and then while it does."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -162,6 +146,6 @@ def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
         case "rawjson":
             return RawDisplay(console)
         case "quiet":
-            return QuietDisplay()
+            return Listener()
         case _:
             raise UsageError(f"unknown progress {mode!r}", hint="one of auto, tty, plain, rawjson, quiet")

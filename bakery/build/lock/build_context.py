@@ -16,11 +16,6 @@ CONTEXT = "lock"
 """The stage of the Dockerfile that a context takes the place of."""
 
 
-def places(plan: Plan) -> tuple[str, ...]:
-    """Return the places that the steps of a plan look up."""
-    return locked_places(plan.stages)
-
-
 def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None:
     """Write a context in which every place has exactly what is locked.
 
@@ -40,7 +35,7 @@ def recorded(folder: Path, plan: Plan, materials: Materials) -> None:
     A source archive is not among them: the recipe names its release, and the index its hash.
     """
     documents: dict[str, Json] = {
-        place: _document(item, ()) for place, item in materials.packages.items() if place in places(plan)
+        place: _document(item, ()) for place, item in materials.packages.items() if place in locked_places(plan.stages)
     }
     documents.pop("source", None)
     _write(folder, plan, "recorded.json", documents)
@@ -55,7 +50,8 @@ def preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[s
     """
     none = Packages((), {})
     documents: dict[str, Json] = {
-        place: {**_document(locked.packages.get(place, none), without), "asked": stamp} for place in places(plan)
+        place: {**_document(locked.packages.get(place, none), without), "asked": stamp}
+        for place in locked_places(plan.stages)
     }
     _write(folder, plan, "preferred.json", documents)
 
@@ -72,7 +68,7 @@ def _document(item: Packages, without: Collection[str]) -> dict[str, Json]:
 
 
 def _write(folder: Path, plan: Plan, name: str, documents: Mapping[str, Json]) -> None:
-    for place in places(plan):
+    for place in locked_places(plan.stages):
         # As in the stage, which is a whole file system.
         inside = folder / CONTEXT / place
         inside.mkdir(parents=True, exist_ok=True)

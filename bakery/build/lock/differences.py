@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import LockedFile
 from bakery.build.lock.requirements import Requirements
 
 _FEW = 3
@@ -30,13 +29,9 @@ def _stale(locked: Materials | None, required: Mapping[str, Requirements]) -> It
             yield f"{place}: nothing is locked for it"
             continue
         words = set(locked.packages[place].requirements)
-        yield from (
-            f"{place}: {word} is asked for, and was not when it was locked" for word in requirements.words - words
+        yield from _changed_words(
+            place, words if requirements.complete else words & requirements.words, requirements.words
         )
-        if requirements.complete:
-            yield from (
-                f"{place}: {word} was locked, and is not asked for any more" for word in words - requirements.words
-            )
     for place in locked.packages:
         if place not in required:
             yield f"{place}: is locked, and nothing is installed there any more"
@@ -62,7 +57,7 @@ def _differences(locked: Materials, current: Materials) -> Iterator[str]:
     for place in dict.fromkeys((*locked.packages, *current.packages)):
         yield from _of_place(place, locked.packages.get(place), current.packages.get(place))
     for image in dict.fromkeys((*locked.system, *current.system)):
-        yield from _of_image(image, locked.system.get(image), current.system.get(image), locked, current)
+        yield from _of_image(image, locked.system.get(image), current.system.get(image))
 
 
 def _change(before: str | None, now: str | None) -> str:
@@ -71,29 +66,26 @@ def _change(before: str | None, now: str | None) -> str:
     return f"{before} is locked, and here it is {now}" if now else f"{before} is locked, and is not here"
 
 
+def _changed_words(place: str, locked: set[str], current: Set[str]) -> Iterator[str]:
+    yield from (f"{place}: {word} is asked for, and was not when it was locked" for word in current - locked)
+    yield from (f"{place}: {word} was locked, and is not asked for any more" for word in locked - current)
+
+
 def _of_place(place: str, locked: Packages | None, current: Packages | None) -> Iterator[str]:
     none = Packages((), {})
     before, now = locked or none, current or none
-    words = set(before.requirements), set(now.requirements)
-    yield from (f"{place}: {word} is asked for, and was not when it was locked" for word in words[1] - words[0])
-    yield from (f"{place}: {word} was locked, and is not asked for any more" for word in words[0] - words[1])
+    yield from _changed_words(place, set(before.requirements), set(now.requirements))
     for name in {*before.files, *now.files}:
         old, new = before.files.get(name), now.files.get(name)
         if old and new and old.sha256 != new.sha256:
             yield f"{place}: {name}: sha256 {_change(old.sha256, new.sha256)}"
-    gone = {_key(file): name for name, file in before.files.items() if name not in now.files}
-    come = {_key(file): name for name, file in now.files.items() if name not in before.files}
+    gone = {file.name: name for name, file in before.files.items() if name not in now.files}
+    come = {file.name: name for name, file in now.files.items() if name not in before.files}
     for key in {*gone, *come}:
         yield f"{place}: {key}: {_change(gone.get(key), come.get(key))}"
 
 
-def _key(file: LockedFile) -> str:
-    return file.name
-
-
-def _of_image(
-    image: str, locked: System | None, current: System | None, before: Materials, now: Materials
-) -> Iterator[str]:
+def _of_image(image: str, locked: System | None, current: System | None) -> Iterator[str]:
     none = System({}, {})
     old, new = locked or none, current or none
     for title, was, is_ in (("package", old.packages, new.packages), ("program", old.tools, new.tools)):

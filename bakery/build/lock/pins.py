@@ -22,6 +22,7 @@ from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Add, Stage
 from bakery.plan.model import Plan
 from bakery.plan.values import literal
+from bakery.toolchains.pip_steps import locked_places
 
 _MAX_CONTEXTS = 3
 """Locks whose contexts are kept in the state folder."""
@@ -88,11 +89,11 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
     """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
     if not locked:
         return Pins({target.name: image_overrides(session, target, {}) for target in targets})
-    folder = (
-        _recorded(session.record_folder, session, locked)
-        if session.record_folder
-        else _contexts(session, locked, strict=strict)
-    )
+    if folder := session.record_folder:
+        for cell, materials in locked.items():
+            build_context.recorded(folder / cell, session.plan, materials)
+    else:
+        folder = _contexts(session, locked, strict=strict)
     overrides = {
         target.name: (
             *image_overrides(session, target, locked_images(locked)),
@@ -134,13 +135,6 @@ def context_of(image: Image, target: Target) -> str:
     return f"{image.ref}::{image.platform}" if several else image.ref
 
 
-def _recorded(folder: Path, session: BuildSession, recorded: Mapping[str, Materials]) -> Path:
-    """Write the contexts of cells whose materials a record lists, and return their folder."""
-    for cell, materials in recorded.items():
-        build_context.recorded(folder / cell, session.plan, materials)
-    return folder
-
-
 def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
     """Write the contexts of all cells, and return their folder; the same lock is the same one.
 
@@ -148,7 +142,7 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
         OutputError: it cannot be written.
     """
     text = lock_file.text(lock_file.lock_of(session.plan.recipe, locked))
-    digest = hashlib.sha256(f"{strict} {build_context.places(session.plan)} {text}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{strict} {locked_places(session.plan.stages)} {text}".encode()).hexdigest()[:16]
     folder = session.state_folder / "lock" / digest
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -156,16 +150,14 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
             for cell, materials in locked.items():
                 build_context.pinned(folder / cell, session.plan, materials, strict=strict)
             os.utime(folder)
-            others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=_age)
+            others = sorted(
+                (path for path in folder.parent.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
+            )
             for path in others[:-_MAX_CONTEXTS]:
                 remove_tree(path)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return folder
-
-
-def _age(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:

@@ -43,19 +43,14 @@ def contents(wheel: Path) -> Contents:
         names = archive.namelist()
         metadata = next(name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA"))
         fields = BytesHeaderParser().parsebytes(archive.read(metadata))
-        bundled = tuple(
-            Bundled(original_soname(PurePosixPath(name).name), name, _sha256(archive, name))
-            for name in sorted(names)
-            if is_grafted(name) and not name.endswith("/")
-        )
+        bundled = []
+        for name in sorted(names):
+            if is_grafted(name) and not name.endswith("/"):
+                with archive.open(name) as member:
+                    sha256 = hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
+                bundled.append(Bundled(original_soname(PurePosixPath(name).name), name, sha256))
     texts = {key: str(fields.get(key) or "") for key in ("Name", "Version", "Summary", "License-Expression")}
     requires = tuple(str(item) for item in fields.get_all("Requires-Dist") or ())
-    return Contents(texts["Name"], texts["Version"], texts["Summary"], texts["License-Expression"], requires, bundled)
-
-
-def _sha256(archive: zipfile.ZipFile, name: str) -> str:
-    value = hashlib.sha256()
-    with archive.open(name) as member:
-        while block := member.read(1 << 20):
-            value.update(block)
-    return value.hexdigest()
+    return Contents(
+        texts["Name"], texts["Version"], texts["Summary"], texts["License-Expression"], requires, tuple(bundled)
+    )

@@ -16,6 +16,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from bakery.core.json_data import decode_base64, tables
+
 SHORTEST = 4
 """Characters that a value, or a line of one, has at least to be hidden: shorter ones are in every other word."""
 
@@ -304,16 +306,20 @@ class MaskedStream:
         if not isinstance(document, dict):
             yield self._hide(line)
             return
-        ended = [item.get("digest") for item in _tables(document, "vertexes") if item.get("completed")]
+        ended = [item.get("digest") for item in tables(document, "vertexes") if item.get("completed")]
         yield from self._released([key for key in self._held if key[0] in ended])
-        for log in _tables(document, "logs"):
+        for log in tables(document, "logs"):
             vertex, stream = str(log.get("vertex")), log.get("stream")
-            log["data"] = _text(self._take((vertex, stream if isinstance(stream, int) else 1), _bytes(log.get("data"))))
-        for warning in _tables(document, "warnings"):
+            log["data"] = _text(
+                self._take((vertex, stream if isinstance(stream, int) else 1), decode_base64(log.get("data")))
+            )
+        for warning in tables(document, "warnings"):
             detail = warning.get("detail")
-            warning["short"] = _text(self._hide(_bytes(warning.get("short"))))
-            warning["detail"] = [_text(self._hide(_bytes(item))) for item in detail] if isinstance(detail, list) else []
-        for item in (*_tables(document, "vertexes"), *_tables(document, "statuses")):
+            warning["short"] = _text(self._hide(decode_base64(warning.get("short"))))
+            warning["detail"] = (
+                [_text(self._hide(decode_base64(item))) for item in detail] if isinstance(detail, list) else []
+            )
+        for item in (*tables(document, "vertexes"), *tables(document, "statuses")):
             for key in ("name", "error"):
                 if isinstance(item.get(key), str):
                     item[key] = self._hide(str(item[key]).encode(errors="replace")).decode(errors="replace")
@@ -346,20 +352,6 @@ class MaskedStream:
         if hidden != data:
             self.printed.update(dict.fromkeys(sorted(self._mask.names_in(data))))
         return hidden
-
-
-def _tables(document: dict[str, object], key: str) -> list[dict[str, object]]:
-    value = document.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, str):
-        return b""
-    try:
-        return base64.b64decode(value)
-    except ValueError:
-        return value.encode(errors="replace")
 
 
 def _text(data: bytes) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import stat
 import subprocess
 import threading
@@ -12,8 +11,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from bakery.build.processes import kill_group
 from bakery.build.secrets.mask import Mask
 from bakery.build.secrets.private_files import private_files
 from bakery.core.errors import UsageError
@@ -146,33 +145,24 @@ def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> 
 
     def end() -> None:
         late.set()
-        _kill(child.pid)
+        kill_group(child.pid)
 
     timer = threading.Timer(COMMAND_S, end)
     timer.daemon = True
     timer.start()
     try:
-        value = _bounded(child.stdout)
+        assert child.stdout is not None
+        with child.stdout as pipe:
+            value = pipe.read(LARGEST + 1)
         if len(value) <= LARGEST:
             # Not reaped yet, so its number cannot be another's by now.
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     finally:
         timer.cancel()
-        _kill(child.pid)
+        kill_group(child.pid)
         code = child.wait()
     if late.is_set():
         raise ValueError(f"not done within {COMMAND_S:g} s")
     if code and len(value) <= LARGEST:
         raise ValueError(f"it ended with exit code {code}; run it by hand to see why")
     return value.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def _bounded(pipe: IO[bytes] | None) -> bytes:
-    assert pipe is not None
-    with pipe:
-        return pipe.read(LARGEST + 1)
-
-
-def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.display.display import QuietDisplay
+from bakery.build.buildx.listener import Listener
 from bakery.build.lock.pins import pins_of
 from bakery.build.session import BuildSession
 from bakery.cli.tables.plan import print_cells
@@ -83,7 +83,7 @@ def test_base_images(tmp_path: Path, builders: list[str], amd: list[str], arm: l
 def bench(made: Plan) -> BuildSession:
     """Return a bench whose engine has the base for arm64 under a name of its own."""
     names = {(BASE, "linux/amd64"): BASE, (BASE, "linux/arm64"): "own/base:arm64"}
-    return BuildSession(Path(), made, {}, names, {}, QuietDisplay(), Path())
+    return BuildSession(Path(), made, {}, names, {}, Listener(), Path())
 
 
 def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:
