@@ -59,18 +59,18 @@ def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Proble
 
 def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem:
     """Return the problem of ``key``, which the table at ``path`` of ``model`` does not have."""
-    known = tuple(type_names.keys(model))
+    keys = tuple(type_names.keys(model))
     if model is Recipe:
-        known = (*known, "workspace", "builders")
-    close = nearest(key, known)
+        keys = (*keys, "workspace", "builders")
+    close = nearest(key, keys)
     homes = [] if close else _homes(key)
     if close:
-        what, fix = f"unknown key; did you mean {close!r}? (expected one of: {one_of(known)})", _RENAME + close
+        what, fix = f"unknown key; did you mean {close!r}? (expected one of: {one_of(keys)})", _RENAME + close
     elif homes:
-        what = f"unknown key here (expected one of: {one_of(known)})"
+        what = f"unknown key here (expected one of: {one_of(keys)})"
         fix = f"move it to {' or '.join(homes)}"
     else:
-        what, fix = f"unknown key (expected one of: {one_of(known)})", "remove it"
+        what, fix = f"unknown key (expected one of: {one_of(keys)})", "remove it"
     return Problem((*path, key), what, fix, meant=close or "")
 
 

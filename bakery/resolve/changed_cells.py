@@ -220,8 +220,8 @@ def _differing(then: Plan, now: Plan) -> str:
 def _why(cell: Cell, old: Cell | None, now: Plan, then: Plan, after: Lineage, before: Lineage) -> str:
     if old is None:
         return "a new cell"
-    made, known = after.of(cell), before.of(old)
-    stages = [name for name in after.order if name in made and made[name] != known.get(name)]
+    new_digests, old_digests = after.of(cell), before.of(old)
+    stages = [name for name in after.order if name in new_digests and new_digests[name] != old_digests.get(name)]
     if stages:
         return f"the recipe changed stage {stages[0]}"
     if now.args_of(cell) != then.args_of(old) or (cell.images, cell.needs) != (old.images, old.needs):

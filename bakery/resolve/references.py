@@ -95,8 +95,8 @@ def rename_arg(stage: Stage, old: str, new: str) -> Stage:
             case Env(values):
                 return Env(pairs(values))
             case Run(commands, resolves=resolves):
-                wanted = resolves and replace(resolves, words=tuple(map(of, resolves.words)))
-                return replace(item, commands=tuple(map(command, commands)), resolves=wanted)
+                new_resolves = resolves and replace(resolves, words=tuple(map(of, resolves.words)))
+                return replace(item, commands=tuple(map(command, commands)), resolves=new_resolves)
             case _:
                 return item
 

@@ -234,13 +234,13 @@ def _declared(loaded: Loaded) -> dict[str, Variable]:
     return loaded.recipe.variables or {}
 
 
-def _check_known(sets: Mapping[str, str], known: set[str]) -> None:
+def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
     details = []
-    for name in (name for name in sets if name not in known):
-        near = get_close_matches(name, known, n=1)
+    for name in (name for name in sets if name not in names):
+        near = get_close_matches(name, names, n=1)
         details.append(f"{name}: " + (f"did you mean {near[0]}?" if near else "declare it under [variables]"))
     if details:
-        raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(known))}")
+        raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(names))}")
 
 
 def _variables(
@@ -271,7 +271,7 @@ def _variables(
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
-def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
+def _check_releases(names: set[str], values: Mapping[str, object]) -> None:
     """Check that the recipe sets the releases of its toolkit and its framework.
 
     Raises:
@@ -279,13 +279,13 @@ def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
     """
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
     in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
-    if toolkit != "none" and not in_image and "CUDA_VERSION" not in known:
+    if toolkit != "none" and not in_image and "CUDA_VERSION" not in names:
         raise PlanError(
             f"toolkit {toolkit!r} needs to know the CUDA release",
             hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
         )
     variable = frameworks()[str(framework)].variable if framework else ""
-    if variable and variable not in known:
+    if variable and variable not in names:
         raise PlanError(
             f"framework {framework!r} needs to know its release",
             hint=f'declare it: [variables] {variable} = "…", or an axis: [matrix] {framework} = ["…"]',

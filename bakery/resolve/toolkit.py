@@ -12,10 +12,10 @@ from bakery.toolchains.toolkits.base import Toolkit
 
 def wanted_components(settings: Settings) -> tuple[str, ...]:
     """Return the components that a toolkit is to add: the recipe's, and those whose headers the framework's include."""
-    own = settings.texts("builder.components")
-    named = {components.name(item) for item in own}
+    listed = settings.texts("builder.components")
+    named = {components.name(item) for item in listed}
     more = settings.framework.components if settings.framework else ()
-    return (*own, *(item for item in more if item not in named))
+    return (*listed, *(item for item in more if item not in named))
 
 
 def check_release(toolkit: Toolkit, cuda: str) -> None:
@@ -34,16 +34,16 @@ def check_release(toolkit: Toolkit, cuda: str) -> None:
         )
 
 
-def check_components(wanted: Sequence[str], toolkit: str, major: int, release: str) -> None:
+def check_components(listed: Sequence[str], toolkit: str, major: int, release: str) -> None:
     """Check that the components of a recipe exist for a CUDA release; its major is 0 for a toolkit that installs none.
 
     Raises:
         PlanError: one does not, or the toolkit has none to choose from.
     """
-    if wanted and not major:
+    if listed and not major:
         raise PlanError(
             f"toolkit {toolkit!r} adds no components: what is there is what its image or its packages bring",
             hint='remove builder.components, or take toolkit "cuda", which adds them from NVIDIA\'s wheels',
         )
-    if missing := components.lacking(wanted, major, release):
+    if missing := components.lacking(listed, major, release):
         raise PlanError(missing, hint="leave it out of builder.components, or take another CUDA release")

@@ -90,9 +90,11 @@ def resolve(
         direct: distributions that may come from an address.
         mounts: files that the words name, and what else the step is given.
     """
-    own, given = allowing(direct), tuple(map(literal, options))
-    command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own, *given, literal("--"), *words)
-    resolves = Resolves(place, (*given, *words), tuple(direct))
+    direct_options, pip_options = allowing(direct), tuple(map(literal, options))
+    command = alone(
+        by, PROGRAM, *map(literal, ("resolve", place)), *direct_options, *pip_options, literal("--"), *words
+    )
+    resolves = Resolves(place, (*pip_options, *words), tuple(direct))
     return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=resolves)
 
 
@@ -117,8 +119,8 @@ def build_stage(
         f"mkdir -p {BUILT}/{place} && "
         f'if test -n "$(ls -A {folder})"; then {_text(by)} -I -S {PROGRAM} build {place}; fi'
     )
-    found = Mount("bind", folder, source=folder, from_=stage)
-    return Stage(f"{stage}-built", literal(base), (Run((building,), (found, *mounts), network=False),))
+    sources = Mount("bind", folder, source=folder, from_=stage)
+    return Stage(f"{stage}-built", literal(base), (Run((building,), (sources, *mounts), network=False),))
 
 
 def _text(words: Iterable[Value]) -> str:

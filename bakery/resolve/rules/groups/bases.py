@@ -165,6 +165,6 @@ def _glibc(case: Case) -> Iterator[str]:
     source="layout of nvidia/cuda and manylinux_cuda images",
 )
 def _release(case: Case) -> Iterator[str]:
-    inside, asked = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
-    if case.image and inside and asked and inside.split(".")[:2] != asked.split(".")[:2]:
-        yield f"{case.image.text} has CUDA {inside}, and CUDA_VERSION is {asked}"
+    image_cuda, cuda_version = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
+    if case.image and image_cuda and cuda_version and image_cuda.split(".")[:2] != cuda_version.split(".")[:2]:
+        yield f"{case.image.text} has CUDA {image_cuda}, and CUDA_VERSION is {cuda_version}"

@@ -71,10 +71,10 @@ def _limit(case: Case) -> Iterator[str]:
 )
 def _life(case: Case) -> Iterator[str]:
     life = cache_service("gha").minutes * 60
-    left = life if case.host.token_s is None else min(life, case.host.token_s)
+    remaining = life if case.host.token_s is None else min(life, case.host.token_s)
     expected = case.cache.cache.expected_s
-    if _is_gha(case) and expected > left:
-        yield f"a cell is expected to take {duration(expected)}, and the right to write ends after {duration(left)}"
+    if _is_gha(case) and expected > remaining:
+        yield f"a cell is expected to take {duration(expected)}, and the right to write ends after {duration(remaining)}"
 
 
 @rule(

@@ -75,11 +75,11 @@ def _check(case: Case, *, new: bool) -> Iterator[str]:
         if host := _chosen(case):
             yield from _judge(release, *host, new=new)
         return
-    own = _own(case)
-    if own is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
+    base_gcc = _own(case)
+    if base_gcc is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
         return
     if not any(release.min_gcc <= number <= release.max_gcc for number in _installable(case)):
-        yield from _judge(release, "gcc", *own, new=new)
+        yield from _judge(release, "gcc", *base_gcc, new=new)
 
 
 def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bool) -> Iterator[str]:

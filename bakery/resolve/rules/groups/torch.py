@@ -124,8 +124,10 @@ def _index(case: Case) -> Iterator[str]:
     row, major, version = _row(case), case.cuda_major, _version(case)
     if row is None or version is None or not major or major not in _variants(row):
         return
-    own = version.local[2:-1] if version.local and version.local.startswith("cu") else minor(row.cuda).partition(".")[0]
-    if own != major:
+    torch_cuda = (
+        version.local[2:-1] if version.local and version.local.startswith("cu") else minor(row.cuda).partition(".")[0]
+    )
+    if torch_cuda != major:
         yield (
             f"torch {case.torch} on PyPI is built for CUDA {row.cuda}, and this cell compiles with CUDA {case.cuda}; "
             f"torch's index has {', '.join(_variants(row)[major])}"
