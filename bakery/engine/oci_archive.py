@@ -65,7 +65,7 @@ def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: 
     Raises:
         OSError: a file cannot be read or written.
     """
-    layer = _file_blob(rootfs, _LAYER)
+    layer = Blob(_LAYER, f"sha256:{file_sha256(rootfs)}", rootfs.stat().st_size, rootfs)
     config = _json_blob(_image_config(layer, arch, epoch), _CONFIG)
     manifest = _json_blob(
         {
@@ -130,11 +130,6 @@ def _image_config(layer: Blob, arch: str, epoch: int) -> dict[str, Json]:
         "rootfs": {"type": "layers", "diff_ids": [layer.digest]},
         "history": [{"created": created, "created_by": "bakery: mmdebstrap --variant=minbase"}],
     }
-
-
-def _file_blob(path: Path, media_type: str) -> Blob:
-    """Hash a file."""
-    return Blob(media_type, f"sha256:{file_sha256(path)}", path.stat().st_size, path)
 
 
 def _json_blob(document: dict[str, Json], media_type: str) -> Blob:

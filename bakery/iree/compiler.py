@@ -286,10 +286,12 @@ class _Run:
         """Read the untrusted output of a compilation; write the record of the module next to it."""
         try:
             code, milliseconds = map(int, _read(folder / "ended", 64).split())
-            log = self._write_log(cell, _read(folder / "log", _LOG))
+            log = self.state / "logs" / f"{cell.id}.log"
+            text = with_users_paths(cell, _read(folder / "log", _LOG))
+            log.write_text(text, encoding="utf-8", errors="replace")
             seconds = milliseconds / 1000
             if code:
-                error = failure(cell, code, log.read_text(errors="replace"), log)
+                error = failure(cell, code, text, log)
                 return ModuleReport(cell, "failed", error, seconds, log=log)
             module = folder / "module.vmfb"
             _check_plain(module)
@@ -302,11 +304,6 @@ class _Run:
             reason = f"the output of the compilation is damaged: {damage}"
             return ModuleReport(cell, "failed", CompilerError(reason, subject=cell.id))
         return ModuleReport(cell, "done", None, seconds, record, _module(self.plan, cell), log)
-
-    def _write_log(self, cell: ModuleCell, text: str) -> Path:
-        path = self.state / "logs" / f"{cell.id}.log"
-        path.write_text(with_users_paths(cell, text), encoding="utf-8", errors="replace")
-        return path
 
 
 def _read(path: Path, limit: int) -> str:

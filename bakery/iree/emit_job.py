@@ -78,12 +78,14 @@ def _dockerfile(plan: JobPlan, host: str) -> str:
         'COPY --link --from=skeleton ["/skeleton/", "/"]',
         "USER 65532:65532",
     ]
+    program = f"--mount=type=bind,from={STAGE},source=/{PROGRAM},target=/{PROGRAM}"
     for cell in plan.cells:
+        source = f"--mount=type=bind,source={input_name(cell)},target=/in/module.mlir"
         lines += [
             "",
             *comment(cell.id),
             f"FROM root AS {cell_stage(cell)}",
-            *_run(_cell_mounts(cell), _command(cell, host)),
+            *_run([*_COMPILER, program, source, _TMP, _SLOTS], _command(cell, host)),
         ]
         lines += ["", f"FROM scratch AS {cell_target(cell)}", f'COPY --link --from={cell_stage(cell)} ["/out/", "/"]']
     for name, cells in zip(batch_names(plan), plan.batches(), strict=True):
@@ -92,12 +94,6 @@ def _dockerfile(plan: JobPlan, host: str) -> str:
         lines += _run([*_COMPILER, *results], ["/bin/cp", "-r", "/results/.", "/out/"])
         lines += ["", f"FROM scratch AS {name}", f'COPY --link --from={name}-gathered ["/out/", "/"]']
     return "\n".join(lines) + "\n"
-
-
-def _cell_mounts(cell: ModuleCell) -> list[str]:
-    program = f"--mount=type=bind,from={STAGE},source=/{PROGRAM},target=/{PROGRAM}"
-    source = f"--mount=type=bind,source={input_name(cell)},target=/in/module.mlir"
-    return [*_COMPILER, program, source, _TMP, _SLOTS]
 
 
 def _command(cell: ModuleCell, host: str) -> list[str]:

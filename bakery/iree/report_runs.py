@@ -11,7 +11,6 @@ from rich.text import Text
 
 from bakery.core.text import printable
 from bakery.iree.benchmark import Measurement
-from bakery.iree.models.module import ValidationRecord
 from bakery.iree.validate import Verdict
 from bakery.plan.values import Json
 
@@ -28,19 +27,16 @@ def validation_table(verdicts: Sequence[Verdict]) -> RenderableType:
         record = verdict.record
         passed = sum(check.status == "passed" for check in record.checks)
         errors = [error.absolute for check in record.checks for error in check.errors if error.absolute is not None]
+        note = record.reason or ("emulated" if record.emulated and record.status == "passed" else "")
         reasons = dict.fromkeys(check.reason for check in record.checks if check.reason)
         table.add_row(
             Text(printable(verdict.module.title)),
             Text(record.status, _STYLES[record.status]),
             f"{passed} of {len(record.checks)}",
             f"{max(errors):.2g}" if errors else "",
-            Text(printable(_note(record) or "; ".join(reasons)), "" if record.status == "failed" else "dim"),
+            Text(printable(note or "; ".join(reasons)), "" if record.status == "failed" else "dim"),
         )
     return table
-
-
-def _note(record: ValidationRecord) -> str:
-    return record.reason or ("emulated" if record.emulated and record.status == "passed" else "")
 
 
 def validation_rows(verdicts: Sequence[Verdict]) -> list[Json]:
