@@ -76,9 +76,10 @@ def literals(*words: str) -> tuple[Value, ...]:
     return tuple(literal(word) for word in words)
 
 
-def install_packages(*packages: str) -> Run:
-    """Return the step that installs packages of the base's own manager."""
-    return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
+def install_packages(*packages: str, crosses: bool = False) -> Run:
+    """Return the step that installs packages of the base's own manager; libraries for the wheel's platform if it crosses."""
+    words = ("net", *(("cross-tools",) if crosses else ()), "install-packages", *packages)
+    return Run((Command(literals(*words)),), CERTIFICATES)
 
 
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
@@ -158,7 +159,7 @@ def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
     cached = literals("with-cross") if settings.flag("builder.cross") else ()
     cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
-    if not limits_jobs(settings):
+    if not (settings.text("builder.job-memory") or settings.text("builder.jobs")):
         return cached
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
 
@@ -204,11 +205,6 @@ def job_memory(settings: Settings) -> int:
     """Return the MB that one compiler needs; 0 where the recipe does not say."""
     text = settings.text("builder.job-memory")
     return size_mb(text) if text else 0
-
-
-def limits_jobs(settings: Settings) -> bool:
-    """Whether the recipe says how many compilers may run at a time."""
-    return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
