@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from bakery.build.bake_context import BakeContext
 from bakery.build.buildx.bake import BakeRequest, Bakes
-from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.progress import Board
 from bakery.build.buildx.retryable import lost_a_layer, may_be_the_cache
 from bakery.build.cell_tasks import CellState, CellTask, stage_keys
 from bakery.build.local_layer_cache import LocalCaches
 from bakery.build.lock.failure import failure
-from bakery.build.processes import Children
 from bakery.build.run_folders import remove_tree
-from bakery.build.signals import Signals
 from bakery.plan.stage_digests import Lineage
 
 STILL_S = 600.0
@@ -95,17 +89,3 @@ class BuildxBackend:
     def error(self, task: CellTask, outcome: BakeOutcome) -> BakeFailure:
         """Return the error of a failed bake: of the lock, where a step refused what it was given."""
         return failure(outcome, self.context.lock_name)
-
-
-@contextmanager
-def bakes_of(
-    tasks: Collection[CellTask], signals: Signals, listener: Listener, request: BakeRequest
-) -> Iterator[Bakes]:
-    """Give what runs the bakes of tasks; the listener is started, and finished at the end."""
-    board = Board([target.name for task in tasks for target in task.targets])
-    with LogFiles(request.logs) as logs, Children(signals) as children:
-        listener.start(board)
-        try:
-            yield Bakes(children, logs, board, listener)
-        finally:
-            listener.finish()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bakery.build.bake_context import BakeContext
-from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.listener import Listener
-from bakery.build.buildx_backend import BuildxBackend, bakes_of
+from bakery.build.buildx_backend import BuildxBackend
 from bakery.build.cell_tasks import Machine, schedule_items
 from bakery.build.local_layer_cache import LocalCaches
 from bakery.build.records.recorder import Recorder
@@ -34,7 +34,8 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     recorder = Recorder(context, schedule)
     watch = Watch(engine.nodes.ask) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
-    with caught() as signals, bakes_of(context.tasks.values(), signals, listener, request) as bakes:
+    names = [target.name for target in context.task_targets]
+    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
         backend = BuildxBackend(context, bakes, caches, request, imports=_reads_layer_cache(plan))
         try:
             return run_tasks(context, backend, schedule, signals, recorder=recorder, watch=watch, peaks=peaks)

@@ -12,13 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.progress import Board
 from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
-from bakery.build.processes import Children
 from bakery.build.publish import check_output, holds, publish
 from bakery.build.run_files import write_programs
 from bakery.build.run_folders import run_folder
@@ -187,20 +184,15 @@ class _Run:
         outputs = {_output(self.plan, cell) for cell in self.cells}
         others = [entry for path, entry in self.journal.items() if path not in outputs and Path(path).exists()]
         self._new_journal = open_journal(self.options.state, JOURNAL, others)
-        board = Board([name for name, _ in self._waiting])
-        with caught() as signals, LogFiles(self.state / "logs") as logs, Children(signals) as children:
-            bakes = Bakes(children, logs, board, listener)
-            listener.start(board)
-            try:
-                while (self._waiting or self._running) and not (signals.arrived and not self._running):
-                    while self._waiting and not signals.arrived and len(self._running) < (self.options.parallel or 2):
-                        name, cells = self._waiting.pop(0)
-                        self._running[name] = cells
-                        bakes.start(self._request(name))
-                    for baking, outcome in bakes.turn():
-                        self._finish_batch(baking.request.targets[0].name, outcome)
-            finally:
-                listener.finish()
+        names = [name for name, _ in self._waiting]
+        with caught() as signals, open_bakes(names, self.state / "logs", signals, listener) as bakes:
+            while (self._waiting or self._running) and not (signals.arrived and not self._running):
+                while self._waiting and not signals.arrived and len(self._running) < (self.options.parallel or 2):
+                    name, cells = self._waiting.pop(0)
+                    self._running[name] = cells
+                    bakes.start(self._request(name))
+                for baking, outcome in bakes.turn():
+                    self._finish_batch(baking.request.targets[0].name, outcome)
         return signals.name
 
     def _host_digest(self) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from bakery.build.buildx.progress import Board, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
 from bakery.build.processes import Child, Children, Ended, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
+from bakery.build.signals import Signals
 from bakery.core.errors import OutputError, PlanError
 from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
 from bakery.engine.client import EXECUTION, Engine
@@ -110,6 +112,18 @@ class Baking:
         """Whether nothing has moved for too long, by the local clock."""
         limit = self.request.still_s
         return limit is not None and now - self.progress.moved >= limit and not self.progress.may_be_still
+
+
+@contextmanager
+def open_bakes(targets: Iterable[str], logs: Path, signals: Signals, listener: Listener) -> Iterator[Bakes]:
+    """Provide `Bakes` that write their logs to a folder; the listener is started, and finished at the end."""
+    board = Board(list(targets))
+    with LogFiles(logs) as log_files, Children(signals) as children:
+        listener.start(board)
+        try:
+            yield Bakes(children, log_files, board, listener)
+        finally:
+            listener.finish()
 
 
 class Bakes:

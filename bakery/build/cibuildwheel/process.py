@@ -30,32 +30,24 @@ class Build:
     """One wheel and the cells that it serves.
 
     Attributes:
-        platform: cibuildwheel's name of the system: ``linux``, ``macos``, ``windows``.
-        arch: the machine in its words: ``x86_64``, ``arm64``, ``AMD64``.
+        arguments: of cibuildwheel.
         identifiers: what it builds first, then what only tests that wheel.
         root: the folder that it runs in.
-        package: the source, relative to ``root``.
-        config: the configuration.
         output: the folder that receives the wheel.
         log: receives all that is printed.
         tested: the test commands are run.
         timeout_s: seconds that it may take, None for any.
-        mounts: file of this machine → its path in containers of Linux.
-        container: variables of containers of Linux.
+        create_args: of ``docker create``, for containers of Linux.
     """
 
-    platform: str
-    arch: str
+    arguments: tuple[str, ...]
     identifiers: tuple[str, ...]
     root: Path
-    package: str
-    config: Path
     output: Path
     log: Path
     tested: bool
     timeout_s: float | None
-    mounts: Mapping[Path, str]
-    container: Mapping[str, str]
+    create_args: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +103,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
     Raises:
         EngineError: cibuildwheel is not installed, or cannot be started.
     """
-    argv = [*command(environ), "--platform", request.platform, "--archs", request.arch]
-    argv += ["--config-file", str(request.config), "--output-dir", str(request.output), request.package]
+    argv = [*command(environ), "--output-dir", str(request.output), *request.arguments]
     request.output.mkdir(parents=True, exist_ok=True)
     request.log.parent.mkdir(parents=True, exist_ok=True)
     tail: list[str] = []
@@ -168,10 +159,8 @@ def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
     variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:
         variables["CIBW_TEST_SKIP"] = "*"
-    created = [word for path, target in request.mounts.items() for word in ("--volume", f"{path}:{target}:ro")]
-    created += [word for name, value in request.container.items() for word in ("--env", f"{name}={value}")]
-    if created and request.platform == "linux" and "CIBW_CONTAINER_ENGINE" not in variables:
-        variables["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(created)}"
+    if request.create_args and "CIBW_CONTAINER_ENGINE" not in variables:
+        variables["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(request.create_args)}"
     return variables
 
 

@@ -97,14 +97,13 @@ class Recorder:
     ) -> tuple[Path, ...]:
         # Slow to import, and needed for new wheels only.
         from bakery.build.records.sbom import sbom
-        from bakery.build.records.wheelfile import contents
 
         folder = self.context.folder / "records" / cell.id
         document = statement(wheel.name, sha256, defined, self._built_by(cell), self._began, datetime.now(UTC))
         epoch = int(self.context.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
         texts = {
             PROVENANCE: json.dumps(document, indent=1) + "\n",
-            SBOM: sbom(wheel.name, sha256, contents(wheel), materials, epoch),
+            SBOM: sbom(wheel, sha256, materials, epoch),
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,15 @@ is that of the source.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 import warnings
+import zipfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from email.message import Message
+from email.parser import BytesHeaderParser
+from pathlib import Path, PurePosixPath
 
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType, Property
@@ -24,8 +29,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery import __version__
+from bakery.audit.wheel import is_grafted, original_soname
 from bakery.build.records.buildkit import Material
-from bakery.build.records.wheelfile import Contents
 
 ROLE = "bakery:role"
 """The property that says what a component is to the wheel: ``bundled``, ``runtime`` or ``build``."""
@@ -36,35 +41,27 @@ warnings.filterwarnings("ignore", message="The Component this BOM is describing"
 _TYPES = {"image": ComponentType.CONTAINER, "source": ComponentType.FILE}
 
 
-def sbom(file: str, sha256: str, contents: Contents, materials: Iterable[Material], epoch: int) -> str:
-    """Return the bill of materials of one wheel.
+def sbom(path: Path, sha256: str, materials: Iterable[Material], epoch: int) -> str:
+    """Return the bill of materials of a wheel that passed the audit.
 
     Args:
-        file: the wheel's file name.
-        epoch: the time that is written into it, in seconds since 1970.
+        epoch: its time, in seconds since 1970.
     """
+    metadata, inside = contents(path)
+    name, version, summary, license_ = (
+        str(metadata.get(key) or "") for key in ("Name", "Version", "Summary", "License-Expression")
+    )
     wheel = Component(
-        name=contents.name,
-        version=contents.version,
+        name=name,
+        version=version,
         type=ComponentType.LIBRARY,
         bom_ref="wheel",
-        description=contents.summary or None,
-        purl=PackageURL("pypi", None, canonicalize_name(contents.name), contents.version, {"file_name": file}),
+        description=summary or None,
+        purl=PackageURL("pypi", None, canonicalize_name(name), version, {"file_name": path.name}),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
-        licenses=[LicenseFactory().make_from_string(contents.license)] if contents.license else None,
+        licenses=[LicenseFactory().make_from_string(license_)] if license_ else None,
     )
-    inside = [
-        Component(
-            name=item.name,
-            type=ComponentType.LIBRARY,
-            bom_ref=f"bundled:{item.path}",
-            scope=ComponentScope.REQUIRED,
-            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
-            properties=_properties("bundled", path=item.path),
-        )
-        for item in contents.bundled
-    ]
-    needed = [_requirement(text) for text in dict.fromkeys(contents.requires)]
+    needed = [_requirement(text) for text in dict.fromkeys(map(str, metadata.get_all("Requires-Dist") or ()))]
     built = [_material(number, item) for number, item in enumerate(materials)]
     bakery = Component(name="wheel-bakery", version=__version__, type=ComponentType.APPLICATION, bom_ref="bakery")
     bom = Bom(
@@ -82,6 +79,29 @@ def sbom(file: str, sha256: str, contents: Contents, materials: Iterable[Materia
     )
     text: str = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
     return text + "\n"
+
+
+def contents(wheel: Path) -> tuple[Message, list[Component]]:
+    """Return a wheel's METADATA, and the libraries that auditwheel put into it."""
+    bundled = []
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = next(name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA"))
+        for name in sorted(names):
+            if is_grafted(name) and not name.endswith("/"):
+                with archive.open(name) as member:
+                    sha256 = hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
+                bundled.append(
+                    Component(
+                        name=original_soname(PurePosixPath(name).name),
+                        type=ComponentType.LIBRARY,
+                        bom_ref=f"bundled:{name}",
+                        scope=ComponentScope.REQUIRED,
+                        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+                        properties=_properties("bundled", path=name),
+                    )
+                )
+        return BytesHeaderParser().parsebytes(archive.read(metadata)), bundled
 
 
 def _requirement(text: str) -> Component:

@@ -179,18 +179,14 @@ def test_a_build_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.
     program.chmod(0o755)
     monkeypatch.setattr(tool, "command", lambda _: [str(program)])
     request = tool.Build(
-        platform="linux",
-        arch="x86_64",
+        arguments=("--platform", "linux", "."),
         identifiers=("cp311-manylinux_x86_64",),
         root=tmp_path,
-        package=".",
-        config=tmp_path / "none.toml",
         output=tmp_path / "out",
         log=tmp_path / "log",
         tested=False,
         timeout_s=1,
-        mounts={},
-        container={},
+        create_args=(),
     )
     lines: list[str] = []
     ended = tool.build(request, {"PATH": "/usr/bin:/bin"}, lines.append, tool.Stop())
