@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from command import ROOT, bakery, digests
@@ -65,7 +66,7 @@ def test_a_changed_program_repeats_the_steps_that_use_it_and_no_others(
     assert repeated(checkout, engine_environment, ca_bundle) == set()
     path = checkout / "dockerfiles/bin" / program
     text = path.read_text()
-    path.write_text(f"{text}\n# changed in {checkout.name}\n")
+    path.write_text(f"{text}\n# changed for {uuid4().hex}\n")
     assert repeated(checkout, engine_environment, ca_bundle) - {"cpp-wheel"} == stages - {"cpp-wheel"}
     path.write_text(text)
     assert repeated(checkout, engine_environment, ca_bundle) == set()

@@ -24,6 +24,9 @@ from projects import pure
 
 pytestmark = pytest.mark.engine
 
+IMAGE = f"confidential-{os.getpid()}"
+"""A recipe of this process alone: its image is removed at the end."""
+
 RUNS = int(os.environ.get("CANARY_RUNS", "100"))
 
 RECIPE = """\
@@ -165,7 +168,7 @@ def baked(
     tmp_path_factory: pytest.TempPathFactory, canaries: Canaries, engine_environment: Mapping[str, str]
 ) -> Iterator[Baked]:
     """Give what baking everything came to, with steps that print what they are told, and all layers in a cache."""
-    folder = project(tmp_path_factory.mktemp("told") / "project é x", canaries, prints=True)
+    folder = project(tmp_path_factory.mktemp("told") / "project é x", canaries, prints=True, name=IMAGE)
     processes = Processes(canaries)
     processes.start()
     words = ("bake", "dev", "full", "--allow", "secret.command=from-command")
@@ -175,7 +178,7 @@ def baked(
         yield Baked(bakery(folder, *words, environment=told), folder, processes)
     finally:
         processes.ended.set()
-        shell(engine_environment, "docker", "rmi", "--force", "confidential:dev-cp311")
+        shell(engine_environment, "docker", "rmi", "--force", f"{IMAGE}:dev-cp311")
 
 
 def test_steps_were_told(baked: Baked, canaries: Canaries) -> None:
@@ -211,7 +214,7 @@ def test_no_file_that_is_left_tells_them(baked: Baked, canaries: Canaries) -> No
 def test_no_layer_of_the_image_tells_them(
     baked: Baked, canaries: Canaries, tmp_path: Path, engine_environment: Mapping[str, str]
 ) -> None:
-    shell(engine_environment, "docker", "save", "--output", str(tmp_path / "image.tar"), "confidential:dev-cp311")
+    shell(engine_environment, "docker", "save", "--output", str(tmp_path / "image.tar"), f"{IMAGE}:dev-cp311")
     with tarfile.open(tmp_path / "image.tar") as archive:
         streams = [(member.name, archive.extractfile(member)) for member in archive if member.isfile()]
         found = [name for name, stream in streams if stream and canaries.in_data(plain(stream.read()))]

@@ -71,7 +71,7 @@ def test_every_step_of_every_job_ran_and_passed(release: Runner) -> None:
         *[("bake", "Install bakery"), ("bake", "Bake, audit and test")] * 2,
         ("wheels", "Install bakery"),
         ("wheels", "Verify the wheels"),
-        ("wheels", "Name the result"),
+        ("wheels", "Name the artifact"),
         ("publish", "Choose the wheels without a local version"),
         ("pages", "Install bakery"),
         ("pages", "Extend the index"),
