@@ -163,18 +163,16 @@ def run_compiled(
     failures: list[BakeryError | None] = []
     if validate:
         verdicts = run_validation(requests, Path(), source)
-        rows = [(item.module.title, item.record) for item in verdicts]
-        document["validation"] = report_runs.validation_rows(rows)
+        document["validation"] = report_runs.validation_rows(verdicts)
         failures.append(validation.conclusion(verdicts))
         if show_tables:
-            err.print(report_runs.validation_table(rows))
+            err.print(report_runs.validation_table(verdicts))
     if benchmark:
         measurements = run_benchmark(requests, Path(), source)
-        figures = [(item.module.title, item.record, item.reason) for item in measurements]
-        document["benchmarks"] = report_runs.benchmark_rows(figures)
+        document["benchmarks"] = report_runs.benchmark_rows(measurements)
         failures.append(benchmarks.conclusion(measurements))
         if show_tables:
-            err.print(report_runs.benchmarks_table(figures))
+            err.print(report_runs.benchmarks_table(measurements))
     return document, failures
 
 

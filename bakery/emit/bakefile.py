@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bakery.core.names import BASE_SECRETS, TARGET_KINDS, Kind, TargetKind
 from bakery.emit.bake_overrides import merged, overridden
 from bakery.emit.cache import cache_attributes, cache_functions
-from bakery.emit.quoting import aligned, comment, hcl_list, hcl_string, hcl_value, indent
+from bakery.emit.quoting import aligned, block, comment, hcl_list, hcl_string, hcl_value, indent
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.plan.options import Variable
@@ -30,7 +30,7 @@ def bakefile(plan: Plan) -> str:
         *cache_functions(plan),
         _cells(plan),
         *(
-            _block(f'group "{name}"', [f"targets = {hcl_list(kinds)}"])
+            block(f'group "{name}"', [f"targets = {hcl_list(kinds)}"])
             for name, kinds in plan.groups.items()
             if name not in set(Kind)
         ),
@@ -38,10 +38,6 @@ def bakefile(plan: Plan) -> str:
         *(_kind(plan, kind) for kind in plan.kinds),
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _block(head: str, body: list[str]) -> list[str]:
-    return [f"{head} {{", *indent(body), "}"]
 
 
 def _variable(variable: Variable) -> list[str]:
@@ -53,8 +49,8 @@ def _variable(variable: Variable) -> list[str]:
         condition = " && ".join(f"length(regexall({pattern}, {variable.name})) > 0" for pattern in patterns)
     if condition:
         message = hcl_string(f"{variable.name}: expected {variable.expected}")
-        body += _block("validation", aligned([("condition", condition), ("error_message", message)]))
-    return _block(f'variable "{variable.name}"', body)
+        body += block("validation", aligned([("condition", condition), ("error_message", message)]))
+    return block(f'variable "{variable.name}"', body)
 
 
 def _cells(plan: Plan) -> list[str]:
@@ -90,7 +86,7 @@ def _common(plan: Plan) -> list[str]:
         *indent(files),
         "])" if env else "]",
     ]
-    return _block('target "_common"', body)
+    return block('target "_common"', body)
 
 
 def _kind(plan: Plan, kind: Kind) -> list[str]:
@@ -116,7 +112,7 @@ def _kind(plan: Plan, kind: Kind) -> list[str]:
             *([("cache-to", f'cache_to("{scope}", "{plan.cache_mode(kind)}")')] if target.writes_cache else []),
         ]
     )
-    return _block(f'target "{kind}"', body)
+    return block(f'target "{kind}"', body)
 
 
 def _scope(plan: Plan, kind: Kind, cell: str) -> str:

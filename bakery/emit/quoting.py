@@ -107,6 +107,11 @@ def indent(lines: Iterable[str], by: int = 2) -> list[str]:
     return [" " * by + line if line else line for line in lines]
 
 
+def block(head: str, body: Iterable[str]) -> list[str]:
+    """Return the lines of a block of HCL."""
+    return [f"{head} {{", *indent(body), "}"]
+
+
 def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Return ``key = value`` lines with their equals signs in one column, as ``terraform fmt`` writes them."""
     rows = list(pairs)

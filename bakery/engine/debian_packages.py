@@ -181,9 +181,6 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
     """Download and unpack a bundle once; later calls return the same folder at once.
 
     Args:
-        paths: where the cache is.
-        bundle: what to fetch.
-        progress: called with each step.
         finish: called with the unpacked folder and with the path it will have; may add files.
 
     Returns:

@@ -40,7 +40,6 @@ def enable(platform: str, progress: Progress) -> bool:
 
     Args:
         platform: in Docker's spelling, one of MACHINES.
-        progress: called with each step.
 
     Raises:
         UnavailableError: not possible here: not root, not Debian, or a kernel without binfmt_misc.

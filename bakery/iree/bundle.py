@@ -11,9 +11,9 @@ from pathlib import Path
 
 from bakery.build.publish import publish
 from bakery.core.errors import ModuleError, OutputError, UsageError
+from bakery.core.files import add_to_tar, file_sha256
 from bakery.iree import programs
-from bakery.iree.container_io import add_file
-from bakery.iree.modules import Compiled, record_text, sha256
+from bakery.iree.modules import Compiled, record_text
 from bakery.plan.values import Json
 from bakery.toolchains import facts
 
@@ -103,7 +103,7 @@ def _entry(module: Compiled, name: str) -> dict[str, Json]:
         "machine": target.machine,
         "device": target.device,
         "file": name,
-        "sha256": sha256(module.path),
+        "sha256": file_sha256(module.path),
         "functions": functions,
     }
 
@@ -111,7 +111,7 @@ def _entry(module: Compiled, name: str) -> dict[str, Json]:
 def _write_tar(files: Mapping[str, Path | bytes], path: Path) -> None:
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(files):
-            add_file(archive, f"{path.stem}/{name}", files[name], 0o755 if name.endswith(".py") else 0o644)
+            add_to_tar(archive, f"{path.stem}/{name}", files[name], 0o755 if name.endswith(".py") else 0o644)
 
 
 def _write_folder(files: Mapping[str, Path | bytes], scratch: Path, target: Path) -> None:

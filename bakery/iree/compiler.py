@@ -21,7 +21,7 @@ from bakery.build.run_files import write_programs
 from bakery.build.run_folders import run_folder
 from bakery.build.signals import caught
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
-from bakery.core.files import write
+from bakery.core.files import file_sha256, write
 from bakery.core.names import Kind
 from bakery.core.plain_files import read_plain
 from bakery.engine.cache_scope import cache_scope
@@ -42,7 +42,7 @@ from bakery.iree.emit_job import (
 )
 from bakery.iree.mlir.signature import Type
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
-from bakery.iree.modules import record_text, sha256
+from bakery.iree.modules import record_text
 from bakery.iree.plan import JobPlan, ModuleCell
 from bakery.iree.report import ModuleReport, ModuleRun
 from bakery.plan.cells import Cell, Target
@@ -343,7 +343,7 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
         target=TargetRecord.model_validate(target),
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
-        output=FileRecord(name=f"{cell.id}.vmfb", sha256=sha256(module), size=size),
+        output=FileRecord(name=f"{cell.id}.vmfb", sha256=file_sha256(module), size=size),
         functions=tuple(
             FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
             for item in cell.source.functions

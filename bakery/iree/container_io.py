@@ -8,11 +8,11 @@ import tarfile
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 from bakery.core.errors import OutputError
+from bakery.core.files import add_to_tar
 
 LOG = 64 * 1024
 """Bytes of a program's output that are kept: the last ones."""
@@ -29,19 +29,9 @@ def pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
     try:
         with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name, content in files.items():
-                add_file(archive, name, content, 0o644)
+                add_to_tar(archive, name, content)
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or 'a file'}: {error.strerror or error}") from error
-
-
-def add_file(archive: tarfile.TarFile, name: str, content: Path | bytes, mode: int) -> None:
-    """Add a file to a tar, without owner and time."""
-    member = tarfile.TarInfo(name)
-    member.mode = mode
-    with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
-        member.size = source.seek(0, os.SEEK_END)
-        source.seek(0)
-        archive.addfile(member, source)
 
 
 def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from bakery.emit.quoting import aligned, comment, hcl_string, indent
+from bakery.emit.quoting import aligned, block, comment, hcl_string, indent
 from bakery.iree.plan import JobPlan, ModuleCell
 from bakery.toolchains.program_mounts import STAGE
 
@@ -127,8 +127,8 @@ def _bakefile(plan: JobPlan, image: str) -> str:
         _variable("COMPILER", f"docker-image://{image}", "The image with the compiler"),
         [*comment("One cell for each module and target."), "cells = [", *indent(cells), "]"],
         ["batches = [", *indent(batches), "]"],
-        _block('group "default"', ['targets = ["module"]']),
-        _block('target "_common"', aligned(common.items())),
+        block('group "default"', ['targets = ["module"]']),
+        block('target "_common"', aligned(common.items())),
         _target("module", "cell", "cells", "${cell.target}", "${cell.target}", "${DEST}/${cell.id}"),
         _target("batch", "batch", "batches", "${batch}", "${batch}", "${DEST}/${batch}"),
     ]
@@ -137,7 +137,7 @@ def _bakefile(plan: JobPlan, image: str) -> str:
 
 def _variable(name: str, value: str, description: str) -> list[str]:
     rows = aligned([("default", hcl_string(value)), ("description", hcl_string(description))])
-    return _block(f'variable "{name}"', rows)
+    return block(f'variable "{name}"', rows)
 
 
 def _target(kind: str, item: str, rows: str, name: str, stage: str, dest: str) -> list[str]:
@@ -148,8 +148,4 @@ def _target(kind: str, item: str, rows: str, name: str, stage: str, dest: str) -
         "target": f'"{stage}"',
         "output": f'[{{ type = "local", dest = "{dest}" }}]',
     }
-    return _block(f'target "{kind}"', aligned(body.items()))
-
-
-def _block(head: str, body: Sequence[str]) -> list[str]:
-    return [f"{head} {{", *indent(body), "}"]
+    return block(f'target "{kind}"', aligned(body.items()))

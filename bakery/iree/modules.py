@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.core.errors import AuditError, ModuleError, UsageError
-from bakery.core.files import write
+from bakery.core.files import file_sha256, write
 from bakery.core.plain_files import read_plain
 from bakery.iree.mlir.signature import Function
 from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
@@ -152,7 +151,7 @@ def inspect(module: Compiled) -> tuple[list[str], list[str]]:
     right, wrong = [], []
     record, target = module.record, module.target
     if record is not None:
-        if sha256(module.path) == record.output.sha256:
+        if file_sha256(module.path) == record.output.sha256:
             right.append("the sha256 is that of the record")
         else:
             wrong.append("the sha256 differs from that of the record")
@@ -194,12 +193,6 @@ def _described(code: Code) -> str:
 
 def _selected(title: str, globs: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(title, glob) for glob in globs)
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _target(path: Path, content: Vmfb) -> TargetRecord:
