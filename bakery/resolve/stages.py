@@ -250,7 +250,7 @@ def _repair(parts: Parts) -> Stage:
         words += [literal("--require"), requirement]
     names = namings(settings)
     if names != (Naming(),):
-        words += [word for naming in names for word in (literal("--name"), _naming(naming))]
+        words += [word for naming in names for word in (literal("--name"), naming.words)]
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
     normalise = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
@@ -261,15 +261,6 @@ def _repair(parts: Parts) -> Stage:
         "Names the wheel, and adds the libraries that it needs.",
         Arg("SOURCE_DATE_EPOCH"),
     )
-
-
-def _naming(naming: Naming) -> Value:
-    """Return a naming in the words of finish.py."""
-    parts: list[Value] = [literal("clean")] if naming.clean else []
-    parts += [("local=", *naming.local)] if naming.local else []
-    parts += [("build-tag=", *naming.build_tag)] if naming.build_tag else []
-    spaced = [piece for part in parts for piece in (" ", *part)]
-    return tuple(spaced[1:]) or literal("")
 
 
 def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
