@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.outcome import Result
-from bakery.build.cell_tasks import CellTask, exports_image, publish_groups
+from bakery.build.cell_tasks import CellTask, publish_groups
 from bakery.build.journal import Record
 from bakery.build.options import CellSelection, Options
 from bakery.build.publish import holds
 from bakery.build.secrets.mask import Mask
+from bakery.core.names import TARGET_KINDS
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 
@@ -81,7 +82,9 @@ def skip_finished(context: RunContext) -> None:
     no_record = Record("", "", Result.CANCELED)
 
     def is_over(name: str) -> bool:
-        if selection is CellSelection.UNFINISHED and exports_image(tasks[name]):
+        kinds = (target.kind for target in tasks[name].targets)
+        if selection is CellSelection.UNFINISHED and any(TARGET_KINDS[kind].exporter == "docker" for kind in kinds):
+            # A user may have removed the image from the engine.
             return False
         return all(
             _is_finished(selection, context.previous.get(cell), context.keys[cell], context.output)

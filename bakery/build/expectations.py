@@ -112,8 +112,8 @@ def _cxx_abi(torch: str, platform: str) -> CxxAbi:
     if row.abi or variant in row.new_abi:
         return "cxx11"
     # The facts are those of PyPI's wheels, and of the variants that have a CUDA.
-    is_known = platform == "linux/amd64" and (not variant or variant in row.variants)
-    return "old" if is_known else ""
+    has_facts = platform == "linux/amd64" and (not variant or variant in row.variants)
+    return "old" if has_facts else ""
 
 
 def _promise(

@@ -1,7 +1,7 @@
-"""Which cell is baked when: no process, no clock of its own, nothing but decisions.
+"""Decides which cell is baked when. It starts no process and reads no clock.
 
-As many at once as cores and memory allow; what a failed cell does not concern goes on; what may work a second
-time is tried again later.
+Cells run in parallel as far as cores and memory allow. A failed cell stops only the cells that depend on it. A try that
+failed for a transient reason is repeated later.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ FIRST_DELAY_S = 5.0
 """Seconds before the second try; each further one waits three times as long."""
 
 LONGEST_DELAY_S = 120.0
-"""Seconds that no try waits longer than."""
+"""The longest wait before a try, in seconds."""
 
 
 class State(StrEnum):
-    """Where an item is."""
+    """The state of an item."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -33,20 +33,19 @@ class Try(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     AGAIN = "again"
-    """It failed, and another try may help."""
+    """It failed for a transient reason."""
     LOST = "lost"
-    """Its seat was lost: no try of its own."""
+    """Its seat was lost; the try does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is baked by one call: a cell.
+    """A cell, which one call bakes.
 
     Attributes:
         after: the item that must pass first; empty for none.
-        memory: MB that it needs at its peak; 0 where nobody knows.
-        group: items of one group share stages that take long.
-        platform: what it is built for.
+        memory: its peak memory in MB; 0 if unknown.
+        group: items of a group share slow stages.
     """
 
     name: str
@@ -58,11 +57,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where items are baked: the one engine, or a node of a builder.
+    """A place that bakes items: the engine, or a node of a builder.
 
     Attributes:
-        slots: items at a time.
-        platforms: what can be built there; None for anything.
+        slots: the number of items that run in parallel.
+        platforms: those that can be built there; None for all.
     """
 
     name: str
@@ -76,12 +75,12 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may do.
+    """The limits of a run.
 
     Attributes:
         parallel: items that run at once, at least 1.
         memory: MB for all of them together; 0 for no limit.
-        retries: further tries of what may work a second time.
+        retries: retries after a transient failure.
         keep_going: a failed item stops only those that come after it.
     """
 
@@ -105,10 +104,10 @@ class _Entry:
 
 @dataclass(slots=True)
 class Schedule:
-    """Decides over the items of one run, each of which is named once.
+    """Decides for the items of one run, which have different names.
 
     Attributes:
-        seats: where they are baked; without any, on the one engine.
+        seats: empty for the one engine.
     """
 
     items: Sequence[Item]
@@ -123,7 +122,7 @@ class Schedule:
         self._alive = list(self.seats) or [Seat("", self.limits.parallel)]
 
     def due(self, now: float) -> list[Item]:
-        """Return what begins now; it counts as running from here on."""
+        """Return the items to start now; they count as running."""
         begun: list[Item] = []
         while choice := self._next(now):
             entry, seat = choice
@@ -134,7 +133,7 @@ class Schedule:
         return begun
 
     def ended(self, name: str, verdict: Try, now: float) -> None:
-        """Take the end of a try."""
+        """Record the end of a try."""
         entry = self._entries[name]
         if verdict is Try.PASSED:
             entry.state = State.PASSED
@@ -151,9 +150,9 @@ class Schedule:
                 self.stop()
 
     def lose(self, seat: str) -> None:
-        """Use a seat no longer. What runs there is to be ended as `Try.LOST`.
+        """Stop using a seat. The caller ends the items that run there with `Try.LOST`.
 
-        What passed there is built again elsewhere if something that comes after it has not: they speak of one build.
+        Items that passed there are built again elsewhere if items that depend on them are not done: they share a build.
         """
         self._alive = [one for one in self._alive if one.name != seat]
         for entry in self._of(State.PASSED):
@@ -163,7 +162,7 @@ class Schedule:
                 entry.tries -= 1
 
     def strand(self) -> list[str]:
-        """Fail what no seat is left for, and return it."""
+        """Fail the items that no remaining seat can build, and return their names."""
         stranded = [
             entry for entry in self._of(State.WAITING) if not any(seat.takes(entry.item) for seat in self._alive)
         ]
@@ -172,35 +171,35 @@ class Schedule:
         return [entry.item.name for entry in stranded]
 
     def stop(self) -> None:
-        """Let nothing begin any more."""
+        """Start nothing more."""
         self.stopped = True
         for entry in self._of(State.WAITING):
             entry.state = State.SKIPPED
 
     def skip(self, name: str) -> None:
-        """Let an item that waits never begin, nor what comes after it."""
+        """Skip a waiting item and the items that depend on it."""
         self._entries[name].state = State.SKIPPED
         self._skip_after(name)
 
     def state(self, name: str) -> State:
-        """Return where an item is."""
+        """Return the state of an item."""
         return self._entries[name].state
 
     def seat(self, name: str) -> str:
-        """Return where an item was begun last; empty for nowhere, and for the one engine."""
+        """Return the seat of an item's last try; empty for none, and for the one engine."""
         return self._entries[name].seat
 
     def on(self, seat: str) -> list[str]:
-        """Return what runs on a seat."""
+        """Return the items that run on a seat."""
         return [entry.item.name for entry in self._of(State.RUNNING) if entry.seat == seat]
 
     def tries(self, name: str) -> int:
-        """Return how often an item was begun."""
+        """Return the number of tries of an item."""
         return self._entries[name].tries
 
     @property
     def over(self) -> bool:
-        """Nothing runs, and nothing will."""
+        """Whether no item runs or waits."""
         return not any(entry.state in (State.WAITING, State.RUNNING) for entry in self._entries.values())
 
     def _of(self, state: State) -> list[_Entry]:
@@ -228,11 +227,10 @@ class Schedule:
         return None
 
     def _order(self, entry: _Entry, seat: Seat) -> tuple[int, bool, int, int]:
-        """Return what begins first on a seat, as the lowest.
+        """Return the sort key of an item on a seat; the lowest starts first.
 
-        Of a group, one is ahead in the stages that they share, and the others would only wait for it; another seat that
-        has these stages need not build them. What needs much memory begins early, or it would be left to run alone at
-        the end.
+        Of a group, one item builds the shared stages and the others would wait for it; a seat that has these stages need
+        not build them. Items that need much memory start early, or they would run alone at the end.
         """
         alike = [one for one in self._entries.values() if one.item.group == entry.item.group and one.tries]
         here = [one for one in alike if one.seat == seat.name]
@@ -241,12 +239,12 @@ class Schedule:
         return ahead, elsewhere, -entry.item.memory, entry.index
 
     def _belongs(self, item: Item, seat: Seat) -> bool:
-        """What comes after another item finds its stages only where that was built."""
+        """Return whether an item can use the stages of the item it depends on: they are on the seat that built it."""
         before = self._entries.get(item.after)
         return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
 
     def _family(self, item: Item) -> list[_Entry]:
-        """Return the items that come after the same one, and that one."""
+        """Return the items that depend on the same one, and that one."""
         first = item.after or item.name
         return [entry for name, entry in self._entries.items() if first in (name, entry.item.after)]
 

@@ -1,4 +1,4 @@
-"""Runs ``docker buildx bake``, several at once, and tells what each came to."""
+"""Runs ``docker buildx bake``, several in parallel, and returns the outcome of each."""
 
 from __future__ import annotations
 
@@ -153,7 +153,13 @@ class Bakes:
         child = self._children.start(
             argv,
             cwd=request.root,
-            environment=_environment(request),
+            environment={
+                **_DEFAULTS,
+                **request.environment,
+                **request.variables,
+                **_WITHOUT_GIT,
+                **_plain_context_name(request),
+            },
             line=lambda raw: self._lines(progress, stream.feed(raw), cell),
             timeout_s=request.timeout_s,
         )
@@ -223,20 +229,12 @@ def bake_argv(request: BakeRequest, call: Sequence[str], flags: Sequence[str]) -
 
 
 def _checked_argv(request: BakeRequest) -> list[str]:
-    _check_variables(request.variables)
+    for name in request.variables:
+        if DOCKER_VARIABLE.match(name):
+            raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
     allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
     allowed.require(request.overrides)
     return bake_argv(request, Engine(request.environment).call(), allowed.flags())
-
-
-def _check_variables(names: Iterable[str]) -> None:
-    for name in names:
-        if DOCKER_VARIABLE.match(name):
-            raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
-
-
-def _environment(request: BakeRequest) -> dict[str, str]:
-    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_plain_context_name(request)}
 
 
 def _plain_context_name(request: BakeRequest) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a bake came to."""
+"""The outcome of a bake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATE = "not done within "
 
 
 class Result(StrEnum):
-    """What became of a target."""
+    """The result of a target."""
 
     DONE = "done"
     FAILED = "failed"

@@ -19,7 +19,7 @@ from bakery.toolchains import programs
 SHOWN = 30
 """Lines of the log that a failure shows."""
 
-_KEPT = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
+_MACHINE_VARIABLES = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
 """Its variables that are about this machine; all others would change the plan."""
 
 _INSTALL = "python -m pip install 'wheel-bakery[cibuildwheel]'"
@@ -155,7 +155,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
-    variables = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _KEPT}
+    variables = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES}
     variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:
         variables["CIBW_TEST_SKIP"] = "*"

@@ -55,9 +55,9 @@ def _differences(locked: Materials, current: Materials) -> Iterator[str]:
         ):
             yield f"source {address}: {_change(locked_commit, commit)}"
     for place in dict.fromkeys((*locked.packages, *current.packages)):
-        yield from _of_place(place, locked.packages.get(place), current.packages.get(place))
+        yield from _place_differences(place, locked.packages.get(place), current.packages.get(place))
     for image in dict.fromkeys((*locked.system, *current.system)):
-        yield from _of_image(image, locked.system.get(image), current.system.get(image))
+        yield from _image_differences(image, locked.system.get(image), current.system.get(image))
 
 
 def _change(before: str | None, now: str | None) -> str:
@@ -71,7 +71,7 @@ def _changed_words(place: str, locked: set[str], current: Set[str]) -> Iterator[
     yield from (f"{place}: {word} was locked, and is not asked for any more" for word in locked - current)
 
 
-def _of_place(place: str, locked: Packages | None, current: Packages | None) -> Iterator[str]:
+def _place_differences(place: str, locked: Packages | None, current: Packages | None) -> Iterator[str]:
     none = Packages((), {})
     before, now = locked or none, current or none
     yield from _changed_words(place, set(before.requirements), set(now.requirements))
@@ -85,7 +85,7 @@ def _of_place(place: str, locked: Packages | None, current: Packages | None) -> 
         yield f"{place}: {key}: {_change(gone.get(key), come.get(key))}"
 
 
-def _of_image(image: str, locked: System | None, current: System | None) -> Iterator[str]:
+def _image_differences(image: str, locked: System | None, current: System | None) -> Iterator[str]:
     none = System({}, {})
     old, new = locked or none, current or none
     for title, was, is_ in (("package", old.packages, new.packages), ("program", old.tools, new.tools)):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakery.build.buildx.outcome import Result
-from bakery.build.journal import KEPT, LARGEST, Journal, Record, RecordedWheel, last_run, open_journal, read
+from bakery.build.journal import LARGEST, MAX_JOURNALS, Journal, Record, RecordedWheel, last_run, open_journal, read
 from bakery.core.errors import OutputError
 
 WHEEL = RecordedWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
@@ -60,10 +60,10 @@ def test_damage_makes_up_no_finished_cell(records: list[Record], noise: bytes, d
 
 
 def test_last_run_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
-    for number in range(KEPT + 3):
+    for number in range(MAX_JOURNALS + 3):
         open_journal(tmp_path, "demo").write(Record("cp311", str(number), Result.DONE))
-    assert last_run(tmp_path, "demo")["cp311"].key == str(KEPT + 2)
-    assert len(list((tmp_path / "journal" / "demo").iterdir())) == KEPT
+    assert last_run(tmp_path, "demo")["cp311"].key == str(MAX_JOURNALS + 2)
+    assert len(list((tmp_path / "journal" / "demo").iterdir())) == MAX_JOURNALS
     assert last_run(tmp_path, "other") == {}
 
 
