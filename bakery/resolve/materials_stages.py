@@ -1,4 +1,4 @@
-"""Stages that tell what a cell is made of: packages of the index, packages of the base, tools. Nothing is compiled."""
+"""Stages that list what a cell is made of: packages of the index and of the base, and tools. Nothing is compiled."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TOOLKIT = "toolkit-requirements"
 
 
 def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that tell what the stages in ``stages`` are made of.
+    """Return the stages that list what ``stages`` are made of.
 
-    The last two hold nothing else: `INGREDIENTS` what makes a wheel, and the other what its test needs, too.
+    The last two contain the lists: `INGREDIENTS` those of the wheel, the other one also those of its test.
     """
     resolving = [stage.name for stage in stages if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
     tests = [name for name in resolving if name == TEST_REQUIREMENTS]
@@ -62,7 +62,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
 
 
 def image_materials(recipe: str, line: Line, image: str, requirements: str) -> tuple[Stage, ...]:
-    """Return the stages that tell what an image is made of.
+    """Return the stages that list what an image is made of.
 
     Args:
         image: its stage.

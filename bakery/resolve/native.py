@@ -1,4 +1,4 @@
-"""The native step: what does not depend on Python, compiled once and taken in by the wheels of all Pythons."""
+"""The native step: compiles what does not depend on Python once, for the wheels of all Pythons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bakery.resolve.stage_inputs import (
 from bakery.toolchains import pip_steps
 
 OUTPUT = "/native"
-"""Where the command leaves what it made."""
+"""The folder for the results of the command."""
 
 _PACKAGES = "native-requirements"
 _NOTHING = "bakery: the native command put nothing into /native"
@@ -34,7 +34,7 @@ def native_stages(parts: Parts) -> tuple[Stage, ...]:
 
 
 def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
-    """Return the mount and the commands by which a wheel's build takes in what the native step made."""
+    """Return the mount and the commands that copy the results of the native step into the source."""
     if not parts.native_python:
         return (), ()
     into = f"/src/{parts.settings.text('native.into')}"
@@ -43,7 +43,7 @@ def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]
 
 
 def _requirements(parts: Parts) -> tuple[Stage, ...]:
-    """Return the stage that resolves what the step's command calls; none where it calls no Python packages."""
+    """Return the stage that resolves the step's Python packages; none if it needs no packages."""
     requirements = parts.settings.parsed("native.requirements")
     if not requirements:
         return ()

@@ -30,7 +30,7 @@ def parse(text: str) -> Value:
 
 
 def declarations(steps: Iterable[Step]) -> tuple[Arg, ...]:
-    """Return what a stage must declare: every build argument its steps refer to, and what these are derived from."""
+    """Return the ``ARG`` lines of a stage: every build argument that its steps refer to, and what it is derived from."""
     # PATH is a variable of the image, not a build argument.
     args = (arg for name in references(steps) if name != "PATH" for arg in _declaration(name))
     return tuple(dict.fromkeys(args))

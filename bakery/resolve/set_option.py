@@ -40,7 +40,6 @@ _REFUSED = {
 _FIELD = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*\Z")
 _SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
-_ALIASES = {"platforms": "platform"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def parse_set_options(texts: Iterable[str]) -> SetOptions:
 def _override(path: str, value: str) -> Override:
     append = path.endswith("+")
     pattern, key, *sub = path.removesuffix("+").split(".", 2)
-    key = _ALIASES.get(key, key)
+    key = "platform" if key == "platforms" else key
     if not pattern:
         raise ValueError("expected a pattern before the dot, such as '*'")
     if key in _REFUSED:

@@ -1,4 +1,4 @@
-"""What stages are made from, and the steps that several of them share."""
+"""The inputs of stages, and the steps that several stages share."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _SPECIAL = frozenset("*?[]\\$\"',")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What stages are made from.
+    """The inputs of all stages.
 
     Attributes:
         toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
         folder: the recipe's folder in the build context.
         shared: one cell's wheel serves other cells.
-        secrets: what steps are told in confidence.
+        secrets: the secrets that steps get.
         native_python: the Python whose base the native step runs on; empty for a recipe without one.
     """
 
@@ -76,9 +76,10 @@ def literals(*words: str) -> tuple[Value, ...]:
     return tuple(literal(word) for word in words)
 
 
-def install_packages(*packages: str) -> Run:
-    """Return the step that installs packages of the base's own manager."""
-    return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
+def install_packages(*packages: str, crosses: bool = False) -> Run:
+    """Return the step that installs packages of the base's own manager; libraries for the wheel's platform if it crosses."""
+    words = ("net", *(("cross-tools",) if crosses else ()), "install-packages", *packages)
+    return Run((Command(literals(*words)),), CERTIFICATES)
 
 
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
@@ -105,7 +106,7 @@ def source_mount(parts: Parts, *, writable: bool) -> Mount:
 
 
 def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
-    """Return a step that is also told its phase's secrets, and fails without one.
+    """Return a step that also gets the secrets of its phase, and fails if one is missing.
 
     ``required`` alone is not enough: buildx makes an empty secret of an environment variable that is not set.
     """
@@ -125,7 +126,7 @@ def shell_programs() -> Copy:
 
 
 def remove_programs(parts: Parts) -> tuple[Script, ...]:
-    """Return the command that takes bakery's programs out of the source, where this is the whole build context."""
+    """Return the commands that remove Bakery's programs from the source, if it is the whole build context."""
     if not parts.settings.text("source.path") or folder(parts) != ".":
         return ()
     inside, parent = f"/src/{program_mounts.CONTEXT_FOLDER}", "/src/dockerfiles"
@@ -133,7 +134,7 @@ def remove_programs(parts: Parts) -> tuple[Script, ...]:
 
 
 def network_words(run: Run) -> str:
-    """Return what the comment of a stage says of the network that its commands have."""
+    """Return the words for a stage's comment about the network of its commands."""
     return "with the network, as the recipe asks" if run.network else "without network"
 
 
@@ -155,10 +156,10 @@ def folder(parts: Parts) -> str:
 
 
 def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
-    """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
+    """Return the words before a command that compiles: cross compilers, ccache, and the limit of parallel jobs."""
     cached = literals("with-cross") if settings.flag("builder.cross") else ()
     cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
-    if not limits_jobs(settings):
+    if not (settings.text("builder.job-memory") or settings.text("builder.jobs")):
         return cached
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
 
@@ -201,14 +202,9 @@ def ccache_args(settings: Settings) -> tuple[Arg, ...]:
 
 
 def job_memory(settings: Settings) -> int:
-    """Return the MB that one compiler needs; 0 where the recipe does not say."""
+    """Return the MB that one compiler needs; 0 if the recipe does not set it."""
     text = settings.text("builder.job-memory")
     return size_mb(text) if text else 0
-
-
-def limits_jobs(settings: Settings) -> bool:
-    """Whether the recipe says how many compilers may run at a time."""
-    return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
@@ -222,12 +218,12 @@ def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...
 
 
 def install_missing(commands: tuple[Command, ...]) -> tuple[Step, ...]:
-    """Return the step that adds what a base lacks; none where it lacks nothing."""
+    """Return the step that installs what a base lacks; none without commands."""
     return (Run(commands, CERTIFICATES),) if commands else ()
 
 
 def install_python(parts: Parts) -> tuple[Step, ...]:
-    """Return the step that adds the Python asked for; none where the base has it."""
+    """Return the step that installs the cell's Python; none if the base has it."""
     return install_missing(parts.base.for_python((Ref("PYTHON_VERSION"),)))
 
 

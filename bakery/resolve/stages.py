@@ -43,11 +43,11 @@ from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.compiler_cache import carry_stages
-from bakery.resolve.cross import cross_tools, install_for_target
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import declarations, parse, rename_arg
+from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_COMMAND,
@@ -72,9 +72,8 @@ from bakery.resolve.stage_inputs import (
     with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
-from bakery.resolve.toolkit import wanted_components
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.network_mounts import INDEX, NETWORK
+from bakery.toolchains.network_mounts import CERTIFICATES, INDEX, NETWORK
 from bakery.toolchains.pip_steps import TOOLS
 from bakery.toolchains.program_mounts import with_programs
 from bakery.toolchains.toolkits.base import STUBS
@@ -124,8 +123,8 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
-        return (cross_tools(),) if parts.crosses else ()
-    components = wanted_components(parts.settings)
+        return (_cross_tools(),) if parts.crosses else ()
+    components = component_names(parts.settings)
     # Toolkits share stages: equal ones are written once.
     toolkit_stages = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(components)))
     if toolkit_stages[-1].name == "toolkit":
@@ -134,6 +133,16 @@ def _toolkit(parts: Parts) -> tuple[Stage, ...]:
         *toolkit_stages,
         Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."),
     )
+
+
+def _cross_tools() -> Stage:
+    """Return the stage with Debian's compilers, C++ library and Python headers for the wheel's platform.
+
+    Where both platforms are the same, its step does nothing, so one Dockerfile serves native and crossed cells.
+    """
+    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref("TARGETARCH"),))),), CERTIFICATES)
+    comment = "Compilers for the wheel's platform, where it is another one."
+    return Stage("toolkit", literal("base"), (Arg("TARGETARCH"), run), comment)
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:
@@ -193,7 +202,7 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
 def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
     system_steps: tuple[Step, ...] = (
-        *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
+        *((install_packages(*system, crosses=parts.crosses),) if system else ()),
         *install_python(parts),
         Run((VENV_COMMAND,)),
         Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
@@ -241,7 +250,7 @@ def _repair(parts: Parts) -> Stage:
         words += [literal("--require"), requirement]
     names = namings(settings)
     if names != (Naming(),):
-        words += [word for naming in names for word in (literal("--name"), _naming(naming))]
+        words += [word for naming in names for word in (literal("--name"), naming.words)]
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
     normalise = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
@@ -252,15 +261,6 @@ def _repair(parts: Parts) -> Stage:
         "Names the wheel, and adds the libraries that it needs.",
         Arg("SOURCE_DATE_EPOCH"),
     )
-
-
-def _naming(naming: Naming) -> Value:
-    """Return a naming in the words of finish.py."""
-    parts: list[Value] = [literal("clean")] if naming.clean else []
-    parts += [("local=", *naming.local)] if naming.local else []
-    parts += [("build-tag=", *naming.build_tag)] if naming.build_tag else []
-    spaced = [piece for part in parts for piece in (" ", *part)]
-    return tuple(spaced[1:]) or literal("")
 
 
 def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:

@@ -46,7 +46,9 @@ def requirements(listed: Sequence[str], major: int) -> tuple[Value, ...]:
     rows = [(text, row) for text in listed if (row := _row(name(text), major))]
     extras = dict.fromkeys(extra for _, row in rows for extra in row.extras)
     separate = ((text, row) for text, row in rows if row.package and not _is_tied(text, row))
-    texts = (row.package + (text.removeprefix(row.name) or f"=={_newest(row)}") for text, row in separate)
+    texts = (
+        row.package + (text.removeprefix(row.name) or f"=={[*row.versions.values()][-1]}") for text, row in separate
+    )
     return (*((of_release(extras),) if extras else ()), *map(literal, texts))
 
 
@@ -60,7 +62,7 @@ def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
     if not rows:
         return ()
     minors = [row.version for row in facts.cuda_releases() if row.version.startswith(f"{major}.")]
-    pairs = [(release, "\\n".join(f"{row.package}=={_of(row, release)}" for row in rows)) for release in minors]
+    pairs = [(release, "\\n".join(f"{row.package}=={row.version_for(release)}" for row in rows)) for release in minors]
     texts = list(dict.fromkeys(text for _, text in pairs))
     lines = ['case "${CUDA_VERSION}." in']
     for text in texts:
@@ -72,15 +74,6 @@ def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
 def _is_tied(text: str, row: Component) -> bool:
     """Whether a component's version is to be chosen by the release: it has several, and the recipe says none."""
     return len(row.versions) > 1 and text == row.name
-
-
-def _of(row: Component, release: str) -> str:
-    """Return a component's version for a CUDA release."""
-    return [its for since, its in row.versions.items() if Version(since) <= Version(release)][-1]
-
-
-def _newest(row: Component) -> str:
-    return [*row.versions.values()][-1]
 
 
 def lacking(listed: Sequence[str], major: int, release: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from packaging.version import Version
 from pydantic import BaseModel, ConfigDict
 
 
@@ -127,6 +128,10 @@ class Component(Row):
     package: str = ""
     versions: Mapping[str, str] = {}
     since: str = ""
+
+    def version_for(self, release: str) -> str:
+        """Return the version of ``package`` for a CUDA release, as ``12.6``."""
+        return [version for since, version in self.versions.items() if Version(since) <= Version(release)][-1]
 
 
 class ManylinuxImage(Row):

@@ -1,4 +1,4 @@
-"""Base images: whether they exist, and what is in them."""
+"""Base images: whether they exist, and what they contain."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bakery.toolchains.facts import manylinux_images, missing_images, number, re
 from bakery.toolchains.facts.rows import ManylinuxImage
 
 _PYPA = ("pypa", "")
-"""Owners whose manylinux images are pypa's, there or in a mirror; or nobody is named."""
+"""Owners of pypa's manylinux images, also in mirrors; empty if the name has no owner."""
 
 _PYPA_PLACES = ("quay.io/pypa", "pypa", "")
-"""Where nobody but pypa puts images."""
+"""Locations where only pypa publishes images."""
 
 _TWO_PARTS = re.compile(r"([0-9]+\.[0-9]+)-(.+)")
 _POLICY = re.compile(r"manylinux_([0-9]+)_([0-9]+)\Z")
@@ -110,7 +110,7 @@ def _platform(case: Case) -> Iterator[str]:
 
 
 def _lacks_tools(image: ImageName) -> bool:
-    """Whether an image is one of those that came without what builds need; others may have been completed."""
+    """Whether an image is known to lack build tools; other images may have them."""
     return image.name == "centos" or (image.owner, image.name) == ("nvidia", "cuda")
 
 

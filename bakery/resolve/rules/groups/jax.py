@@ -1,4 +1,4 @@
-"""JAX: what handlers for it can be built with."""
+"""JAX: what its handlers can be built with."""
 
 from __future__ import annotations
 

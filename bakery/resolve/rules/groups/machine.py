@@ -1,4 +1,4 @@
-"""The machine that builds: what it must have."""
+"""The machine that builds: its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch: what an extension for it can be built with."""
+"""torch: what its extensions can be built with."""
 
 from __future__ import annotations
 
