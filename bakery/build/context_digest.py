@@ -1,4 +1,4 @@
-"""What a build context holds, as the engine is sent it: a digest that changes when anything in it does."""
+"""The files of a build context that the engine is sent, and their digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source's folder as BuildKit will send it: its size, and what in it looks like a secret."""
+"""Scans the source that BuildKit will send: its size, and files that look like secrets."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PEEKED = 16 * 1024
 
 @dataclass(slots=True)
 class ContextContent:
-    """What is sent.
+    """The files that are sent.
 
     Attributes:
         size: bytes of all files.
-        files: how many there are.
+        files: the number of files.
         folders: first part of the path → bytes.
         secrets: path → what it looks like.
     """
@@ -39,7 +39,7 @@ class ContextContent:
 
 
 def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextContent:
-    """Look through what a plan sends; files that cannot be read are passed over, links are not followed.
+    """Scan the files that a plan sends; files that cannot be read are skipped, links are not followed.
 
     Args:
         root: the build context.

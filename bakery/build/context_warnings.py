@@ -1,4 +1,4 @@
-"""What a person should know before a project is sent to an engine."""
+"""Warnings about the files that an engine is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST = 1 << 20
 
 
 def warnings(root: Path, plan: Plan) -> list[str]:
-    """Return a line for each thing that is odd about what is sent; nothing where nothing is sent."""
+    """Return the warnings about a plan's build context; none if nothing is sent."""
     if not plan.source_context.folder:
         return []
     content = scan(root, plan.source_context, plan.ignore)

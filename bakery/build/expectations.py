@@ -1,4 +1,4 @@
-"""What each wheel of a cell promises: the plan's words, in those that the audit needs nothing else to judge."""
+"""Translates a plan into what the audit expects of each wheel of a cell."""
 
 from __future__ import annotations
 

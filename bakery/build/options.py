@@ -1,4 +1,4 @@
-"""What a run is asked for, beyond its plan."""
+"""Options of a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class CellSelection(StrEnum):
 
     ALL = "all"
     UNFINISHED = "unfinished"
-    """Those that the last run did not finish, or that changed since."""
+    """Cells that the last run did not finish, or that changed since."""
     FAILED = "failed"
-    """Those that failed in the last run."""
+    """Cells that failed in the last run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class PinnedMaterials:
 
     Attributes:
         cells: cell → packages and commits.
-        images: name → digest of base images; others are as they are here.
-        record: what messages call it.
+        images: name → digest of base images; others are not pinned.
+        record: the name of the record in messages.
     """
 
     cells: Mapping[str, Materials]
@@ -37,24 +37,24 @@ class PinnedMaterials:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says about a bake.
+    """The options of a bake.
 
     Attributes:
-        groups: the targets asked for: ``wheel``, ``full``, ….
-        only: globs over cells; none for all.
+        groups: kinds of targets: ``wheel``, ``full``, ….
+        only: globs over cells; empty for all.
         output: the folder for wheels; None for the recipe's.
-        builder: the builder's name; None for the current one.
-        allow: what the recipe may do on this machine beyond its folder, as ``--allow`` says it.
-        keep_going: a failed cell stops only what depends on it; None for that where there are several cells.
-        parallel: cells that are baked at once; 0 for as many as the engine has cores.
-        retries: further tries of a cell that the network or the engine failed.
-        cell_timeout_s: seconds that one try of a cell may take, None for any.
-        deadline: local clock when the time for all is over, None for never.
+        builder: None for the current one.
+        allow: grants to the recipe, as in ``--allow``.
+        keep_going: a failed cell stops only the cells that depend on it; None to decide by the number of cells.
+        parallel: the maximum number of parallel cells; 0 for the number of the engine's cores.
+        retries: retries of a cell after a failure of the network or the engine.
+        cell_timeout_s: time limit of one try of a cell in seconds; None for no limit.
+        deadline: time limit of the run by the local monotonic clock; None for no limit.
         selection: which of the cells are built.
-        locked: refuse everything that the recipe's lock does not hold.
+        locked: fail if anything differs from the recipe's lock.
         pinned: the materials that cells must use, in place of the recipe's lock; None to use the lock.
-        compiler_cache: the folder that compiler caches come from and go to; None for neither.
-        state: the folder of the run, which then keeps no journal; None for the project's.
+        compiler_cache: the folder that compiler caches are restored from and saved to; None for none.
+        state: a folder for the run and its state; None for those of the project.
     """
 
     groups: tuple[str, ...]

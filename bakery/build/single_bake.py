@@ -1,4 +1,4 @@
-"""A bake beside the cells' own, watched to its end."""
+"""Runs one bake that is not a cell's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a bake may reach outside its directory: buildx's entitlements, checked here.
+"""Checks buildx's entitlements: what a bake may access outside its directory.
 
-buildx skips its own check with ``--progress=rawjson``, so what it would refuse is refused here, before it runs.
+buildx skips its own check with ``--progress=rawjson``, so this check runs before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ caches that the recipe names."""
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a person allows a recipe, for one run.
+    """What a user allows a recipe in one run.
 
     Attributes:
         reads: files and folders outside of the project that may be read.
@@ -42,7 +42,7 @@ class Grants:
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Grants:
-        """Return what ``--allow`` said.
+        """Return the values of ``--allow`` as grants.
 
         Raises:
             UsageError: one or more texts cannot be understood; all are named.

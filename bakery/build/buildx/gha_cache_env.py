@@ -1,4 +1,4 @@
-"""What a job of GitHub Actions tells a build of its cache."""
+"""The variables with which GitHub Actions gives a job its cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock as a build is handed it: a context with a folder for each place, and BuildKit's policy for sources."""
+"""Writes a lock as a build context with a folder for each place, and as BuildKit's source policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between a lock and what is asked for, or found: one line for each thing, with the cells it concerns."""
+"""Differences of a lock from the requirements, or from the current materials: one line each, with the cells."""
 
 from __future__ import annotations
 

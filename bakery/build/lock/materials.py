@@ -1,4 +1,4 @@
-"""What one cell is made of, as the target ``materials`` tells it."""
+"""The materials of a cell, as the target ``materials`` exports them."""
 
 from __future__ import annotations
 

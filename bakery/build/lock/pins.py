@@ -1,4 +1,4 @@
-"""Holds a build to what is locked: images by digest, packages by hash, branches and tags by commit."""
+"""Pins a build to its lock: images by digest, packages by hash, branches and tags by commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about a wheel and its build, in the words that both records share."""
+"""Facts about a wheel and its build that both records share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SBOM = ".cdx.json"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Something that a wheel was made from.
+    """A material of a wheel.
 
     Attributes:
         name: what it is called for people.

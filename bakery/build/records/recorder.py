@@ -1,4 +1,4 @@
-"""Writes down what each wheel of a run is made of, and publishes that before the wheel."""
+"""Writes the records of each wheel of a run, and publishes them before the wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hides secrets in what steps print: the stream of a bake goes through here before anything sees it.
+"""Hides secrets in the output of steps: the stream of a bake passes through here first.
 
 What is hidden are the values themselves, line by line, and what tools make of them: percent-encoding, JSON, HTML, Python's
 and the shell's quotes. Of base64 and hexadecimal text every part that holds a part of a value is hidden, whatever stands
@@ -100,7 +100,7 @@ class Mask:
         return b"".join([*shown, data[end:]])
 
     def names_in(self, data: bytes) -> set[str]:
-        """Return the names of the secrets that ``data`` tells."""
+        """Return the names of the secrets in ``data``."""
         return {name for _, _, name in self._matches(data)}
 
     def _matches(self, data: bytes) -> Iterator[tuple[int, int, str]]:

@@ -1,4 +1,4 @@
-"""Files for one bake alone: what is told in confidence is on no disk, and is gone when this process is."""
+"""Files with secrets for one bake: never on a disk, and gone when this process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
-    """Give name → a file that holds it, which this user's processes can read until the context ends.
+    """Provide name → a file with the content, which this user's processes can read until the context ends.
 
     On Linux they are in memory and end with this process, even if it is killed; elsewhere they are in a folder of
     this user's own.

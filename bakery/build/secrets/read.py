@@ -1,4 +1,4 @@
-"""Secrets of a plan: read just before a bake, told to buildx alone, and known until it ends."""
+"""Reads the secrets of a plan just before a bake. Only buildx receives them, and they are forgotten when it ends."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _NONE_LEFT = "a secret is missing, and the build would go on without it"
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """What a bake is told in confidence.
+    """The secrets of a run.
 
     Attributes:
-        variables: variable of the bake file → the file that it names; empty where no step is told.
+        variables: variable of the bake file → the file with the secret; empty if no step needs it.
         mask: hides the values in what steps print.
     """
 
@@ -50,12 +50,12 @@ def read_secrets(
 
     Args:
         secrets: all of the plan.
-        needed: those that a target of the bake is told.
+        needed: those that a target of the bake uses.
         root: the project, which relative files and commands are relative to.
         environ: the environment that variables are read from, and that commands run in.
 
     Raises:
-        UsageError: one or more cannot be had; all are named, none of their values is.
+        UsageError: one or more cannot be read; the message names all of them, and no value.
     """
     values: dict[str, bytes] = {}
     problems = []
@@ -76,7 +76,7 @@ def read_secrets(
 
 
 def leaks(wheel: Path, mask: Mask) -> list[str]:
-    """Return what a sound wheel tells of secrets: a line for each of its files that does, without the value."""
+    """Return a line, without the value, for each file of a valid wheel that contains a secret."""
     if not mask:
         return []
     lines = []
@@ -96,10 +96,10 @@ def leaks(wheel: Path, mask: Mask) -> list[str]:
 
 
 def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
-    """Return what a secret is.
+    """Return the value of a secret.
 
     Raises:
-        ValueError: it cannot be had, in words without the value.
+        ValueError: it cannot be read; the message has no value.
     """
     if secret.env:
         value = os.fsencode(environ.get(secret.env, ""))
