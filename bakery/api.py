@@ -88,9 +88,9 @@ def bake(
     Raises:
         BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
-    from bakery.build.display.display import QuietDisplay
+    from bakery.build.buildx.listener import Listener
     from bakery.build.exit_status import conclusion
-    from bakery.build.options import Again, Options
+    from bakery.build.options import CellSelection, Options
     from bakery.build.pipeline import bake_plan
     from bakery.engine.session import open_engine
 
@@ -103,10 +103,10 @@ def bake(
         locked=locked,
         keep_going=keep_going,
         parallel=parallel,
-        again=Again.UNFINISHED if resume else Again.ALL,
+        selection=CellSelection.UNFINISHED if resume else CellSelection.ALL,
         builder=None if engine.nodes else builder,
     )
-    report = bake_plan(root.resolve(), plan, options, engine, QuietDisplay())
+    report = bake_plan(root.resolve(), plan, options, engine, Listener())
     if failure := conclusion([report]):
         raise failure
     return report

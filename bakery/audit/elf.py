@@ -390,7 +390,7 @@ class _Elf(BoundedFile):
     def device_code(self) -> DeviceCode:
         """Return the code for GPUs."""
         if self.sections:
-            stored = [(found.name, found.offset, found.size) for found in self.sections if found.stored]
+            stored = [(section.name, section.offset, section.size) for section in self.sections if section.stored]
             return read_sections(self.stream, stored, self.budget)
-        loaded = [(found.offset, found.stored) for found in self._segments if found.kind == _PT_LOAD]
+        loaded = [(segment.offset, segment.stored) for segment in self._segments if segment.kind == _PT_LOAD]
         return search_segments(self.stream, loaded, self.budget)

@@ -190,8 +190,8 @@ def _defects(about: Message, content: bytes) -> tuple[str, ...]:
         return (f"Description-Content-Type has more than {_LONGEST_TYPE:,} characters",)
     try:
         Checked.from_email(content)
-    except ExceptionGroup as found:
-        reasons = (" ".join(str(reason).split()) for reason in found.exceptions)
+    except ExceptionGroup as group:
+        reasons = (" ".join(str(reason).split()) for reason in group.exceptions)
         # setuptools wrote License-File years before there was a version for it, and indexes took it.
         return tuple(reason for reason in reasons if "introduced in metadata version" not in reason)
     except MemoryError:

@@ -59,8 +59,8 @@ class Wheel:
         filename: its name taken apart.
         archive: its members.
         metadata: its dist-info folder.
-        auditwheel: what auditwheel found.
-        results: what the other tools found.
+        auditwheel: the report of auditwheel.
+        results: the results of the other tools.
     """
 
     path: Path
@@ -101,16 +101,18 @@ class Wheel:
     @property
     def bundled(self) -> tuple[Binary, ...]:
         """The libraries that a repair grafted into ``NAME.libs/`` or ``.dylibs/``."""
-        return tuple(found for found in self.archive.binaries if is_grafted(found.path))
+        return tuple(binary for binary in self.archive.binaries if is_grafted(binary.path))
 
     @property
     def external(self) -> tuple[str, ...]:
         """The libraries that something in the wheel needs and nothing in it provides; on macOS and Windows without
         those of the system."""
-        provided = {name.lower() for found in self.archive.binaries for name in (found.soname, found.file_name) if name}
-        needed = {name for found in self.objects for name in found.needed}
-        more = {name for found in self.mach_objects for part in found.slices for name in part.needed}
-        more |= {name for found in self.images for name in (*found.imports, *found.delayed)}
+        provided = {
+            name.lower() for binary in self.archive.binaries for name in (binary.soname, binary.file_name) if name
+        }
+        needed = {name for binary in self.objects for name in binary.needed}
+        more = {name for binary in self.mach_objects for part in binary.slices for name in part.needed}
+        more |= {name for binary in self.images for name in (*binary.imports, *binary.delayed)}
         needed |= {name for name in more if not is_system_library(name)}
         return tuple(sorted(name for name in needed if name.rpartition("/")[2].lower() not in provided))
 
@@ -183,10 +185,10 @@ def _is_safe(archive: Archive, metadata: Metadata) -> bool:
 def _stable_abi(filename: WheelName, archive: Archive) -> str:
     """Return the oldest Python that the modules for the stable ABI are for, by the tags; empty without such modules."""
     tagged = any(tag.abi == "abi3" for tag in filename.tags)
-    if not archive.binaries or not (tagged or any(ABI3_SUFFIX in found.file_name for found in archive.binaries)):
+    if not archive.binaries or not (tagged or any(ABI3_SUFFIX in binary.file_name for binary in archive.binaries)):
         return ""
-    found = (re.fullmatch(r"(?:cp|py)(3)(\d+)", tag.interpreter) for tag in filename.tags)
-    return min((f"{match[1]}.{match[2]}" for match in found if match), key=parse_release, default="3.2")
+    matches = (re.fullmatch(r"(?:cp|py)(3)(\d+)", tag.interpreter) for tag in filename.tags)
+    return min((f"{match[1]}.{match[2]}" for match in matches if match), key=parse_release, default="3.2")
 
 
 def _platforms(filename: WheelName) -> tuple[PlatformTag, ...]:

@@ -11,8 +11,10 @@ from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.pins import context_of
-from bakery.build.secrets.read import Revealed
+from bakery.build.secrets.mask import Mask
+from bakery.build.secrets.read import RunSecrets
 from bakery.build.session import BuildSession, Pins
+from bakery.engine.nodes import Nodes
 from bakery.engine.oci_layouts import Layout
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell, Image, Target
@@ -33,9 +35,19 @@ class BakeContext(RunContext):
     resources: ExitStack
     locked: Mapping[str, Materials] = field(default_factory=dict)
     cache_targets: tuple[Target, ...] = ()
-    secrets: Revealed = field(init=False)
+    secrets: RunSecrets = field(init=False)
     session: BuildSession = field(init=False)
     pins: Pins = field(init=False)
+
+    @property
+    def mask(self) -> Mask:
+        """The secrets of the run."""
+        return self.secrets.mask
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """The nodes of the builder; None for the one engine."""
+        return self.engine.nodes
 
     @property
     def task_targets(self) -> list[Target]:
@@ -50,8 +62,8 @@ class BakeContext(RunContext):
     @property
     def lock_name(self) -> str:
         """What messages call the lock that the build is held to; empty for none."""
-        held = self.options.held
-        return "" if not self.pins.locked else held.record if held else self.plan.lock
+        pinned = self.options.pinned
+        return "" if not self.pins.locked else pinned.record if pinned else self.plan.lock
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
         """Return the request of a task's bake.
@@ -67,8 +79,7 @@ class BakeContext(RunContext):
             *(item for target in materials for item in overrides(self.plan, target)),
         ]
         request = replace(common, targets=task.targets, beside=materials, overrides=(*common.overrides, *sets))
-        nodes = self.engine.nodes
-        if not (node and nodes):
+        if not (node and self.nodes):
             return request
         layouts = self.layouts(task.cell)
         sets = [
@@ -79,7 +90,7 @@ class BakeContext(RunContext):
         ]
         return replace(
             request,
-            builder=nodes.node(node).builder,
+            builder=self.nodes.node(node).builder,
             overrides=(*request.overrides, *sets),
             reads=(*request.reads, self.engine.layouts.folder),
         )

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
+from bakery.build.bake_context import BakeContext
 from bakery.build.buildx.bake import BakeRequest, Bakes
-from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.progress import Board
 from bakery.build.buildx.retryable import lost_a_layer, may_be_the_cache
 from bakery.build.cell_tasks import CellState, CellTask, stage_keys
 from bakery.build.local_layer_cache import LocalCaches
 from bakery.build.lock.failure import failure
-from bakery.build.processes import Children
 from bakery.build.run_folders import remove_tree
-from bakery.build.signals import Signals
-from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 
 STILL_S = 600.0
@@ -27,25 +21,26 @@ STILL_S = 600.0
 
 @dataclass(slots=True)
 class BuildxBackend:
-    """Builds tasks with buildx; made by `buildx_backend`.
+    """Builds tasks with buildx.
 
     Attributes:
-        request: returns the request of a task's bake on a node; the node is empty for the one engine.
+        common: the request of all tasks.
         imports: bakes read a layer cache.
-        lock: the name of the lock that the build is held to; empty for none.
     """
 
-    plan: Plan
+    context: BakeContext
     bakes: Bakes
     caches: LocalCaches
-    request: Callable[[CellTask, str], BakeRequest]
+    common: BakeRequest
     imports: bool
-    lock: str
-    lineage: Lineage
+    _lineage: Lineage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lineage = Lineage(self.context.plan)
 
     def start(self, task: CellTask, state: CellState) -> None:
         """Start one bake of a task; what an earlier try exported is removed."""
-        request = self.request(task, state.node)
+        request = self.context.request(self.common, task, state.node)
         request = replace(
             request,
             no_cache=request.no_cache or state.no_build_cache,
@@ -89,22 +84,8 @@ class BuildxBackend:
 
     def stage_keys(self, task: CellTask) -> Mapping[str, str]:
         """Return stage → digest of its inputs."""
-        return stage_keys(self.plan, self.lineage, task)
+        return stage_keys(self.context.plan, self._lineage, task)
 
     def error(self, task: CellTask, outcome: BakeOutcome) -> BakeFailure:
         """Return the error of a failed bake: of the lock, where a step refused what it was given."""
-        return failure(outcome, self.lock)
-
-
-@contextmanager
-def bakes_of(
-    tasks: Collection[CellTask], signals: Signals, listener: Listener, request: BakeRequest
-) -> Iterator[Bakes]:
-    """Give what runs the bakes of tasks; the listener is started, and finished at the end."""
-    board = Board([target.name for task in tasks for target in task.targets])
-    with LogFiles(request.logs) as logs, Children(signals) as children:
-        listener.start(board)
-        try:
-            yield Bakes(children, logs, board, listener)
-        finally:
-            listener.finish()
+        return failure(outcome, self.context.lock_name)

@@ -15,7 +15,7 @@ from bakery.build.buildx.outcome import BakeOutcome, Result
 from bakery.build.context_digest import context_digest
 from bakery.build.scheduler import Item, needed
 from bakery.core.errors import BakeryError
-from bakery.core.names import TARGET_KINDS, Kind
+from bakery.core.names import Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.files import build_digest
 from bakery.plan.cells import Cell, Target
@@ -156,8 +156,3 @@ def stage_keys(plan: Plan, lineage: Lineage, task: CellTask) -> dict[str, str]:
     ]
     stages = lineage.of(task.cell, [target.kind for target in task.targets])
     return {stage: json.dumps([digest, *overrides]) for stage, digest in stages.items()}
-
-
-def exports_image(task: CellTask) -> bool:
-    """Whether a result of the task is an image in the engine, which a user may remove."""
-    return any(TARGET_KINDS[target.kind].exporter == "docker" for target in task.targets)

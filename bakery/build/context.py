@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bakery.build.buildx.outcome import Result
-from bakery.build.cell_tasks import CellTask, exports_image, publish_groups
+from bakery.build.cell_tasks import CellTask, publish_groups
 from bakery.build.journal import Record
-from bakery.build.options import Again, Options
-from bakery.build.resume import is_finished
+from bakery.build.options import CellSelection, Options
+from bakery.build.publish import holds
+from bakery.build.secrets.mask import Mask
+from bakery.core.names import TARGET_KINDS
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
+
+if TYPE_CHECKING:
+    from bakery.engine.nodes import Nodes
 
 
 @dataclass(kw_only=True)
@@ -50,6 +56,16 @@ class RunContext:
         return self.options.output or self.root / self.plan.output
 
     @property
+    def mask(self) -> Mask:
+        """The secrets that no wheel and no log may have."""
+        return Mask({})
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """The nodes of the builder; None for the one engine."""
+        return None
+
+    @property
     def peaks(self) -> dict[str, int]:
         """Cell → MB that it needed in an earlier run."""
         return {name: record.memory for name, record in self.previous.items()}
@@ -62,14 +78,16 @@ class RunContext:
 
 def skip_finished(context: RunContext) -> None:
     """Remove the tasks that an earlier run finished; tasks that share a wheel are built together or not at all."""
-    tasks, again = context.tasks, context.options.again
+    tasks, selection = context.tasks, context.options.selection
     no_record = Record("", "", Result.CANCELED)
 
     def is_over(name: str) -> bool:
-        if again is Again.UNFINISHED and exports_image(tasks[name]):
+        kinds = (target.kind for target in tasks[name].targets)
+        if selection is CellSelection.UNFINISHED and any(TARGET_KINDS[kind].exporter == "docker" for kind in kinds):
+            # A user may have removed the image from the engine.
             return False
         return all(
-            is_finished(again, context.previous.get(cell), context.keys[cell], context.output)
+            _is_finished(selection, context.previous.get(cell), context.keys[cell], context.output)
             for cell in tasks[name].cells
         )
 
@@ -77,3 +95,16 @@ def skip_finished(context: RunContext) -> None:
     over = [name for name in tasks if all(is_over(member) for member in groups[name])]
     context.finished = {cell: context.previous.get(cell, no_record) for name in over for cell in tasks[name].cells}
     context.tasks = {name: task for name, task in tasks.items() if name not in over}
+
+
+def _is_finished(selection: CellSelection, record: Record | None, key: str, output: Path) -> bool:
+    """Return whether a cell is not built again; a wheel that the output folder lacks is."""
+    if selection is CellSelection.FAILED:
+        return record is None or record.result is not Result.FAILED
+    return (
+        selection is CellSelection.UNFINISHED
+        and record is not None
+        and record.result is Result.DONE
+        and record.key == key
+        and all(holds(output, wheel.name, wheel.sha256) for wheel in record.wheels)
+    )

@@ -1,4 +1,4 @@
-"""What a build context holds, as the engine is sent it: a digest that changes when anything in it does."""
+"""The files of a build context that the engine is sent, and their digest."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[s
         OutputError: a file cannot be read.
     """
     try:
-        found = _read(folder, sources, Ignore(ignore))
-        return {name: _content(path, path.lstat().st_mode).hex() for path, name in found}
+        paths = _read(folder, sources, Ignore(ignore))
+        return {name: _content(path, path.lstat().st_mode).hex() for path, name in paths}
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
 
 
-def tree_hash(found: Mapping[str, str]) -> str:
+def tree_hash(digests: Mapping[str, str]) -> str:
     """Return in-toto's ``dirHash`` of files (name → sha256): Go's dirhash.Hash1 in hexadecimal. Modes are not in it."""
-    lines = (f"{found[name]}  {name}\n" for name in sorted(found, key=os.fsencode))
+    lines = (f"{digests[name]}  {name}\n" for name in sorted(digests, key=os.fsencode))
     return hashlib.sha256(b"".join(map(os.fsencode, lines))).hexdigest()
 
 
@@ -64,7 +64,8 @@ def _read(folder: Path, sources: Sequence[str], ignore: Ignore) -> Iterator[tupl
         if path.is_dir() and not path.is_symlink():
             state = ignore.below(name or ".")
             if ignore.has_exceptions or not ignore.is_ignored(state):
-                yield from _files(path, f"{name}/" if name else "", ignore, state)
+                entries = walk(path, f"{name}/" if name else "", ignore, state)
+                yield from ((Path(entry.path), entry_name) for entry, entry_name in entries)
         elif path.is_symlink() or path.exists():
             yield path, name
 
@@ -78,20 +79,36 @@ def _content(path: Path, mode: int) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
-def _files(folder: Path, prefix: str, ignore: Ignore, above: tuple[bool, ...]) -> Iterator[tuple[Path, str]]:
-    """Yield every file that is not ignored, in the order of names; ``above`` is the state of the folder itself."""
+def walk(
+    folder: Path, prefix: str, ignore: Ignore, state: tuple[bool, ...], *, skip_unreadable: bool = False
+) -> Iterator[tuple[os.DirEntry[str], str]]:
+    """Yield every file of a folder that is not ignored, with its name in the context, in the order of names.
+
+    Args:
+        prefix: the folder's name in the context, with a slash; empty for the context.
+        state: the state of the folder, from `Ignore.below`.
+        skip_unreadable: skip folders that cannot be read.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
+    except OSError:
+        if skip_unreadable:
+            return
+        raise
     plain = ignore.plain()
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        name, state = prefix + entry.name, above
+    for entry in entries:
+        name, entry_state = prefix + entry.name, state
         if plain:
-            out = plain(name, entry.name)
+            ignored = plain(name, entry.name)
         else:
-            state = ignore.step(above, name, entry.name)
-            out = ignore.is_ignored(state)
+            entry_state = ignore.step(state, name, entry.name)
+            ignored = ignore.is_ignored(entry_state)
         if entry.is_dir(follow_symlinks=False):
-            if not out or ignore.has_exceptions:
-                yield from _files(Path(entry.path), f"{name}/", ignore, state)
-        elif not out:
-            yield Path(entry.path), name
+            if not ignored or ignore.has_exceptions:
+                yield from walk(Path(entry.path), f"{name}/", ignore, entry_state, skip_unreadable=skip_unreadable)
+        elif not ignored:
+            yield entry, name

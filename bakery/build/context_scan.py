@@ -1,4 +1,4 @@
-"""The source's folder as BuildKit will send it: its size, and what in it looks like a secret."""
+"""Scans the source that BuildKit will send: its size, and files that look like secrets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bakery.build.context_digest import walk
 from bakery.core.dockerignore import Ignore
 from bakery.plan.options import SourceContext
 from bakery.toolchains import facts
@@ -21,12 +22,12 @@ _PEEKED = 16 * 1024
 
 
 @dataclass(slots=True)
-class Found:
-    """What is sent.
+class ContextContent:
+    """The files that are sent.
 
     Attributes:
         size: bytes of all files.
-        files: how many there are.
+        files: the number of files.
         folders: first part of the path → bytes.
         secrets: path → what it looks like.
     """
@@ -37,44 +38,26 @@ class Found:
     secrets: dict[str, str] = field(default_factory=dict)
 
 
-def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> Found:
-    """Look through what a plan sends; files that cannot be read are passed over, links are not followed.
+def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextContent:
+    """Scan the files that a plan sends; files that cannot be read are skipped, links are not followed.
 
     Args:
         root: the build context.
         ignored: the patterns of its ignore file.
     """
-    ignore, accept, looks = Ignore(ignored), Ignore(sent.accepted), _Looks()
-    plain, found = ignore.plain(), Found()
+    ignore, accept, looks, content = Ignore(ignored), Ignore(sent.accepted), _Looks(), ContextContent()
     state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
-    if plain and ignore.is_ignored(state):
-        return found
-    waiting = [(root / sent.folder, prefix, "", state)]
-    while waiting:
-        folder, above, top, state = waiting.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:
-            continue
-        for entry in entries:
-            path, now = above + entry.name, state
-            if plain:
-                out = plain(path, entry.name)
-            else:
-                now = ignore.step(state, path, entry.name)
-                out = ignore.is_ignored(now)
-            if entry.is_dir(follow_symlinks=False):
-                if not out or ignore.has_exceptions:
-                    waiting.append((Path(entry.path), path + "/", top or entry.name, now))
-            elif not out:
-                size = entry.stat(follow_symlinks=False).st_size
-                found.size += size
-                found.files += 1
-                found.folders[top or entry.name] += size
-                what = looks.of(entry, size)
-                if what and not accept.ignores(path):
-                    found.secrets[path] = what
-    return found
+    if not ignore.has_exceptions and ignore.is_ignored(state):
+        return content
+    for entry, path in walk(root / sent.folder, prefix, ignore, state, skip_unreadable=True):
+        size = entry.stat(follow_symlinks=False).st_size
+        content.size += size
+        content.files += 1
+        content.folders[path.removeprefix(prefix).partition("/")[0]] += size
+        what = looks.of(entry, size)
+        if what and not accept.ignores(path):
+            content.secrets[path] = what
+    return content
 
 
 class _Looks:
@@ -84,8 +67,8 @@ class _Looks:
         rows = facts.secret_files()
         self._names = {row.name: row for row in rows if not _WILD & set(row.name)}
         self._suffixes = {row.name[2:]: row for row in rows if row.name[:2] == "*." and not _WILD & set(row.name[2:])}
-        known = (*self._names.values(), *self._suffixes.values())
-        self._others = [(re.compile(fnmatch.translate(row.name)), row) for row in rows if row not in known]
+        simple = (*self._names.values(), *self._suffixes.values())
+        self._others = [(re.compile(fnmatch.translate(row.name)), row) for row in rows if row not in simple]
         self._heads = tuple(row.name.partition("*")[0] for _, row in self._others)
 
     def of(self, entry: os.DirEntry[str], size: int) -> str:

@@ -1,10 +1,10 @@
-"""What a person should know before a project is sent to an engine."""
+"""Warnings about the files that an engine is sent."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bakery.build.context_scan import Found, scan
+from bakery.build.context_scan import ContextContent, scan
 from bakery.core.dockerignore import normalised
 from bakery.core.plain_files import read_plain
 from bakery.plan.model import Plan
@@ -14,28 +14,28 @@ _LARGEST = 1 << 20
 
 
 def warnings(root: Path, plan: Plan) -> list[str]:
-    """Return a line for each thing that is odd about what is sent; nothing where nothing is sent."""
+    """Return the warnings about a plan's build context; none if nothing is sent."""
     if not plan.source_context.folder:
         return []
-    found = scan(root, plan.source_context, plan.ignore)
-    return [*_size(plan, found), *_secrets(found), *_ignore_file(root, plan)]
+    content = scan(root, plan.source_context, plan.ignore)
+    return [*_size(plan, content), *_secrets(content), *_ignore_file(root, plan)]
 
 
-def _size(plan: Plan, found: Found) -> list[str]:
-    if found.size <= plan.source_context.expected_mb * 10**6:
+def _size(plan: Plan, content: ContextContent) -> list[str]:
+    if content.size <= plan.source_context.expected_mb * 10**6:
         return []
-    largest = ", ".join(f"{name} {_mb(size)}" for name, size in found.folders.most_common(3))
+    largest = ", ".join(f"{name} {_mb(size)}" for name, size in content.folders.most_common(3))
     return [
-        f"the source is {_mb(found.size)} in {found.files} files, more than {plan.source_context.expected_mb} MB: {largest}; leave "
-        f'out what no build needs with source.ignore, or say source.expected-size = "{-(-found.size // 10**9)} GB"'
+        f"the source is {_mb(content.size)} in {content.files} files, more than {plan.source_context.expected_mb} MB: {largest}; leave "
+        f'out what no build needs with source.ignore, or say source.expected-size = "{-(-content.size // 10**9)} GB"'
     ]
 
 
-def _secrets(found: Found) -> list[str]:
-    if not found.secrets:
+def _secrets(content: ContextContent) -> list[str]:
+    if not content.secrets:
         return []
-    paths = sorted(found.secrets)
-    named = ", ".join(f"{path!r} ({found.secrets[path]})" for path in paths[:_NAMED])
+    paths = sorted(content.secrets)
+    named = ", ".join(f"{path!r} ({content.secrets[path]})" for path in paths[:_NAMED])
     more = f" and {len(paths) - _NAMED} more" if paths[_NAMED:] else ""
     return [
         f"what looks like a secret would be sent to the engine: {named}{more}; leave it out with source.ignore, hand it "

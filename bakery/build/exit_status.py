@@ -1,4 +1,4 @@
-"""What runs come to, taken together: nothing to complain about, or one error with one exit code."""
+"""The result of several runs: success, or one error with one exit code."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bakery.plan.model import Plan
 
 
 def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> RunReport:
-    """Return the report of a recipe that could not be begun."""
+    """Return the report of a recipe whose run could not start."""
     targets = plan.select(options.groups, options.only)
     output = options.output or root / plan.output
     rows = tuple(
-        TargetReport(target.name, target.cell.id, Result.CANCELED.value, 0.0, 0, 0, None, (), 0, error.message)
+        TargetReport(target.name, target.cell.id, Result.CANCELED.value, tries=0, reason=error.message)
         for target in targets
     )
     return RunReport(plan.recipe, rows, output, root / ".bakery", 0.0, (CellFailure(plan.recipe, error),))
 
 
 def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
-    """Return what runs have to fail with, taken together; None when all of it is done.
+    """Return the error of several runs; None if everything is done.
 
-    The exit code of some is one of its own; with none done it is that of the first failure.
+    If some cells are done, the exit code is that of `SomeFailed`; if none is, that of the first failure.
     """
     cells = [done for report in reports for done in report.cells.values()]
     failures = [failure for report in reports for failure in report.failures]
@@ -52,15 +52,7 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
         message = f"{message}: {first.message}"
         details = list(first.details)
         hints = [first.hint, *hints] if first.hint else hints
-    exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
-    title = first.title if first else BakeError.title
-    return CellsFailed(message, exit_code, title, hint="; ".join(hints), details=details)
-
-
-class CellsFailed(BakeError):
-    """Cells of a run failed; exit code and title are those of what happened."""
-
-    def __init__(self, message: str, exit_code: int, title: str, *, hint: str, details: Sequence[str]) -> None:
-        super().__init__(message, hint=hint, details=details)
-        self.exit_code = exit_code
-        self.title = title
+    error = BakeError(message, hint="; ".join(hints), details=details)
+    error.exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
+    error.title = first.title if first else BakeError.title
+    return error

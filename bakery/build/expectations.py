@@ -1,8 +1,8 @@
-"""What each wheel of a cell promises: the plan's words, in those that the audit needs nothing else to judge."""
+"""Translates a plan into what the audit expects of each wheel of a cell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from packaging.utils import BuildTag, parse_wheel_filename
@@ -26,44 +26,41 @@ def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Seque
     Raises:
         AuditError: there is not one wheel for each naming of the recipe.
     """
-    values = plan.values_of_wheel(cell)
-    left = list(wheels)
-    found: dict[Path, ExpectedWheel] = {}
-    # A naming that says more is looked for first: the project's own name fits every wheel.
-    for naming in sorted(plan.audit.namings, key=_vagueness):
-        local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
-        wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
+    promised: dict[Path, ExpectedWheel] = {}
+    for naming, local, tag, wheel in _assigned(plan, cell, wheels):
         if wheel is None:
             raise AuditError(
-                f"{cell.id}: no wheel is named as the recipe says: {_said(naming, local, tag)}",
-                details=[path.name for path in left],
+                f"{cell.id}: no wheel is named as the recipe says: {_described(naming, local, tag)}",
+                details=[path.name for path in wheels if path not in promised],
             )
-        left.remove(wheel)
-        found[wheel] = _promise(plan, cell, device, values, naming, _version(plan, local))
-    if left:
-        raise AuditError(f"{cell.id}: more wheels than names", details=[path.name for path in left])
-    return tuple(found[path] for path in wheels)
+        promised[wheel] = _promise(plan, cell, device, naming, _version(plan, local))
+    if extra := [path.name for path in wheels if path not in promised]:
+        raise AuditError(f"{cell.id}: more wheels than names", details=extra)
+    return tuple(promised[path] for path in wheels)
 
 
 def expected(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return which of ``wheels`` are the cell's, one for each naming of the recipe, and in words what none of them is.
+    """Return which of ``wheels`` are the cell's, one for each naming of the recipe, and descriptions of missing ones.
 
     Args:
         wheels: files with wheel names that may be of other cells.
     """
+    assigned = list(_assigned(plan, cell, wheels))
+    missing = [_described(naming, local, tag) for naming, local, tag, wheel in assigned if wheel is None]
+    return [wheel for *_, wheel in assigned if wheel], missing
+
+
+def _assigned(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> Iterator[tuple[Naming, str, str, Path | None]]:
+    """Yield each naming of the recipe with its local version, its build tag and its wheel."""
     values = plan.values_of_wheel(cell)
     left = list(wheels)
-    found: list[Path] = []
-    absent: list[str] = []
+    # The most specific naming comes first: the project's own name fits every wheel.
     for naming in sorted(plan.audit.namings, key=_vagueness):
         local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
         wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
-        if wheel is None:
-            absent.append(_said(naming, local, tag))
-        else:
+        if wheel:
             left.remove(wheel)
-            found.append(wheel)
-    return found, absent
+        yield naming, local, tag, wheel
 
 
 def _vagueness(naming: Naming) -> int:
@@ -82,7 +79,7 @@ def _build(tag: str) -> BuildTag:
     return parse_wheel_filename(f"x-0-{tag}-py3-none-any.whl")[2]
 
 
-def _said(naming: Naming, local: str, tag: str) -> str:
+def _described(naming: Naming, local: str, tag: str) -> str:
     parts = (
         "no local version" if naming.clean else "",
         f"local version +{local}" if local else "",
@@ -115,19 +112,14 @@ def _cxx_abi(torch: str, platform: str) -> CxxAbi:
     if row.abi or variant in row.new_abi:
         return "cxx11"
     # The facts are those of PyPI's wheels, and of the variants that have a CUDA.
-    is_known = platform == "linux/amd64" and (not variant or variant in row.variants)
-    return "old" if is_known else ""
+    has_facts = platform == "linux/amd64" and (not variant or variant in row.variants)
+    return "old" if has_facts else ""
 
 
 def _promise(
-    plan: Plan,
-    cell: Cell,
-    device: DevicePromise | None,
-    values: dict[str, str],
-    naming: Naming,
-    version: str | None,
+    plan: Plan, cell: Cell, device: DevicePromise | None, naming: Naming, version: str | None
 ) -> ExpectedWheel:
-    audit = plan.audit
+    audit, values = plan.audit, plan.values_of_wheel(cell)
     served = (item.axes["python"] for item in (*plan.cells, *plan.cibuildwheel_cells) if item.built_by == cell.id)
     return ExpectedWheel(
         name=audit.name or None,

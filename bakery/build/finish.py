@@ -12,11 +12,10 @@ from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
 from bakery.build.expectations import promises
-from bakery.build.journal import Journal, KeptWheel, Record
+from bakery.build.journal import Journal, Record, RecordedWheel
 from bakery.build.publish import Claims, publish, stage_files
 from bakery.build.records.recorder import Recorder
 from bakery.build.run_folders import remove_tree
-from bakery.build.secrets.mask import Mask
 from bakery.build.secrets.read import leaks
 from bakery.core.errors import AuditError
 from bakery.core.names import Kind
@@ -32,7 +31,6 @@ class Finisher:
 
     Attributes:
         recorder: writes provenance and SBOM; None for wheels of cibuildwheel, which have neither.
-        mask: knows the secrets that no wheel may hold.
         is_halted: asked while another run publishes; True ends the wait.
         claims: which cell built which file name.
     """
@@ -40,7 +38,6 @@ class Finisher:
     context: RunContext
     journal: Journal
     recorder: Recorder | None
-    mask: Mask
     is_halted: Callable[[], bool]
     claims: Claims = field(default_factory=Claims)
 
@@ -78,7 +75,7 @@ class Finisher:
             self.claims.take(builder.id, digests)
             if self.recorder:
                 self.recorder.publish(builder, digests, metadata, stage / "materials" / builder.id)
-        wheels = tuple(KeptWheel(item.path.name, item.sha256, item.size) for item in results)
+        wheels = tuple(RecordedWheel(item.path.name, item.sha256, item.size) for item in results)
         for task in tasks:
             self._write(task, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "", wheels)
         if not builder:
@@ -98,7 +95,7 @@ class Finisher:
         self._write(task, Result.FAILED, peak)
 
     def _write(
-        self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[KeptWheel, ...] = ()
+        self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[RecordedWheel, ...] = ()
     ) -> None:
         for cell in task.cells:
             # A run whose steps are cached uses less memory than the one that ran them.
@@ -113,7 +110,7 @@ class Finisher:
         faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]
         if not faults:
             # Only a wheel that passed the audit is unpacked once more.
-            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.mask)]
+            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.context.mask)]
         if faults:
             raise AuditError(
                 f"{cell.id}: a wheel did not pass the audit; it was not published to {self.context.output}",

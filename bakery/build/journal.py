@@ -1,8 +1,8 @@
-"""What became of each cell, written line by line while a run goes: the state that a later run goes on from.
+"""The journal of a run: the result of each cell, one line each. A later run resumes from it.
 
-Each run of a recipe has a file of its own, ``journal/<recipe>/<number>.jsonl``, which is only ever appended to. Cut at
-any byte it is still a journal: of what happened before. Numbers, not times, say which run was the last one. They lie in
-the project's state folder (`bakery.build.state_folder`), never in the project: what they say is believed.
+Each run of a recipe has its own file, ``journal/<recipe>/<number>.jsonl``, and only appends to it. A file that was cut
+at any byte is a valid journal of what happened before. The highest number is the last run. The files are in the
+project's state folder (`bakery.build.state_folder`), never in the project, because bakery trusts them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from bakery.build.buildx.outcome import Result
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
 from bakery.core.plain_files import read_plain
 
 VERSION = 1
-"""Version of the records; those of another one are as good as none."""
+"""Version of the records; records of other versions are ignored."""
 
-KEPT = 5
+MAX_JOURNALS = 5
 """Journals that are kept of each recipe."""
 
 LARGEST = 1024**3
@@ -29,7 +31,7 @@ LARGEST = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class KeptWheel:
+class RecordedWheel:
     """A wheel that passed its audit, by name and content; ``size`` in bytes."""
 
     name: str
@@ -39,19 +41,19 @@ class KeptWheel:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of a cell.
+    """The result of a cell.
 
     Attributes:
-        key: digest of all that defines it; another key is another cell.
-        memory: MB that its steps needed at their peak; 0 where nobody knows.
-        wheels: what passed the audit; publishing follows, so the output folder has the last word.
+        key: digest of the cell's inputs.
+        memory: peak memory of its steps in MB; 0 if unknown.
+        wheels: wheels that passed the audit. They are published after this record is written.
     """
 
     cell: str
     key: str
     result: Result
     memory: int = 0
-    wheels: tuple[KeptWheel, ...] = field(default=())
+    wheels: tuple[RecordedWheel, ...] = field(default=())
 
 
 class Journal:
@@ -79,7 +81,7 @@ class Journal:
 
 
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""How a file is opened that a link or a pipe shall not stand for."""
+"""Flags that refuse links, and do not wait for pipes."""
 
 
 def _write(handle: int, data: bytes) -> None:
@@ -87,12 +89,12 @@ def _write(handle: int, data: bytes) -> None:
         data = data[os.write(handle, data) :]
 
 
-def open_journal(state: Path, recipe: str, carried: Iterable[Record] = ()) -> Journal:
-    """Begin the journal of a new run, which from now on is the last one of its recipe.
+def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ()) -> Journal:
+    """Create the journal of a new run.
 
     Args:
         state: the state folder of the project.
-        carried: what holds on from the run before it.
+        first_records: records that the journal starts with.
 
     Raises:
         OutputError: it cannot be made.
@@ -103,12 +105,12 @@ def open_journal(state: Path, recipe: str, carried: Iterable[Record] = ()) -> Jo
         with locked_folder(folder):
             old = _journals(folder)
             journal = Journal(folder / f"{int(old[-1].stem) + 1 if old else 1:06}.jsonl")
-            # All at once: a journal that lacks some of what it carries would have these cells built again.
-            text = "".join(json.dumps({"version": VERSION, **asdict(record)}) + "\n" for record in carried)
+            # All at once: cells whose records are missing would be built again.
+            text = "".join(json.dumps({"version": VERSION, **asdict(record)}) + "\n" for record in first_records)
             temporary = journal.path.with_suffix(".tmp")
             temporary.write_text(text, encoding="ascii")
             temporary.replace(journal.path)
-            for path in old[: max(0, len(old) + 1 - KEPT)]:
+            for path in old[: max(0, len(old) + 1 - MAX_JOURNALS)]:
                 path.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
@@ -116,7 +118,7 @@ def open_journal(state: Path, recipe: str, carried: Iterable[Record] = ()) -> Jo
 
 
 def last_run(state: Path, recipe: str) -> dict[str, Record]:
-    """Return what the last run of a recipe knows of its cells; nothing where there was none.
+    """Return the records of the last run of a recipe by cell; empty if there was no run.
 
     Args:
         state: the state folder of the project.
@@ -137,25 +139,18 @@ def _journals(folder: Path) -> list[Path]:
 
 
 def read(data: bytes) -> dict[str, Record]:
-    """Return the last record of each cell; what is no record, as a line that was cut, is left out."""
+    """Return the last record of each cell; lines that are no records, such as a cut line, are ignored."""
     records = (_record(line) for line in data.split(b"\n"))
     return {record.cell: record for record in records if record}
+
+
+_RECORD = TypeAdapter(Record)
 
 
 def _record(line: bytes) -> Record | None:
     try:
         document: object = json.loads(line)
-        if not isinstance(document, Mapping) or document.get("version") != VERSION:
-            return None
-        wheels = tuple(
-            KeptWheel(str(item["name"]), str(item["sha256"]), int(item["size"])) for item in document["wheels"]
-        )
-        return Record(
-            cell=str(document["cell"]),
-            key=str(document["key"]),
-            result=Result(document["result"]),
-            memory=int(document["memory"]),
-            wheels=wheels,
-        )
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        is_current = isinstance(document, Mapping) and document.get("version") == VERSION
+        return _RECORD.validate_python(document) if is_current else None
+    except (ValueError, RecursionError):
         return None

@@ -51,9 +51,13 @@ class LocalCaches:
         """Return a request that leaves the caches as they are which hold what it would write."""
         if request.no_cache or request.pull:
             return request
-        fresh = (name for name, (place, key) in self._places(request).items() if _mark(place) == _content(place, key))
-        own = (f"{name}.cache-to=" for name in fresh)
-        return replace(request, overrides=(*request.overrides, *own))
+        fresh = (
+            name
+            for name, (folder, key) in self._cache_folders(request).items()
+            if _mark(folder) == _content(folder, key)
+        )
+        unchanged = (f"{name}.cache-to=" for name in fresh)
+        return replace(request, overrides=(*request.overrides, *unchanged))
 
     def note(self, request: BakeRequest, outcome: BakeOutcome) -> None:
         """Mark the caches that a bake wrote, all of whose targets are done.
@@ -61,41 +65,41 @@ class LocalCaches:
         A mark goes where commands were run all the same: what a tag or an index led to changed, and the next run writes.
         A mark that cannot be written is none: a cache that is written once more is no harm.
         """
-        for name, (place, key) in self._places(request).items():
+        for name, (folder, key) in self._cache_folders(request).items():
             was_spared = f"{name}.cache-to=" in request.overrides
             with contextlib.suppress(OSError):
                 if outcome.cache or (was_spared and outcome.ran):
-                    (place / MARK).unlink(missing_ok=True)
+                    (folder / MARK).unlink(missing_ok=True)
                 elif not was_spared:
-                    (place / MARK).write_text(_content(place, key))
+                    (folder / MARK).write_text(_content(folder, key))
 
-    def _places(self, request: BakeRequest) -> dict[str, tuple[Path, str]]:
+    def _cache_folders(self, request: BakeRequest) -> dict[str, tuple[Path, str]]:
         """Return target → the folder that its cache is written to, and the key of what is written."""
         values = self.plan.values()
         if values["CACHE"] != CacheBackend.LOCAL or any(item.key.startswith("cache-") for item in self.plan.overrides):
             return {}
-        places = {}
+        folders = {}
         for target in (*request.targets, *request.beside):
             written = cache_attributes(self.plan, values, target).get("cache-to")
             for entry in written if isinstance(written, list) else ():
                 if isinstance(entry, dict):
-                    places[target.name] = (self.root / str(entry["dest"]), self.keys[target.cell.id])
-        return places
+                    folders[target.name] = (self.root / str(entry["dest"]), self.keys[target.cell.id])
+        return folders
 
 
 _LARGEST = 16 << 20
 
 
-def _content(place: Path, key: str) -> str:
+def _content(folder: Path, key: str) -> str:
     """Return what marks a cache as it is now; empty where there is none."""
     try:
-        return f"{key} {hashlib.sha256(read_plain(place / 'index.json', _LARGEST)).hexdigest()}\n"
+        return f"{key} {hashlib.sha256(read_plain(folder / 'index.json', _LARGEST)).hexdigest()}\n"
     except OSError:
         return ""
 
 
-def _mark(place: Path) -> str | None:
+def _mark(folder: Path) -> str | None:
     try:
-        return read_plain(place / MARK, _LARGEST).decode()
+        return read_plain(folder / MARK, _LARGEST).decode()
     except (OSError, ValueError):
         return None

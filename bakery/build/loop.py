@@ -24,7 +24,7 @@ from bakery.engine.memory_peaks import Peaks
 from bakery.plan.values import Json
 
 if TYPE_CHECKING:
-    from bakery.engine.nodes import Nodes, Watch
+    from bakery.engine.nodes import Watch
 
 FINISHERS = 4
 """Wheels that are audited at once."""
@@ -36,7 +36,6 @@ class Runner:
 
     Attributes:
         signals: those that arrived; the first ends the run.
-        nodes: the nodes of the builder; None for the one engine.
         watch: asks the nodes whether they answer; None for the one engine.
         peaks: measures the memory of cells; None where that is not possible.
         states: task → its state.
@@ -48,7 +47,6 @@ class Runner:
     backend: Backend
     finisher: Finisher
     signals: Signals
-    nodes: Nodes | None = None
     watch: Watch | None = None
     peaks: Peaks | None = None
     states: dict[str, CellState] = field(init=False)
@@ -102,11 +100,12 @@ class Runner:
 
     def _check_nodes(self) -> None:
         """Move the tasks of nodes that went away to other nodes."""
-        if not (self.watch and self.nodes):
+        nodes = self.context.nodes
+        if not (self.watch and nodes):
             return
         busy = {self.schedule.seat(name) for name in self._running()}
         for node, reason in self.watch.turn(busy, time.monotonic()).items():
-            self.nodes.lost[node] = reason
+            nodes.lost[node] = reason
             names = self.schedule.on(node)
             self.context.say(f"node {node} is gone: {reason}; built elsewhere: {', '.join(names) or 'nothing'}")
             self.schedule.lose(node)
@@ -139,7 +138,8 @@ class Runner:
         state = self.states[name]
         failures = outcome.failures
         now = time.monotonic()
-        if self.nodes and state.node in self.nodes.lost and all(map(is_transient, failures)):
+        nodes = self.context.nodes
+        if nodes and state.node in nodes.lost and all(map(is_transient, failures)):
             state.lost_nodes = (*state.lost_nodes, state.node)
             self.schedule.ended(name, Try.LOST, now)
             return

@@ -1,4 +1,4 @@
-"""What a run is asked for, beyond its plan."""
+"""Options of a run."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from bakery.build.lock.materials import Materials
 
 
-class Again(StrEnum):
-    """Which cells a run takes up, of those that are asked for."""
+class CellSelection(StrEnum):
+    """Which of the selected cells a run builds, by the result of the last run."""
 
     ALL = "all"
     UNFINISHED = "unfinished"
-    """Those that the last run did not finish, or that changed since."""
+    """Cells that the last run did not finish, or that changed since."""
     FAILED = "failed"
-    """Those that failed in the last run."""
+    """Cells that failed in the last run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a record says that cells were made of.
+class PinnedMaterials:
+    """The materials that cells must use, from a record of an earlier build.
 
     Attributes:
         cells: cell → packages and commits.
-        images: name → digest of base images; others are as they are here.
-        record: what messages call it.
+        images: name → digest of base images; others are not pinned.
+        record: the name of the record in messages.
     """
 
     cells: Mapping[str, Materials]
@@ -37,24 +37,24 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says about a bake.
+    """The options of a bake.
 
     Attributes:
-        groups: the targets asked for: ``wheel``, ``full``, ….
-        only: globs over cells; none for all.
+        groups: kinds of targets: ``wheel``, ``full``, ….
+        only: globs over cells; empty for all.
         output: the folder for wheels; None for the recipe's.
-        builder: the builder's name; None for the current one.
-        allow: what the recipe may do on this machine beyond its folder, as ``--allow`` says it.
-        keep_going: a failed cell stops only what depends on it; None for that where there are several cells.
-        parallel: cells that are baked at once; 0 for as many as the engine has cores.
-        retries: further tries of a cell that the network or the engine failed.
-        cell_timeout_s: seconds that one try of a cell may take, None for any.
-        deadline: local clock when the time for all is over, None for never.
-        again: which cells are left out because an earlier run has done with them.
-        locked: refuse everything that the recipe's lock does not hold.
-        held: what cells are to be made of again, in place of the recipe's lock; None for that.
-        compiler_cache: the folder that compiler caches come from and go to; None for neither.
-        state: the folder of the run, which then keeps no journal; None for the project's.
+        builder: None for the current one.
+        allow: grants to the recipe, as in ``--allow``.
+        keep_going: a failed cell stops only the cells that depend on it; None to decide by the number of cells.
+        parallel: the maximum number of parallel cells; 0 for the number of the engine's cores.
+        retries: retries of a cell after a failure of the network or the engine.
+        cell_timeout_s: time limit of one try of a cell in seconds; None for no limit.
+        deadline: time limit of the run by the local monotonic clock; None for no limit.
+        selection: which of the cells are built.
+        locked: fail if anything differs from the recipe's lock.
+        pinned: the materials that cells must use, in place of the recipe's lock; None to use the lock.
+        compiler_cache: the folder that compiler caches are restored from and saved to; None for none.
+        state: a folder for the run and its state; None for those of the project.
     """
 
     groups: tuple[str, ...]
@@ -69,8 +69,8 @@ class Options:
     retries: int = 2
     cell_timeout_s: float | None = None
     deadline: float | None = None
-    again: Again = Again.ALL
+    selection: CellSelection = CellSelection.ALL
     locked: bool = False
-    held: Held | None = None
+    pinned: PinnedMaterials | None = None
     compiler_cache: Path | None = None
     state: Path | None = None

@@ -13,11 +13,10 @@ from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.listener import Listener
 from bakery.build.cell_tasks import cell_keys, cell_tasks
 from bakery.build.context import skip_finished
-from bakery.build.display.display import QuietDisplay
 from bakery.build.journal import last_run
 from bakery.build.lock.collect import check_materials
 from bakery.build.lock.is_current import check_origins, load_lock, with_lock
-from bakery.build.lock.make import Locked, make
+from bakery.build.lock.make import NewLock, make
 from bakery.build.lock.pins import check_images, pin_recorded_images, pins_of, with_sources
 from bakery.build.options import Options
 from bakery.build.publish import check_output
@@ -25,7 +24,7 @@ from bakery.build.report import RunReport
 from bakery.build.run import run
 from bakery.build.run_folders import run_folder
 from bakery.build.secrets.private_files import private_files
-from bakery.build.secrets.read import Revealed, revealed
+from bakery.build.secrets.read import RunSecrets, read_secrets
 from bakery.build.session import BuildSession
 from bakery.build.state_folder import state_folder
 from bakery.core.errors import UsageError
@@ -84,10 +83,10 @@ def select(context: BakeContext) -> None:
 
 def read_lock(context: BakeContext) -> None:
     """Read the materials that cells must use: from the lock, or from a provenance that is reproduced."""
-    root, plan, held = context.root, context.plan, context.options.held
-    if held:
-        check_origins(root, plan, context.task_cells, held.cells, lock=False)
-        context.locked = held.cells
+    root, plan, pinned = context.root, context.plan, context.options.pinned
+    if pinned:
+        check_origins(root, plan, context.task_cells, pinned.cells, lock=False)
+        context.locked = pinned.cells
     else:
         context.locked = load_lock(root, plan, context.task_cells, context.say, strict=context.options.locked)
     context.plan = with_sources(plan, context.locked)
@@ -121,18 +120,18 @@ def open_session(context: BakeContext) -> None:
     plan, options, cells = context.plan, context.options, context.task_cells
     needed = plan.secrets_for({target.kind for target in context.task_targets})
     # A lock holds the base images of all targets of a cell.
-    all_images = bool(context.locked or options.locked or options.held)
+    all_images = bool(context.locked or options.locked or options.pinned)
     images = [image for item in (cells if all_images else context.task_targets) for image in item.images]
     context.secrets, context.session = _session(
-        context.resources, context.root, plan, images, options, context.engine, needed, QuietDisplay()
+        context.resources, context.root, plan, images, options, context.engine, needed, Listener()
     )
 
 
 def pin(context: BakeContext) -> None:
     """Pin base images, packages and commits to what is locked."""
     session, cells, options = context.session, context.task_cells, context.options
-    if options.held:
-        context.locked = pin_recorded_images(session, context.locked, cells, options.held.images, context.say)
+    if options.pinned:
+        context.locked = pin_recorded_images(session, context.locked, cells, options.pinned.images, context.say)
     elif context.locked:
         check_images(session, context.locked, cells)
     if options.locked and cells:
@@ -161,7 +160,7 @@ STEPS = (select, read_lock, compute_keys, skip_finished, check, open_session, pi
 
 def lock_plan(
     root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener, upgrade: Collection[str] = ()
-) -> Locked:
+) -> NewLock:
     """Look up the materials of the selected cells, and keep what the existing lock holds as far as it fits.
 
     Args:
@@ -189,11 +188,11 @@ def _session(
     engine: EngineSession,
     needed: Sequence[Secret],
     listener: Listener,
-) -> tuple[Revealed, BuildSession]:
+) -> tuple[RunSecrets, BuildSession]:
     """Return the secrets and the session of a run, which last as long as ``resources``; base images are provided."""
     pip_conf = engine.index.pip_conf().encode()
     files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
-    secrets = resources.enter_context(revealed(plan.secrets, needed, root, engine.environment))
+    secrets = resources.enter_context(read_secrets(plan.secrets, needed, root, engine.environment))
     return secrets, BuildSession(
         root=root,
         plan=plan,
@@ -210,7 +209,7 @@ def _session(
         mask=secrets.mask,
         builder=options.builder,
         no_cache=options.no_cache,
-        record_folder=options.state / "record" if options.state and options.held else None,
+        record_folder=options.state / "record" if options.state and options.pinned else None,
     )
 
 
@@ -229,7 +228,7 @@ def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Sec
     unused = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
     if options.output:
         unused.add(f"fs.write={plan.output}")
-    Grants.parse(options.allow).require([want for want in plan.requested_grants if want not in unused], root)
+    Grants.parse(options.allow).require([grant for grant in plan.requested_grants if grant not in unused], root)
 
 
 def _show_emulation(context: BakeContext) -> None:

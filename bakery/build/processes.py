@@ -112,7 +112,7 @@ class Children:
         for child in self._running:
             if child.process.returncode is None:
                 # Not waited for yet, so its number cannot be another's by now.
-                _kill(child.process.pid)
+                kill_group(child.process.pid)
         for child in list(self._running):
             self._end(child)
 
@@ -152,7 +152,7 @@ class Children:
         try:
             watcher = _Watcher(process.pid)
         except OSError as error:
-            _kill(process.pid)
+            kill_group(process.pid)
             process.wait()
             raise EngineError(f"cannot start another process: {error}", hint="end some that you need not") from error
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -192,7 +192,7 @@ class Children:
             elif child.deadline is not None and now >= child.deadline:
                 child.stop(Stopped.TIMEOUT, now)
         elif now >= child.kill_at or len(self._signals.arrived) > 1:
-            _kill(child.process.pid)
+            kill_group(child.process.pid)
 
     def _end(self, child: Child) -> Ended:
         code = child.process.wait()
@@ -249,7 +249,7 @@ class _Watcher:
         os.close(self._writing)
 
 
-def _kill(group: int) -> None:
+def kill_group(group: int) -> None:
     """Kill what is left of a group; an empty group is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Finished wheels: taken from where a container exported them, and put into the output folder.
+"""Takes finished wheels from the stage folder and publishes them to the output folder.
 
-What comes out of a container is data: only plain files with the name of a wheel are taken, within bounds.
+Files that a container exported are untrusted: only plain files with the name of a wheel are taken, within limits.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ def _problem(name: str, status: os.stat_result, largest: int) -> str:
 
 
 class Claims:
-    """Who made which file in a run: two cells must not make different files of one name."""
+    """The cell that built each file of a run: two cells must not build different files of one name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: dict[str, tuple[str, str]] = {}
+        self._owners: dict[str, tuple[str, str]] = {}
 
     def take(self, cell: str, files: Mapping[Path, str]) -> None:
         """Claim the names of ``files`` (path → sha256) for a cell.
@@ -98,13 +98,13 @@ class Claims:
         """
         with self._lock:
             for path, sha256 in files.items():
-                other, same = self._made.setdefault(path.name, (cell, sha256))
-                if same != sha256:
+                other, digest = self._owners.setdefault(path.name, (cell, sha256))
+                if digest != sha256:
                     raise OutputError(
                         f"two cells made different files of one name: {path.name}",
                         hint=(_SHARE if "-abi3-" in path.name else "")
                         + "bake one of them only (exclude, --only), or give the cells names of their own",
-                        details=[f"{other}: sha256 {same}", f"{cell}: sha256 {sha256}"],
+                        details=[f"{other}: sha256 {digest}", f"{cell}: sha256 {sha256}"],
                     )
 
 
@@ -148,7 +148,7 @@ def check_output(output: Path, root: Path) -> None:
 
 
 def holds(output: Path, name: str, sha256: str) -> bool:
-    """Say whether the output folder has a file of that name and content."""
+    """Return whether the output folder has a file of that name and content."""
     try:
         return _digest(output / name) == sha256
     except OSError:
@@ -167,7 +167,7 @@ def _reported(output: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _written(output: Path, root: Path, is_halted: Callable[[], bool] | None) -> Iterator[Path]:
-    """Give the output folder, which no other run writes meanwhile, without what dead runs left in it."""
+    """Lock the output folder, remove what dead runs left in it, and return it."""
     with _reported(output):
         folder = _folder(output, root)
         with locked_folder(folder, is_halted):
@@ -231,7 +231,7 @@ def _unnamed(folder: Path) -> tuple[int, Path | None]:
 
 
 def _same(source: Path, final: Path) -> bool:
-    """Say whether a plain file with the content of ``source`` is there already."""
+    """Return whether ``final`` is a plain file with the content of ``source``."""
     with contextlib.suppress(FileNotFoundError):
         status = final.lstat()
         same_size = stat.S_ISREG(status.st_mode) and status.st_size == source.lstat().st_size

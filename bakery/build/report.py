@@ -1,4 +1,4 @@
-"""What one run came to: one row for each target, and the JSON of it."""
+"""The report of a run: one row for each target, and its JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PublishedWheel:
 
     Attributes:
         size: in bytes.
-        warnings: what the audit would have a person look at.
+        warnings: warnings of the audit.
     """
 
     path: Path
@@ -37,27 +37,26 @@ class TargetReport:
     """One target of a run.
 
     Attributes:
-        result: ``done``, ``failed``, ``canceled``, or ``kept`` where an earlier run had finished it.
+        result: ``done``, ``failed``, ``canceled``, or ``kept`` if an earlier run finished it.
         seconds: of the last try.
-        tries: how often it was begun.
-        reason: why it is not done, in one line; empty when it is.
-        steps: steps of the target; ``cached`` of them were not run.
-        log: what its steps printed, None when they printed nothing.
-        wheels: what was published, one for each name that the recipe gives its wheels.
-        node: the node of a builder that baked it last; empty on the one engine.
+        reason: why it is not done, in one line; else empty.
+        steps: the number of its steps; ``cached`` of them were not run.
+        log: the output of its steps; None if there was none.
+        wheels: the published wheels, one for each name that the recipe gives them.
+        node: the node of its last try; empty on the one engine.
         left: nodes that went away while they baked it.
-        cache: what went wrong with its layer cache; that fails no build.
-        compiled: compilations, and how many of them the compiler cache had; None where nothing was compiled.
+        cache: errors of its layer cache, which fail no build.
+        compiled: compilations, and how many of them the compiler cache had; None if nothing was compiled.
     """
 
     name: str
     cell: str
     result: str
-    seconds: float
-    steps: int
-    cached: int
-    log: Path | None
-    wheels: tuple[PublishedWheel, ...]
+    seconds: float = 0.0
+    steps: int = 0
+    cached: int = 0
+    log: Path | None = None
+    wheels: tuple[PublishedWheel, ...] = ()
     tries: int = 1
     reason: str = ""
     node: str = ""
@@ -96,10 +95,10 @@ class RunReport:
     @property
     def cells(self) -> dict[str, bool]:
         """Cell → whether all that was asked of it is done, in the order of the plan."""
-        found: dict[str, bool] = {}
+        done: dict[str, bool] = {}
         for target in self.targets:
-            found[target.cell] = found.get(target.cell, True) and not target.reason
-        return found
+            done[target.cell] = done.get(target.cell, True) and not target.reason
+        return done
 
     @property
     def succeeded(self) -> str:
@@ -156,10 +155,6 @@ def finished_target(target: Target, record: Record, output: Path) -> TargetRepor
         name=target.name,
         cell=target.cell.id,
         result=Result.KEPT.value,
-        seconds=0.0,
-        steps=0,
-        cached=0,
-        log=None,
         wheels=tuple(PublishedWheel(output / item.name, item.sha256, item.size) for item in wheels),
         tries=0,
     )

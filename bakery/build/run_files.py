@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.core.errors import OutputError
@@ -26,12 +27,20 @@ def write_run_files(base: Path, plan: Plan, state: Path) -> str:
     """
     programs = (state / "bin").absolute()
     write(base, run_texts(plan))
-    texts = program_texts(plan)
-    write(programs, texts)
+    write_programs(programs, program_texts(plan))
+    return f"*.contexts.{STAGE}={programs}"
+
+
+def write_programs(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write programs into a folder that steps mount them from.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    write(folder, texts)
     try:
-        # As in the stage: BuildKit's cache knows a file by its mode, too.
-        for path in (programs, *(programs / name for name in texts), *{(programs / name).parent for name in texts}):
+        # The modes of the stage: they are part of BuildKit's cache key.
+        for path in {folder, *(folder / name for name in texts), *((folder / name).parent for name in texts)}:
             path.chmod(0o755)
     except OSError as error:
-        raise OutputError(f"cannot write {programs}: {error.strerror}") from error
-    return f"*.contexts.{STAGE}={programs}"
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error

@@ -13,14 +13,14 @@ from pathlib import Path
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import lock, locked_folder
 
-KEPT = 5
-"""Ended runs whose logs are kept."""
+MAX_RUNS = 5
+"""Ended runs whose folders are kept."""
 
 _LOCK = ".lock"
 
 
 @contextmanager
-def run_folder(root: Path, *, keep: int = KEPT) -> Iterator[Path]:
+def run_folder(root: Path, *, keep: int = MAX_RUNS) -> Iterator[Path]:
     """Make the folder of a new run in the project ``root``; prune old ones.
 
     The folder is locked until the context ends, or until its process dies; only what is not locked is pruned.
@@ -58,19 +58,19 @@ def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
     Raises:
         OutputError: there is a link, or the folder cannot be read.
     """
-    home, place = (Path(os.path.normpath(item.absolute())) for item in (root, path))
-    if not place.is_relative_to(home):
+    project, normal_path = (Path(os.path.normpath(item.absolute())) for item in (root, path))
+    if not normal_path.is_relative_to(project):
         return
-    parts = [place, *place.parents][: len(place.relative_to(home).parts)]
+    parts = [normal_path, *normal_path.parents][: len(normal_path.relative_to(project).parts)]
     link = next((part for part in reversed(parts) if part.is_symlink()), None)
     if below and link is None:
-        link = _link_below(place)
+        link = _link_below(normal_path)
     if link is not None:
         raise OutputError(f"{link} is a link, and bakery writes in its place", hint="remove the link")
 
 
 def _link_below(folder: Path) -> Path | None:
-    paths = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    paths = (Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files))
     return next((path for path in paths if path.is_symlink()), None)
 
 
@@ -101,7 +101,7 @@ def _fresh(path: Path) -> Path:
     raise FileExistsError(path)
 
 
-def prune(runs: Path, keep: int = KEPT) -> None:
+def prune(runs: Path, keep: int = MAX_RUNS) -> None:
     """Remove the oldest runs beyond ``keep``, and what the dead ones left in their stage folders."""
     folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), key=_age)
     ended = [path for path in folders if not _in_use(path)]
@@ -112,7 +112,7 @@ def prune(runs: Path, keep: int = KEPT) -> None:
 
 
 def _age(path: Path) -> tuple[float, str]:
-    # Not the name alone: clocks jump. What is of a time to come is older than anything that is made now.
+    # Not the name alone: clocks jump. A time in the future counts as the oldest.
     changed = path.stat().st_mtime
     return changed if changed <= time.time() + 1 else 0.0, path.name
 

@@ -7,21 +7,20 @@ import time
 from typing import TYPE_CHECKING
 
 from bakery.build.backend import Backend
+from bakery.build.buildx.outcome import Result
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
-from bakery.build.journal import open_journal
+from bakery.build.journal import Record, open_journal
 from bakery.build.loop import Runner
-from bakery.build.options import Again
+from bakery.build.options import CellSelection
 from bakery.build.records.recorder import Recorder
 from bakery.build.report import CellFailure, RunReport, built_target, finished_target
-from bakery.build.resume import first_records
 from bakery.build.scheduler import Schedule
-from bakery.build.secrets.mask import Mask
 from bakery.build.signals import Signals
 from bakery.engine.memory_peaks import Peaks
 
 if TYPE_CHECKING:
-    from bakery.engine.nodes import Nodes, Watch
+    from bakery.engine.nodes import Watch
 
 
 def run_tasks(
@@ -31,8 +30,6 @@ def run_tasks(
     signals: Signals,
     *,
     recorder: Recorder | None = None,
-    mask: Mask | None = None,
-    nodes: Nodes | None = None,
     watch: Watch | None = None,
     peaks: Peaks | None = None,
 ) -> RunReport:
@@ -42,16 +39,22 @@ def run_tasks(
         BakeryError: what ends all tasks.
     """
     started = time.monotonic()
-    plan = context.plan
-    cells = {cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)}
-    keys = {cell: context.keys[cell] for task in context.tasks.values() for cell in task.cells}
-    journal = open_journal(context.state_folder, plan.recipe, first_records(context.previous, keys, cells))
-    finisher = Finisher(context, journal, recorder, mask or Mask({}), is_halted=lambda: bool(signals.arrived))
-    runner = Runner(context, schedule, backend, finisher, signals, nodes, watch, peaks)
+    journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
+    finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
+    runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
     runner.run()
     report = _report(context, runner, time.monotonic() - started)
     (context.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
     return report
+
+
+def _first_records(context: RunContext) -> list[Record]:
+    """Return the first records of the journal: cells that are built now are unfinished, the others are unchanged."""
+    plan, peaks = context.plan, context.peaks
+    cells = {cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)}
+    started = [cell for task in context.tasks.values() for cell in task.cells]
+    others = [record for name, record in context.previous.items() if name in cells and name not in started]
+    return [*others, *(Record(name, context.keys[name], Result.CANCELED, peaks.get(name, 0)) for name in started)]
 
 
 def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
@@ -62,7 +65,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         if target.cell.id in context.finished
         else built_target(target, states[target.cell.id], context.output)
         for target in context.targets
-        if context.options.again is not Again.FAILED or target.cell.id not in context.finished
+        if context.options.selection is not CellSelection.FAILED or target.cell.id not in context.finished
     ]
     return RunReport(
         recipe=context.plan.recipe,

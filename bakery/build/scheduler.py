@@ -1,12 +1,12 @@
-"""Which cell is baked when: no process, no clock of its own, nothing but decisions.
+"""Decides which cell is baked when. It starts no process and reads no clock.
 
-As many at once as cores and memory allow; what a failed cell does not concern goes on; what may work a second
-time is tried again later.
+Cells run in parallel as far as cores and memory allow. A failed cell stops only the cells that depend on it. A try that
+failed for a transient reason is repeated later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,11 +14,11 @@ FIRST_DELAY_S = 5.0
 """Seconds before the second try; each further one waits three times as long."""
 
 LONGEST_DELAY_S = 120.0
-"""Seconds that no try waits longer than."""
+"""The longest wait before a try, in seconds."""
 
 
 class State(StrEnum):
-    """Where an item is."""
+    """The state of an item."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -33,20 +33,19 @@ class Try(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     AGAIN = "again"
-    """It failed, and another try may help."""
+    """It failed for a transient reason."""
     LOST = "lost"
-    """Its seat was lost: no try of its own."""
+    """Its seat was lost; the try does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is baked by one call: a cell.
+    """A cell, which one call bakes.
 
     Attributes:
         after: the item that must pass first; empty for none.
-        memory: MB that it needs at its peak; 0 where nobody knows.
-        group: items of one group share stages that take long.
-        platform: what it is built for.
+        memory: its peak memory in MB; 0 if unknown.
+        group: items of a group share slow stages.
     """
 
     name: str
@@ -58,11 +57,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where items are baked: the one engine, or a node of a builder.
+    """A place that bakes items: the engine, or a node of a builder.
 
     Attributes:
-        slots: items at a time.
-        platforms: what can be built there; None for anything.
+        slots: the number of items that run in parallel.
+        platforms: those that can be built there; None for all.
     """
 
     name: str
@@ -76,12 +75,12 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may do.
+    """The limits of a run.
 
     Attributes:
         parallel: items that run at once, at least 1.
         memory: MB for all of them together; 0 for no limit.
-        retries: further tries of what may work a second time.
+        retries: retries after a transient failure.
         keep_going: a failed item stops only those that come after it.
     """
 
@@ -92,7 +91,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _Place:
+class _Entry:
     """An item over time; ``due`` is the time of its next try, ``seat`` where the last one was."""
 
     item: Item
@@ -105,153 +104,152 @@ class _Place:
 
 @dataclass(slots=True)
 class Schedule:
-    """Decides over the items of one run, each of which is named once.
+    """Decides for the items of one run, which have different names.
 
     Attributes:
-        seats: where they are baked; without any, on the one engine.
+        seats: empty for the one engine.
     """
 
     items: Sequence[Item]
     limits: Limits
     seats: Sequence[Seat] = ()
     stopped: bool = field(default=False, init=False)
-    _places: dict[str, _Place] = field(init=False)
+    _entries: dict[str, _Entry] = field(init=False)
     _alive: list[Seat] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._places = {item.name: _Place(item, index) for index, item in enumerate(self.items)}
+        self._entries = {item.name: _Entry(item, index) for index, item in enumerate(self.items)}
         self._alive = list(self.seats) or [Seat("", self.limits.parallel)]
 
     def due(self, now: float) -> list[Item]:
-        """Return what begins now; it counts as running from here on."""
+        """Return the items to start now; they count as running."""
         begun: list[Item] = []
         while choice := self._next(now):
-            place, seat = choice
-            place.state = State.RUNNING
-            place.tries += 1
-            place.seat = seat.name
-            begun.append(place.item)
+            entry, seat = choice
+            entry.state = State.RUNNING
+            entry.tries += 1
+            entry.seat = seat.name
+            begun.append(entry.item)
         return begun
 
     def ended(self, name: str, verdict: Try, now: float) -> None:
-        """Take the end of a try."""
-        place = self._places[name]
+        """Record the end of a try."""
+        entry = self._entries[name]
         if verdict is Try.PASSED:
-            place.state = State.PASSED
+            entry.state = State.PASSED
         elif verdict is Try.LOST and not self.stopped:
-            place.state = State.WAITING
-            place.tries -= 1
-        elif verdict is Try.AGAIN and place.tries <= self.limits.retries and not self.stopped:
-            place.state = State.WAITING
-            place.due = now + delay(place.tries)
+            entry.state = State.WAITING
+            entry.tries -= 1
+        elif verdict is Try.AGAIN and entry.tries <= self.limits.retries and not self.stopped:
+            entry.state = State.WAITING
+            entry.due = now + delay(entry.tries)
         else:
-            place.state = State.FAILED
+            entry.state = State.FAILED
             self._skip_after(name)
             if not self.limits.keep_going:
                 self.stop()
 
     def lose(self, seat: str) -> None:
-        """Use a seat no longer. What runs there is to be ended as `Try.LOST`.
+        """Stop using a seat. The caller ends the items that run there with `Try.LOST`.
 
-        What passed there is built again elsewhere if something that comes after it has not: they speak of one build.
+        Items that passed there are built again elsewhere if items that depend on them are not done: they share a build.
         """
         self._alive = [one for one in self._alive if one.name != seat]
-        for place in self._of(State.PASSED):
-            family = self._family(place.item)
-            if place.seat == seat and any(one.state in (State.WAITING, State.RUNNING) for one in family):
-                place.state = State.WAITING
-                place.tries -= 1
+        for entry in self._of(State.PASSED):
+            family = self._family(entry.item)
+            if entry.seat == seat and any(one.state in (State.WAITING, State.RUNNING) for one in family):
+                entry.state = State.WAITING
+                entry.tries -= 1
 
     def strand(self) -> list[str]:
-        """Fail what no seat is left for, and return it."""
+        """Fail the items that no remaining seat can build, and return their names."""
         stranded = [
-            place for place in self._of(State.WAITING) if not any(seat.takes(place.item) for seat in self._alive)
+            entry for entry in self._of(State.WAITING) if not any(seat.takes(entry.item) for seat in self._alive)
         ]
-        for place in stranded:
-            place.state = State.FAILED
-        return [place.item.name for place in stranded]
+        for entry in stranded:
+            entry.state = State.FAILED
+        return [entry.item.name for entry in stranded]
 
     def stop(self) -> None:
-        """Let nothing begin any more."""
+        """Start nothing more."""
         self.stopped = True
-        for place in self._of(State.WAITING):
-            place.state = State.SKIPPED
+        for entry in self._of(State.WAITING):
+            entry.state = State.SKIPPED
 
     def skip(self, name: str) -> None:
-        """Let an item that waits never begin, nor what comes after it."""
-        self._places[name].state = State.SKIPPED
+        """Skip a waiting item and the items that depend on it."""
+        self._entries[name].state = State.SKIPPED
         self._skip_after(name)
 
     def state(self, name: str) -> State:
-        """Return where an item is."""
-        return self._places[name].state
+        """Return the state of an item."""
+        return self._entries[name].state
 
     def seat(self, name: str) -> str:
-        """Return where an item was begun last; empty for nowhere, and for the one engine."""
-        return self._places[name].seat
+        """Return the seat of an item's last try; empty for none, and for the one engine."""
+        return self._entries[name].seat
 
     def on(self, seat: str) -> list[str]:
-        """Return what runs on a seat."""
-        return [place.item.name for place in self._of(State.RUNNING) if place.seat == seat]
+        """Return the items that run on a seat."""
+        return [entry.item.name for entry in self._of(State.RUNNING) if entry.seat == seat]
 
     def tries(self, name: str) -> int:
-        """Return how often an item was begun."""
-        return self._places[name].tries
+        """Return the number of tries of an item."""
+        return self._entries[name].tries
 
     @property
     def over(self) -> bool:
-        """Nothing runs, and nothing will."""
-        return not any(place.state in (State.WAITING, State.RUNNING) for place in self._places.values())
+        """Whether no item runs or waits."""
+        return not any(entry.state in (State.WAITING, State.RUNNING) for entry in self._entries.values())
 
-    def _of(self, state: State) -> list[_Place]:
-        return [place for place in self._places.values() if place.state is state]
+    def _of(self, state: State) -> list[_Entry]:
+        return [entry for entry in self._entries.values() if entry.state is state]
 
     def _skip_after(self, name: str) -> None:
-        for place in self._of(State.WAITING):
-            if place.item.after == name:
-                place.state = State.SKIPPED
-                self._skip_after(place.item.name)
+        for entry in self._of(State.WAITING):
+            if entry.item.after == name:
+                entry.state = State.SKIPPED
+                self._skip_after(entry.item.name)
 
-    def _next(self, now: float) -> tuple[_Place, Seat] | None:
+    def _next(self, now: float) -> tuple[_Entry, Seat] | None:
         running = self._of(State.RUNNING)
         if len(running) >= self.limits.parallel:
             return None
-        ready = [place for place in self._of(State.WAITING) if place.due <= now and self._may_begin(place.item)]
-        used = sum(place.item.memory for place in running)
-        fits = [place for place in ready if not running or self._fits(used + place.item.memory)]
+        ready = [entry for entry in self._of(State.WAITING) if entry.due <= now and self._may_begin(entry.item)]
+        used = sum(entry.item.memory for entry in running)
+        fits = [entry for entry in ready if not running or self._fits(used + entry.item.memory)]
         free = {seat: seat.slots - len(self.on(seat.name)) for seat in self._alive}
         # The sort is stable: of seats with as many free slots the first one counts.
         for seat in sorted((seat for seat in free if free[seat] > 0), key=lambda seat: -free[seat]):
-            here = [place for place in fits if seat.takes(place.item) and self._belongs(place.item, seat)]
+            here = [entry for entry in fits if seat.takes(entry.item) and self._belongs(entry.item, seat)]
             if here:
-                return min(here, key=lambda place: self._order(place, seat)), seat
+                return min(here, key=lambda entry: self._order(entry, seat)), seat
         return None
 
-    def _order(self, place: _Place, seat: Seat) -> tuple[int, bool, int, int]:
-        """Return what begins first on a seat, as the lowest.
+    def _order(self, entry: _Entry, seat: Seat) -> tuple[int, bool, int, int]:
+        """Return the sort key of an item on a seat; the lowest starts first.
 
-        Of a group, one is ahead in the stages that they share, and the others would only wait for it; another seat that
-        has these stages need not build them. What needs much memory begins early, or it would be left to run alone at
-        the end.
+        Of a group, one item builds the shared stages and the others would wait for it; a seat that has these stages need
+        not build them. Items that need much memory start early, or they would run alone at the end.
         """
-        alike = [one for one in self._places.values() if one.item.group == place.item.group and one.tries]
+        alike = [one for one in self._entries.values() if one.item.group == entry.item.group and one.tries]
         here = [one for one in alike if one.seat == seat.name]
         ahead = sum(one.state is State.RUNNING for one in here)
         elsewhere = any(one.state is State.PASSED for one in alike) and not here
-        return ahead, elsewhere, -place.item.memory, place.index
+        return ahead, elsewhere, -entry.item.memory, entry.index
 
     def _belongs(self, item: Item, seat: Seat) -> bool:
-        """What comes after another item finds its stages only where that was built."""
-        before = self._places.get(item.after)
+        """Return whether an item can use the stages of the item it depends on: they are on the seat that built it."""
+        before = self._entries.get(item.after)
         return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
 
-    def _family(self, item: Item) -> list[_Place]:
-        """Return the items that come after the same one, and that one."""
+    def _family(self, item: Item) -> list[_Entry]:
+        """Return the items that depend on the same one, and that one."""
         first = item.after or item.name
-        return [place for name, place in self._places.items() if first in (name, place.item.after)]
+        return [entry for name, entry in self._entries.items() if first in (name, entry.item.after)]
 
     def _may_begin(self, item: Item) -> bool:
-        before = self._places.get(item.after)
+        before = self._entries.get(item.after)
         return before is None or before.state is State.PASSED
 
     def _fits(self, memory: int) -> bool:
@@ -275,8 +273,3 @@ def needed(job_memory: int, jobs: int, cores: int, memory: int) -> int:
     if not job_memory:
         return 0
     return job_memory * (jobs or max(1, min(cores, memory // job_memory)))
-
-
-def unknown(items: Iterable[Item]) -> int:
-    """Return how many items there are whose memory nobody knows."""
-    return sum(not item.memory for item in items)

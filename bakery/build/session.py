@@ -81,11 +81,11 @@ class BuildSession:
             OutputError: the folder cannot be written.
         """
         inside = folder.is_relative_to(self.root)
-        place = folder.relative_to(self.root) if inside else folder.absolute()
+        base = folder.relative_to(self.root) if inside else folder.absolute()
         plan = replace(
             self.plan,
-            dockerfile=str(place / "Dockerfile"),
-            bakefile=str(place / "bake.hcl"),
+            dockerfile=str(base / "Dockerfile"),
+            bakefile=str(base / "bake.hcl"),
             ignore=(*self.plan.ignore, *ignore),
         )
         programs = write_run_files(self.root if inside else folder, plan, folder)

@@ -47,8 +47,8 @@ def state_folder(root: Path, environ: Mapping[str, str]) -> Path:
     except OSError as error:
         path = error.filename or environ.get(STATE_DIR_VARIABLE) or root
         raise OutputError(f"cannot write the state folder {path}: {error.strerror or error}", hint=_HINT) from error
-    is_own = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
-    if not stat.S_ISDIR(status.st_mode) or not is_own:
+    is_private = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+    if not stat.S_ISDIR(status.st_mode) or not is_private:
         raise OutputError(
             f"the state folder {folder} does not belong to this user alone",
             hint=f"fix it with chown and chmod go-w, or {_HINT}",

@@ -117,7 +117,7 @@ class BakeArguments:
         Raises:
             UsageError: a time limit is malformed.
         """
-        from bakery.build.options import Again, Options
+        from bakery.build.options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
         return Options(
@@ -135,7 +135,11 @@ class BakeArguments:
             cell_timeout_s=seconds_of(self.cell_timeout, "--cell-timeout") if self.cell_timeout else None,
             deadline=None if limit is None else time.monotonic() + limit,
             compiler_cache=self.compiler_cache,
-            again=Again.FAILED if self.failed else Again.UNFINISHED if self.resume else Again.ALL,
+            selection=CellSelection.FAILED
+            if self.failed
+            else CellSelection.UNFINISHED
+            if self.resume
+            else CellSelection.ALL,
         )
 
 
@@ -143,7 +147,7 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
     from bakery.cli.narrow import narrow
     from bakery.cli.recipes import plans
-    from bakery.cli.runs import print_configurations, run, run_cibuildwheel, this_system
+    from bakery.cli.runs import print_configurations, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
     if unknown := [name for name in groups if name not in GROUPS]:
@@ -171,10 +175,16 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     if arguments.print_:
         show = print_configurations if by_cibuildwheel else partial(_print_bake, groups=groups, only=chosen.only)
         show([plan for _, plan in selected])
-    elif by_cibuildwheel:
-        run_cibuildwheel(selected, chosen, arguments.progress, arguments.ca_bundle, system)
     else:
-        run(selected, chosen, arguments.progress, arguments.ca_bundle, engine_up=arguments.engine_up)
+        backend_system = system if by_cibuildwheel else ""
+        run(
+            selected,
+            chosen,
+            arguments.progress,
+            arguments.ca_bundle,
+            system=backend_system,
+            engine_up=arguments.engine_up,
+        )
 
 
 def uses_cibuildwheel(backend: str) -> bool:

@@ -61,11 +61,11 @@ def ls(as_json: options.AsJson = False) -> None:
     from bakery.recipe.load import farms
 
     client = _client()
-    looks = {name: client.look_at_all(require_nodes(name, Path.cwd()), running=True) for name in farms(Path.cwd())[0]}
+    statuses = {name: client.statuses(require_nodes(name, Path.cwd()), running=True) for name in farms(Path.cwd())[0]}
     if as_json:
-        echo_json(to_json(looks))
-    elif looks:
-        out.print(render(looks))
+        echo_json(to_json(statuses))
+    elif statuses:
+        out.print(render(statuses))
     else:
         say("no builder is configured here; see docs/scale.md")
 

@@ -163,18 +163,16 @@ def run_compiled(
     failures: list[BakeryError | None] = []
     if validate:
         verdicts = run_validation(requests, Path(), source)
-        rows = [(item.module.title, item.record) for item in verdicts]
-        document["validation"] = report_runs.validation_rows(rows)
+        document["validation"] = report_runs.validation_rows(verdicts)
         failures.append(validation.conclusion(verdicts))
         if show_tables:
-            err.print(report_runs.validation_table(rows))
+            err.print(report_runs.validation_table(verdicts))
     if benchmark:
         measurements = run_benchmark(requests, Path(), source)
-        figures = [(item.module.title, item.record, item.reason) for item in measurements]
-        document["benchmarks"] = report_runs.benchmark_rows(figures)
+        document["benchmarks"] = report_runs.benchmark_rows(measurements)
         failures.append(benchmarks.conclusion(measurements))
         if show_tables:
-            err.print(report_runs.benchmarks_table(figures))
+            err.print(report_runs.benchmarks_table(measurements))
     return document, failures
 
 
@@ -189,7 +187,7 @@ def _open_containers(
     from bakery.iree.sandbox import open_sandbox
 
     engine = open_engine(source.ca_bundle)
-    images = _own_image(engine, source.image) if source.image else _tool_images(engine, requests)
+    images = _bakery_image(engine, source.image) if source.image else _tool_images(engine, requests)
     with run_folder(root) as folder:
         stage = folder / "stage"
         stage.mkdir()
@@ -197,7 +195,7 @@ def _open_containers(
             yield sandbox, Devices(engine.environment, images)
 
 
-def _own_image(engine: EngineSession, image: str) -> Images:
+def _bakery_image(engine: EngineSession, image: str) -> Images:
     """Return a function that finds the user's own image."""
     from bakery.engine.debian_rootfs import inspect
     from bakery.iree.devices import CPU_IMAGE

@@ -231,17 +231,15 @@ def _validate(arguments: ValidateArguments) -> None:
     [dim]wheel-bakery validate job.json[/dim]
     """
     from bakery.iree.bundle import bundle
-    from bakery.iree.report_runs import validation_json, validation_table
+    from bakery.iree.report_runs import to_json, validation_rows, validation_table
     from bakery.iree.validate import conclusion
 
     checks = arguments.checks()
     has_call = bool(arguments.inputs or arguments.expected or arguments.reference or arguments.function)
     requests = arguments.requests(checks=checks, has_call=has_call)
     verdicts = run_validation(requests, arguments.root, arguments.source, arguments.cores or "", arguments.max_parallel)
-    rows = [(verdict.module.title, verdict.record) for verdict in verdicts]
-    out.print(
-        validation_json(rows) if arguments.json else validation_table(rows), markup=False, soft_wrap=arguments.json
-    )
+    report = to_json(validation_rows(verdicts)) if arguments.json else validation_table(verdicts)
+    out.print(report, markup=False, soft_wrap=arguments.json)
     if failure := conclusion(verdicts, strict=arguments.strict):
         raise failure
     if arguments.bundle:
@@ -256,7 +254,7 @@ def _benchmark(arguments: BenchmarkArguments) -> None:
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion
     from bakery.iree.models.job import Benchmark
-    from bakery.iree.report_runs import benchmarks_json, benchmarks_table
+    from bakery.iree.report_runs import benchmark_rows, benchmarks_table, to_json
 
     settings = arguments.settings()
     requests = arguments.requests(
@@ -265,10 +263,8 @@ def _benchmark(arguments: BenchmarkArguments) -> None:
     if settings:
         requests = _with_settings(requests, settings)
     measurements = run_benchmark(requests, arguments.root, arguments.source, arguments.baseline)
-    rows = [(item.module.title, item.record, item.reason) for item in measurements]
-    out.print(
-        benchmarks_json(rows) if arguments.json else benchmarks_table(rows), markup=False, soft_wrap=arguments.json
-    )
+    report = to_json(benchmark_rows(measurements)) if arguments.json else benchmarks_table(measurements)
+    out.print(report, markup=False, soft_wrap=arguments.json)
     if path := arguments.save_baseline:
         text = baseline_of(measurements).model_dump_json(by_alias=True, indent=2) + "\n"
         write(path.parent, {path.name: text})

@@ -89,8 +89,8 @@ def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[st
         from bakery.engine.discover import find_client
         from bakery.engine.nodes import Client
 
-        looks = Client({**os.environ, **find_client(os.environ)}).look_at_all(nodes)
-        return {item.recipe: platform_support.on_nodes(item, looks) for item in chosen}
+        statuses = Client({**os.environ, **find_client(os.environ)}).statuses(nodes)
+        return {item.recipe: platform_support.on_nodes(item, statuses) for item in chosen}
     if not is_here(os.environ):
         return {item.recipe: {} for item in chosen}
     native = platform_of(platform.machine())

@@ -18,48 +18,73 @@ if TYPE_CHECKING:
     from bakery.plan.model import Plan
 
 Plans = Sequence[tuple[Path, "Plan"]]
+Build = Callable[[Path, "Plan", "Options"], "RunReport"]
 
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
-def run(plans: Plans, chosen: Options, progress: str, ca_bundle: Path | None, *, engine_up: bool) -> None:
-    """Bake every plan, one after the other.
+def run(
+    plans: Plans, options: Options, progress: str, ca_bundle: Path | None, *, system: str = "", engine_up: bool = False
+) -> None:
+    """Build every plan, one after the other, print each report, and judge all reports together.
+
+    Args:
+        system: the system whose cells cibuildwheel builds; empty to bake.
 
     Raises:
-        BakeryError: of any kind, after everything that can be done is done.
+        BakeryError: of any kind, after everything that can be done is done. With cibuildwheel, what ends a recipe as a
+            whole ends the run.
     """
-    from bakery.build.exit_status import refused
-    from bakery.build.pipeline import bake_plan
-    from bakery.cli.engine import open_engine
+    from bakery.build.exit_status import conclusion, refused
 
-    engine = open_engine(ca_bundle, engine_up=engine_up, builder=chosen.builder)
-    if not chosen.only:
+    build = (
+        _cibuildwheel(progress, ca_bundle, system) if system else _bake(options.builder, progress, ca_bundle, engine_up)
+    )
+    if system or not options.only:
         _say_skipped_systems(plans)
-    if chosen.keep_going is None:
-        targets = [(plan, target) for _, plan in plans for target in plan.select(chosen.groups, chosen.only)]
-        chosen = replace(chosen, keep_going=len({(plan.recipe, target.cell.id) for plan, target in targets}) > 1)
-    chosen = replace(chosen, builder=None if engine.nodes else chosen.builder)
-
-    def bake(root: Path, plan: Plan) -> RunReport:
+    if options.keep_going is None:
+        options = replace(options, keep_going=bool(system) or _has_several_cells(plans, options))
+    reports: list[RunReport] = []
+    for root, plan in plans:
         try:
-            return bake_plan(root, plan, chosen, engine, progress_display(progress))
+            report = build(root, plan, options)
         except (EngineError, InterruptedBake):
             raise
         except BakeryError as error:
-            if len(plans) == 1 or not chosen.keep_going:
+            if system or len(plans) == 1 or not options.keep_going:
                 raise
             show(error)
-            return refused(root, plan, chosen, error)
+            report = refused(root, plan, options, error)
+        reports.append(report)
+        _print_report(report, progress)
+        if report.stopped or (report.failures and not options.keep_going):
+            break
+    _write_step_summary(reports)
+    if not any(report.targets for report in reports):
+        say("no cell failed in the last run: nothing to bake")
+    if failure := conclusion(reports):
+        raise failure
 
-    _run_all(plans, bake, progress, fail_fast=not chosen.keep_going)
+
+def _has_several_cells(plans: Plans, options: Options) -> bool:
+    targets = [(plan, target) for _, plan in plans for target in plan.select(options.groups, options.only)]
+    return len({(plan.recipe, target.cell.id) for plan, target in targets}) > 1
 
 
-def run_cibuildwheel(plans: Plans, chosen: Options, progress: str, ca_bundle: Path | None, system: str) -> None:
-    """Build the cells of a system with cibuildwheel, one plan after the other.
+def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up: bool) -> Build:
+    """Open the engine; return the function that bakes a plan."""
+    from bakery.build.pipeline import bake_plan
+    from bakery.cli.engine import open_engine
 
-    Raises:
-        BakeryError: of any kind. What ends a recipe as a whole ends the run, a failed cell does not.
-    """
+    engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
+    builder = None if engine.nodes else builder
+    return lambda root, plan, options: bake_plan(
+        root, plan, replace(options, builder=builder), engine, progress_display(progress)
+    )
+
+
+def _cibuildwheel(progress: str, ca_bundle: Path | None, system: str) -> Build:
+    """Return the function that builds a plan's cells of a system with cibuildwheel."""
     from bakery.build.cibuildwheel.run import Host, build_plan
     from bakery.cli.engine import find_ca_bundle
     from bakery.engine.discover import find
@@ -70,14 +95,8 @@ def run_cibuildwheel(plans: Plans, chosen: Options, progress: str, ca_bundle: Pa
         if progress != "quiet":
             err.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    machine = Host(environment, find_ca_bundle(ca_bundle, os.environ), print_line)
-    _say_skipped_systems(plans)
-    _run_all(
-        plans,
-        lambda root, plan: build_plan(root, plan, chosen, machine, system),
-        progress,
-        fail_fast=chosen.keep_going is False,
-    )
+    host = Host(environment, find_ca_bundle(ca_bundle, os.environ), print_line)
+    return lambda root, plan, options: build_plan(root, plan, options, host, system)
 
 
 def this_system() -> str:
@@ -93,28 +112,6 @@ def print_configurations(plans: Sequence[Plan]) -> None:
         for path, text in configurations(plan).items():
             if path.endswith(".toml"):
                 out.print(text, markup=False, soft_wrap=True, end="")
-
-
-def _run_all(plans: Plans, bake: Callable[[Path, Plan], RunReport], progress: str, *, fail_fast: bool) -> None:
-    """Run ``bake`` for every plan, print each report, and judge all reports together.
-
-    Raises:
-        BakeryError: not everything is done.
-    """
-    from bakery.build.exit_status import conclusion
-
-    reports: list[RunReport] = []
-    for root, plan in plans:
-        report = bake(root, plan)
-        reports.append(report)
-        _print_report(report, progress)
-        if report.stopped or (report.failures and fail_fast):
-            break
-    _write_step_summary(reports)
-    if not any(report.targets for report in reports):
-        say("no cell failed in the last run: nothing to bake")
-    if failure := conclusion(reports):
-        raise failure
 
 
 def _say_skipped_systems(plans: Plans) -> None:

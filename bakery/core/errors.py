@@ -17,7 +17,8 @@ class BakeryError(Exception):
     The base class of all failures.
 
     Attributes:
-        message: what is wrong: one sentence, lower case, no full stop.
+        message: what is wrong: one sentence, lower case, no full stop. It begins with the subject, if there is one.
+        reason: the message without the subject.
         hint: what to do; may be empty.
         details: lines below the message, such as the end of a log or a diff.
     """
@@ -25,147 +26,104 @@ class BakeryError(Exception):
     exit_code: int = 1
     title: str = "error"
 
-    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+    def __init_subclass__(cls, exit_code: int | None = None, title: str = "") -> None:
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
+        cls.title = title or cls.title
+
+    def __init__(self, reason: str, *, subject: str = "", hint: str = "", details: Sequence[str] = ()) -> None:
+        message = f"{subject}: {reason}" if subject else reason
         super().__init__(message)
         # Text of a recipe or of a step may have control characters.
-        self.message, self.hint, *lines = (printable(text, keep="\n\t") for text in (message, hint, *details))
+        self.message, self.reason, self.hint, *lines = (
+            printable(text, keep="\n\t") for text in (message, reason, hint, *details)
+        )
         self.details = tuple(lines)
 
 
-class UsageError(BakeryError):
+class UsageError(BakeryError, exit_code=2, title="usage"):
     """The command line or an environment variable cannot be understood."""
 
-    exit_code = 2
-    title = "usage"
 
-
-class RecipeError(BakeryError):
+class RecipeError(BakeryError, exit_code=3, title="recipe"):
     """A recipe is malformed.
 
     ``details`` holds every problem of the file at once.
     """
 
-    exit_code = 3
-    title = "recipe"
 
-
-class PlanError(BakeryError):
+class PlanError(BakeryError, exit_code=4, title="plan"):
     """The recipe is well formed, but no plan can satisfy it."""
 
-    exit_code = 4
-    title = "plan"
 
-
-class DriftError(BakeryError):
+class DriftError(BakeryError, exit_code=5, title="drift"):
     """A generated file differs from what its recipe says.
 
     ``details`` is a unified diff.
     """
 
-    exit_code = 5
-    title = "drift"
 
-
-class EngineError(BakeryError):
+class EngineError(BakeryError, exit_code=6, title="engine"):
     """There is no usable engine (docker daemon, buildx), and none can be installed."""
 
-    exit_code = 6
-    title = "engine"
 
-
-class BakeError(BakeryError):
+class BakeError(BakeryError, exit_code=7, title="bake"):
     """A build step failed.
 
     ``details`` is the tail of its log.
     """
 
-    exit_code = 7
-    title = "bake"
 
-
-class AuditError(BakeryError):
+class AuditError(BakeryError, exit_code=8, title="audit"):
     """A wheel is not what it promises, and was kept out of the output folder."""
 
-    exit_code = 8
-    title = "audit"
 
-
-class UnavailableError(BakeryError):
+class UnavailableError(BakeryError, exit_code=9, title="not available"):
     """A version, package or image that was asked for cannot be had from where this machine looks."""
 
-    exit_code = 9
-    title = "not available"
 
-
-class OutputError(BakeryError):
+class OutputError(BakeryError, exit_code=10, title="files"):
     """A file or folder cannot be read or written (permissions, space, links)."""
 
-    exit_code = 10
-    title = "files"
 
-
-class SomeFailed(BakeError):
+class SomeFailed(BakeError, exit_code=11):
     """Some cells failed; the others are done, and their wheels are in the output folder."""
 
-    exit_code = 11
 
-
-class LockError(BakeryError):
+class LockError(BakeryError, exit_code=12, title="lock"):
     """What a build would be made of is not what ``bakery.lock`` says, or there is no lock.
 
     ``details`` says what differs.
     """
 
-    exit_code = 12
-    title = "lock"
 
-
-class DifferentError(BakeryError):
+class DifferentError(BakeryError, exit_code=13, title="differs"):
     """A wheel that was built again is not the same bytes.
 
     ``details`` says where they differ.
     """
 
-    exit_code = 13
-    title = "differs"
 
-
-class ModuleError(BakeryError):
+class ModuleError(BakeryError, exit_code=14, title="module"):
     """An MLIR module, or the job that names it, is not what it should be."""
 
-    exit_code = 14
-    title = "module"
 
-
-class WrongResultError(BakeryError):
+class WrongResultError(BakeryError, exit_code=15, title="validation"):
     """A compiled module does not give what is expected of it.
 
     ``details`` says which, where, and how far off.
     """
 
-    exit_code = 15
-    title = "validation"
 
-
-class RegressionError(BakeryError):
+class RegressionError(BakeryError, exit_code=16, title="regression"):
     """A compiled module is slower than its baseline by more than the threshold."""
 
-    exit_code = 16
-    title = "regression"
 
-
-class CompilerError(BakeryError):
+class CompilerError(BakeryError, exit_code=17, title="compiler"):
     """A compiler of modules crashed, or was ended for want of memory or time."""
 
-    exit_code = 17
-    title = "compiler"
 
-
-class InterruptedBake(BakeryError):
+class InterruptedBake(BakeryError, exit_code=130, title="interrupted"):
     """Ctrl-C or SIGTERM; the build was ended. Wheels that were finished by then are in the output folder."""
-
-    exit_code = 130
-    title = "interrupted"
 
 
 EXIT_CODES: dict[int, str] = {

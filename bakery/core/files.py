@@ -1,14 +1,20 @@
-"""Writes generated files, and checks them for drift."""
+"""Writes generated files and checks them for drift; hashes files, and packs them into tars."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bakery.core.errors import DriftError, OutputError
 from bakery.core.plain_files import read_plain
+
+if TYPE_CHECKING:
+    from tarfile import TarFile
 
 LARGEST = 64 << 20
 """Bytes that a generated file may have."""
@@ -67,3 +73,23 @@ def _inside(root: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(root.resolve()):
         raise OutputError(f"{path} is a link that leads out of {root}", hint="remove the link")
     return path
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def add_to_tar(archive: TarFile, name: str, content: Path | bytes, mode: int = 0o644) -> None:
+    """Add a file to a tar, with nothing of this machine or moment in its header.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    member = archive.tarinfo(name)
+    member.mode = mode
+    with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+        member.size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        archive.addfile(member, source)

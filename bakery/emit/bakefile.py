@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bakery.core.names import BASE_SECRETS, TARGET_KINDS, Kind, TargetKind
 from bakery.emit.bake_overrides import merged, overridden
 from bakery.emit.cache import cache_attributes, cache_functions
-from bakery.emit.quoting import aligned, comment, hcl_list, hcl_string, hcl_value, indent
+from bakery.emit.quoting import aligned, block, comment, hcl_list, hcl_string, hcl_value, indent
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.plan.options import Variable
@@ -29,15 +29,15 @@ def bakefile(plan: Plan) -> str:
         *(_variable(variable) for variable in plan.variables),
         *cache_functions(plan),
         _cells(plan),
-        *(_group(name, kinds) for name, kinds in plan.groups.items() if name not in set(Kind)),
+        *(
+            block(f'group "{name}"', [f"targets = {hcl_list(kinds)}"])
+            for name, kinds in plan.groups.items()
+            if name not in set(Kind)
+        ),
         _common(plan),
         *(_kind(plan, kind) for kind in plan.kinds),
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _block(head: str, body: list[str]) -> list[str]:
-    return [f"{head} {{", *indent(body), "}"]
 
 
 def _variable(variable: Variable) -> list[str]:
@@ -49,8 +49,8 @@ def _variable(variable: Variable) -> list[str]:
         condition = " && ".join(f"length(regexall({pattern}, {variable.name})) > 0" for pattern in patterns)
     if condition:
         message = hcl_string(f"{variable.name}: expected {variable.expected}")
-        body += _block("validation", aligned([("condition", condition), ("error_message", message)]))
-    return _block(f'variable "{variable.name}"', body)
+        body += block("validation", aligned([("condition", condition), ("error_message", message)]))
+    return block(f'variable "{variable.name}"', body)
 
 
 def _cells(plan: Plan) -> list[str]:
@@ -71,10 +71,6 @@ def _cell(cell: Cell, platform: str, *, shared: bool) -> str:
     return f"{{ id = {hcl_string(cell.id)}, {builder}platform = {platform}, args = {{ {args} }} }}"
 
 
-def _group(name: str, kinds: tuple[Kind, ...]) -> list[str]:
-    return _block(f'group "{name}"', [f"targets = {hcl_list(kind.value for kind in kinds)}"])
-
-
 def _common(plan: Plan) -> list[str]:
     files = [f'{{ type = "file", id = "{id_}", src = {variable} }},' for id_, variable in _secret_files(plan)]
     files = ["for file in [", *indent(files), '] : file if file.src != ""']
@@ -86,13 +82,11 @@ def _common(plan: Plan) -> list[str]:
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
         *comment("Without a file there is no secret; steps then trust what the image trusts."),
-        *(
-            ["secret = concat([", *indent(env), "], [", *indent(files), "])"]
-            if env
-            else ["secret = [", *indent(files), "]"]
-        ),
+        *(["secret = concat([", *indent(env), "], ["] if env else ["secret = ["]),
+        *indent(files),
+        "])" if env else "]",
     ]
-    return _block('target "_common"', body)
+    return block('target "_common"', body)
 
 
 def _kind(plan: Plan, kind: Kind) -> list[str]:
@@ -118,7 +112,7 @@ def _kind(plan: Plan, kind: Kind) -> list[str]:
             *([("cache-to", f'cache_to("{scope}", "{plan.cache_mode(kind)}")')] if target.writes_cache else []),
         ]
     )
-    return _block(f'target "{kind}"', body)
+    return block(f'target "{kind}"', body)
 
 
 def _scope(plan: Plan, kind: Kind, cell: str) -> str:

@@ -62,15 +62,11 @@ def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
 def programs(plan: Plan) -> Sequence[str]:
     """Return the scripts of `bakery.toolchains.programs` that the configurations call."""
     return [
-        *(("smoke.py",) if _smokes(plan) else ()),
+        *(("smoke.py",) if plan.cibuildwheel.load or plan.cibuildwheel.test_imports else ()),
         *(("steps.py",) if plan.cibuildwheel.requirements or plan.cibuildwheel.test_files else ()),
         *(("finish.py",) if _finishes(plan) else ()),
         *(("install-packages",) if plan.cibuildwheel.system_packages else ()),
     ]
-
-
-def _smokes(plan: Plan) -> bool:
-    return plan.cibuildwheel.load or bool(plan.cibuildwheel.test_imports)
 
 
 def _finishes(plan: Plan) -> bool:
@@ -125,15 +121,11 @@ def _images(plan: Plan, cells: tuple[Cell, ...]) -> list[str]:
     lines = []
     for machine, platform in (("x86_64", "linux/amd64"), ("aarch64", "linux/arm64")):
         if first := next((cell for cell in cells if cell.platform == platform), None):
-            image = _text(plan, first, plan.cibuildwheel.image) if plan.cibuildwheel.image else DEFAULT_IMAGE
+            image = substitute(plan.cibuildwheel.image, with_derived(plan.args_of(first))) or DEFAULT_IMAGE
             digest = next((item.ref.partition("@")[2] for item in first.images if "@" in item.ref), "")
             full = f"{image}@{digest}" if digest and "@" not in image else image
             lines.append(f"manylinux-{machine}-image = {_toml(full)}")
     return lines
-
-
-def _text(plan: Plan, cell: Cell, value: Value) -> str:
-    return substitute(value, with_derived(plan.args_of(cell)))
 
 
 class _Options:
@@ -188,7 +180,7 @@ class _Options:
         words = ["python", f"{self._folder}/finish.py", "{dest_dir}/repaired", "{dest_dir}", "--no-repair"]
         for requirement in self._plan.audit.requires:
             words += ["--require", self._quoted(self._of(requirement))]
-        words += ["--name", self._quoted(self._naming(self._plan.audit.namings[0]))]
+        words += ["--name", self._quoted(self._of(self._plan.audit.namings[0].words))]
         return [*(self._repaired("{dest_dir}/repaired") or [_copy(self._system)]), " ".join(words)]
 
     def _repaired(self, folder: str) -> list[str]:
@@ -213,14 +205,6 @@ class _Options:
             machine = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}[self._cell.platform]
             words += ["--plat", f"{audit.plat}_{machine}"]
         return [" ".join([*words, "-w", folder, "{wheel}"])]
-
-    def _naming(self, naming: Naming) -> str:
-        parts = [
-            "clean" if naming.clean else "",
-            f"local={self._of(naming.local)}" if naming.local else "",
-            f"build-tag={self._of(naming.build_tag)}" if naming.build_tag else "",
-        ]
-        return " ".join(filter(None, parts))
 
     def _test(self) -> list[str]:
         """Return the commands of the test: the same steps as in the test stage, in the same order."""

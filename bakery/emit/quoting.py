@@ -59,11 +59,8 @@ def hcl_list(items: Iterable[str]) -> str:
 
 def dockerfile_string(value: Value) -> str:
     """Return a double-quoted word for ``ARG`` and ``ENV``, where the Dockerfile itself expands ``${NAME}``."""
-    return '"' + "".join(_double_quoted(part) if isinstance(part, str) else f"${{{part.name}}}" for part in value) + '"'
-
-
-def _double_quoted(text: str) -> str:
-    return re.sub(r'(["\\$])', r"\\\1", text)
+    parts = (re.sub(r'(["\\$])', r"\\\1", part) if isinstance(part, str) else f"${{{part.name}}}" for part in value)
+    return '"' + "".join(parts) + '"'
 
 
 def dockerfile_word(value: Value) -> str:
@@ -108,6 +105,11 @@ def heredoc_delimiter(text: str) -> str:
 def indent(lines: Iterable[str], by: int = 2) -> list[str]:
     """Return ``lines`` indented by ``by`` spaces; empty lines stay empty."""
     return [" " * by + line if line else line for line in lines]
+
+
+def block(head: str, body: Iterable[str]) -> list[str]:
+    """Return the lines of a block of HCL."""
+    return [f"{head} {{", *indent(body), "}"]
 
 
 def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:

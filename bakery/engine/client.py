@@ -175,7 +175,7 @@ class Engine:
             raise EngineError("the engine does not answer", hint=DOCTOR, details=[error.reason]) from error
         version = _text(document, "ServerVersion")
         if not version:
-            raise EngineError("the engine does not answer", hint=DOCTOR, details=_errors(document))
+            raise EngineError("the engine does not answer", hint=DOCTOR, details=_strings(document.get("ServerErrors")))
         containerd = _CONTAINERD in json.dumps(document.get("DriverStatus"))
         return EngineInfo(
             version=version,
@@ -184,7 +184,7 @@ class Engine:
             memory=_number(document, "MemTotal"),
             root=_text(document, "DockerRootDir"),
             architecture=_text(document, "Architecture"),
-            runtimes=_names(document, "Runtimes"),
+            runtimes=tuple(sorted(_strings(document.get("Runtimes")))),
         )
 
     def buildx_version(self, *, timeout_s: float = TIMEOUT_S) -> tuple[int, ...] | None:
@@ -291,11 +291,6 @@ def _number(document: Mapping[str, Json], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _names(document: Mapping[str, Json], key: str) -> tuple[str, ...]:
-    value = document.get(key)
-    return tuple(sorted(value)) if isinstance(value, dict) else ()
-
-
-def _errors(document: Mapping[str, Json]) -> list[str]:
-    errors = document.get("ServerErrors")
-    return [str(item) for item in errors] if isinstance(errors, list) else []
+def _strings(value: Json) -> list[str]:
+    """Return the items of an array, or the keys of an object."""
+    return [str(item) for item in value] if isinstance(value, list | dict) else []

@@ -53,12 +53,12 @@ class Bundle:
 
     Attributes:
         name: folder name under the cache.
-        own: packages from the machine's own suite.
-        newer: packages from NEWER_SUITE.
+        packages: from the machine's suite.
+        newer: from NEWER_SUITE.
     """
 
     name: str
-    own: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
 
 
@@ -181,9 +181,6 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
     """Download and unpack a bundle once; later calls return the same folder at once.
 
     Args:
-        paths: where the cache is.
-        bundle: what to fetch.
-        progress: called with each step.
         finish: called with the unpacked folder and with the path it will have; may add files.
 
     Returns:
@@ -216,7 +213,7 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
 
 def bundle_key(bundle: Bundle, suite: str, machine: str) -> str:
     """Name a bundle's folder by what decides its content, without asking the network."""
-    text = json.dumps([bundle.own, bundle.newer, suite, NEWER_SUITE, machine, 1])
+    text = json.dumps([bundle.packages, bundle.newer, suite, NEWER_SUITE, machine, 1])
     return f"{suite}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
@@ -226,8 +223,8 @@ def _download(scratch: Path, bundle: Bundle, suite: str, progress: Progress) -> 
     mirror = machine_mirror(suite)
     options = _private_state(scratch, mirror, suite, newer=bool(bundle.newer))
     _run(["apt-get", *options, "--error-on=any", "update"])
-    progress("downloading " + " ".join((*bundle.newer, *bundle.own)))
-    packages = [f"{name}/{NEWER_SUITE}" for name in bundle.newer] + list(bundle.own)
+    progress("downloading " + " ".join((*bundle.newer, *bundle.packages)))
+    packages = [f"{name}/{NEWER_SUITE}" for name in bundle.newer] + list(bundle.packages)
     target = scratch / "debs"
     target.mkdir()
     _run(["apt-get", *options, "download", *packages], cwd=target)

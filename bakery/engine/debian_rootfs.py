@@ -34,7 +34,7 @@ REPOSITORY = "bakery.local/debian"
 RECIPE = 1
 """Part of a kept image's file name; raise it when what goes into an image changes."""
 
-MMDEBSTRAP = Bundle(name="mmdebstrap", own=("mmdebstrap",))
+MMDEBSTRAP = Bundle(name="mmdebstrap", packages=("mmdebstrap",))
 REGISTRY_TIMEOUT_S = 8
 PULL_TIMEOUT_S = 600
 MAKE_TIMEOUT_S = 3600
@@ -92,10 +92,7 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
     Args:
         engine_env: variables that lead to the engine, from :func:`bakery.engine.private_engine.environment`;
             they are added to the process's own.
-        suite: one of SUITES.
-        arch: one of ARCHITECTURES.
         tag: the image's usual name, e.g. ``debian:bookworm-slim``. An existing one is never replaced.
-        progress: called with each step.
 
     Raises:
         UnavailableError: the suite or architecture is unknown, or the image is not available here.
@@ -129,7 +126,6 @@ def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
 
     Args:
         env: the complete environment of the docker client.
-        name: image name with tag.
         arch: the image must be for this architecture.
 
     Raises:
@@ -201,11 +197,7 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
     """Make an image of a suite from the machine's mirror; the same mirror state gives the same bytes.
 
     Args:
-        paths: where the cache is.
         scratch: an empty folder to work in, on a filesystem that allows device files.
-        suite: one of SUITES.
-        arch: one of ARCHITECTURES.
-        progress: called with each step.
 
     Returns:
         The image's file, inside ``scratch``.
@@ -234,10 +226,6 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
 def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
     """Return which parts of a suite the mirror has, each with its Release file's date.
 
-    Args:
-        scratch: folder for the files.
-        mirror: the mirror to ask.
-        suite: code name.
 
     Returns:
         Suffix of the suite (empty, ``-updates``, ``-security``) to seconds since 1970. The signatures are

@@ -20,7 +20,7 @@ from bakery.engine.client import ClientError, Engine
 PREFIX = "bakery-"
 """Prefix of the names of bakery's builders in buildx."""
 
-LOOK_S = 90.0
+QUERY_S = 90.0
 """Seconds that a query of a node may take. buildx gives up after 20 (commands/inspect.go), so this only ends a client
 that hangs."""
 
@@ -52,7 +52,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodeStatus:
     """The state of a node.
 
     Attributes:
@@ -79,7 +79,7 @@ class Client:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._engine = Engine(environment)
 
-    def look(self, node: Node, *, running: bool = False) -> Look:
+    def status(self, node: Node, *, running: bool = False) -> NodeStatus:
         """Ask a node for its state.
 
         Args:
@@ -93,21 +93,23 @@ class Client:
         except ClientError as error:
             if error.is_missing:
                 raise
-            return Look(node, error.reason)
+            return NodeStatus(node, error.reason)
         if fields.get("Status") != "running":
-            return Look(node, fields.get("Error") or f"it does not answer ({fields.get('Status') or 'no status'})")
+            return NodeStatus(
+                node, fields.get("Error") or f"it does not answer ({fields.get('Status') or 'no status'})"
+            )
         platforms = tuple(name.strip(" *") for name in fields.get("Platforms", "").split(",") if name.strip())
-        look = Look(node, "", fields.get("BuildKit version", ""), node.platforms or platforms)
-        return replace(look, running=self._builds(node)) if running else look
+        status = NodeStatus(node, "", fields.get("BuildKit version", ""), node.platforms or platforms)
+        return replace(status, running=self._builds(node)) if running else status
 
-    def look_at_all(self, nodes: Sequence[Node], *, running: bool = False) -> list[Look]:
+    def statuses(self, nodes: Sequence[Node], *, running: bool = False) -> list[NodeStatus]:
         """Ask all nodes for their state, in parallel.
 
         Raises:
             EngineError: there is no docker client.
         """
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
-            return list(pool.map(partial(self.look, running=running), nodes))
+            return list(pool.map(partial(self.status, running=running), nodes))
 
     def up(self, node: Node) -> bool:
         """Create buildx's builder for a node, unless it exists with the same options; return whether it was created.
@@ -123,9 +125,9 @@ class Client:
             fields = {}
         is_new = not fields or not _is_same(fields, node)
         if is_new and fields:
-            self._do(node, ["rm", "--force", "--keep-state", node.builder], LOOK_S)
+            self._do(node, ["rm", "--force", "--keep-state", node.builder], QUERY_S)
         if is_new:
-            self._do(node, create_arguments(node), LOOK_S)
+            self._do(node, create_arguments(node), QUERY_S)
         if node.driver != "remote" and (is_new or fields.get("Status") != "running"):
             self._do(node, ["inspect", "--bootstrap", node.builder], BOOT_S)
         return is_new
@@ -144,15 +146,15 @@ class Client:
         Raises:
             EngineError: buildx does not answer.
         """
-        names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=LOOK_S)}
+        names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=QUERY_S)}
         return sorted(item for item in names if item.startswith(builder_of(name, "")))
 
     def _inspect(self, node: Node) -> dict[str, str]:
-        return _fields(self._run(["inspect", node.builder], LOOK_S))
+        return _fields(self._run(["inspect", node.builder], QUERY_S))
 
     def _builds(self, node: Node) -> int:
         words = ["history", "ls", "--builder", node.builder, "--filter", "status=running", "--format", "{{json .}}"]
-        lines = self._engine.run_or_empty("buildx", *words, timeout_s=LOOK_S).splitlines()
+        lines = self._engine.run_or_empty("buildx", *words, timeout_s=QUERY_S).splitlines()
         return sum(line.startswith("{") for line in lines)
 
     def _do(self, node: Node, words: Sequence[str], limit_s: float) -> None:
@@ -160,7 +162,7 @@ class Client:
             self._run(words, limit_s)
         except ClientError as error:
             hint = "`wheel-bakery builders ls` shows the state of each node"
-            raise EngineError(f"node {node.name}: {error.reason}", hint=hint) from error
+            raise EngineError(error.reason, subject=f"node {node.name}", hint=hint) from error
 
     def _run(self, words: Sequence[str], limit_s: float) -> str:
         return self._engine.run("buildx", *words, timeout_s=limit_s)
@@ -268,18 +270,18 @@ class Nodes:
 
     name: str
     client: Client
-    seats: tuple[Look, ...]
+    seats: tuple[NodeStatus, ...]
     lost: dict[str, str]
 
     @property
-    def alive(self) -> tuple[Look, ...]:
+    def alive(self) -> tuple[NodeStatus, ...]:
         """The nodes that are not lost."""
         return tuple(seat for seat in self.seats if seat.node.name not in self.lost)
 
     def ask(self, name: str) -> str:
         """Return why a node cannot be used; empty if it answers."""
         try:
-            return self.client.look(self.node(name)).fault
+            return self.client.status(self.node(name)).fault
         except EngineError as error:
             return error.message
 
@@ -318,16 +320,16 @@ def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say
     """
     client = Client(environment)
 
-    def one(node: Node) -> Look:
+    def one(node: Node) -> NodeStatus:
         try:
             client.up(node)
         except EngineError as error:
-            return Look(node, error.message.removeprefix(f"node {node.name}: "))
-        return client.look(node)
+            return NodeStatus(node, error.reason)
+        return client.status(node)
 
     with ThreadPoolExecutor(len(nodes)) as pool:
-        looks = list(pool.map(one, nodes))
-    lost = {look.node.name: look.fault for look in looks if look.fault}
+        statuses = list(pool.map(one, nodes))
+    lost = {status.node.name: status.fault for status in statuses if status.fault}
     if len(lost) == len(nodes):
         raise EngineError(
             f"builder {name}: no node answers",
@@ -336,25 +338,25 @@ def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say
         )
     for line in _lines(lost):
         say(f"builder {name}: skipped: {line}")
-    seats = native_first([look for look in looks if not look.fault])
+    seats = native_first([status for status in statuses if not status.fault])
     slots = sum(seat.node.slots for seat in seats)
     say(f"builder {name}: up to {slots} cells in parallel on {', '.join(seat.node.name for seat in seats)}")
     return Nodes(name, client, seats, lost)
 
 
-def native_first(looks: Sequence[Look]) -> tuple[Look, ...]:
+def native_first(statuses: Sequence[NodeStatus]) -> tuple[NodeStatus, ...]:
     """Remove from each node the platforms that it emulates and another node has.
 
     BuildKit lists its own platform first. Platforms of the configuration stay.
     """
-    native = {platform for look in looks for platform in (look.node.platforms or look.platforms[:1])}
+    native = {platform for status in statuses for platform in (status.node.platforms or status.platforms[:1])}
     return tuple(
-        look
-        if look.node.platforms
+        status
+        if status.node.platforms
         else replace(
-            look, platforms=(*look.platforms[:1], *(item for item in look.platforms[1:] if item not in native))
+            status, platforms=(*status.platforms[:1], *(item for item in status.platforms[1:] if item not in native))
         )
-        for look in looks
+        for status in statuses
     )
 
 

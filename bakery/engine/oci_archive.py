@@ -4,14 +4,14 @@ the same for the same root filesystem."""
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bakery.engine.unix_socket import Document
+from bakery.core.files import add_to_tar, file_sha256
+from bakery.plan.values import Json
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -39,11 +39,11 @@ class Blob:
 
     @property
     def path(self) -> str:
-        """Its place in the layout."""
+        """Its path in the layout."""
         return f"blobs/{self.digest.replace(':', '/')}"
 
     @property
-    def descriptor(self) -> Document:
+    def descriptor(self) -> dict[str, Json]:
         """How a manifest refers to it."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
 
@@ -65,7 +65,7 @@ def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: 
     Raises:
         OSError: a file cannot be read or written.
     """
-    layer = _file_blob(rootfs, _LAYER)
+    layer = Blob(_LAYER, f"sha256:{file_sha256(rootfs)}", rootfs.stat().st_size, rootfs)
     config = _json_blob(_image_config(layer, arch, epoch), _CONFIG)
     manifest = _json_blob(
         {
@@ -93,11 +93,11 @@ def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: 
     # manifest.json is for engines without the containerd store, which do not read index.json.
     legacy = [{"Config": config.path, "RepoTags": [name], "Layers": [layer.path]}]
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
-        _add(archive, "index.json", _dump(index))
-        _add(archive, "manifest.json", _dump(legacy))
-        _add(archive, "oci-layout", _dump({"imageLayoutVersion": "1.0.0"}))
+        add_to_tar(archive, "index.json", _dump(index))
+        add_to_tar(archive, "manifest.json", _dump(legacy))
+        add_to_tar(archive, "oci-layout", _dump({"imageLayoutVersion": "1.0.0"}))
         for blob in (config, manifest, layer):
-            _add(archive, blob.path, blob.content)
+            add_to_tar(archive, blob.path, blob.content)
     return name
 
 
@@ -114,13 +114,13 @@ def read_name(image: Path) -> str:
         return str(json.load(member)[0]["RepoTags"][0])
 
 
-def _platform(arch: str) -> Document:
+def _platform(arch: str) -> dict[str, Json]:
     """Return an OCI platform."""
     variant = {"variant": _VARIANTS[arch]} if arch in _VARIANTS else {}
     return {"architecture": arch, "os": "linux", **variant}
 
 
-def _image_config(layer: Blob, arch: str, epoch: int) -> Document:
+def _image_config(layer: Blob, arch: str, epoch: int) -> dict[str, Json]:
     """Return the image's configuration: what Debian's own image has."""
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
@@ -132,14 +132,7 @@ def _image_config(layer: Blob, arch: str, epoch: int) -> Document:
     }
 
 
-def _file_blob(path: Path, media_type: str) -> Blob:
-    """Hash a file."""
-    with path.open("rb") as handle:
-        digest = hashlib.file_digest(handle, "sha256").hexdigest()
-    return Blob(media_type, f"sha256:{digest}", path.stat().st_size, path)
-
-
-def _json_blob(document: Document, media_type: str) -> Blob:
+def _json_blob(document: dict[str, Json], media_type: str) -> Blob:
     """Encode a document."""
     content = _dump(document)
     return Blob(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content), content)
@@ -148,16 +141,3 @@ def _json_blob(document: Document, media_type: str) -> Blob:
 def _dump(document: object) -> bytes:
     """Encode as JSON that depends on nothing but the content."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
-    """Add a member whose header holds nothing of this machine or moment."""
-    member = tarfile.TarInfo(name)
-    member.mode = 0o644
-    if isinstance(content, bytes):
-        member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
-        return
-    member.size = content.stat().st_size
-    with content.open("rb") as handle:
-        archive.addfile(member, handle)

@@ -83,7 +83,9 @@ def configured() -> Index:
         ) from error
     merged = _merge(configuration.items())
     # A value may have several lines, which would have to be indented in a file.
-    settings = {key: " ".join(_remote(value)) for key, value in merged.items()}
+    settings = {
+        key: " ".join(word for word in value.split() if not word.startswith("file:")) for key, value in merged.items()
+    }
     settings = {key: value for key, value in settings.items() if value}
     return Index(settings.get("index-url", PyPI.simple_url), settings)
 
@@ -106,10 +108,6 @@ def _merge(items: Iterable[tuple[str, object]]) -> dict[str, str]:
             if section in sections and name in _SHARED:
                 sections[section][name] = str(value)
     return {name: value for section in sections.values() for name, value in section.items() if value}
-
-
-def _remote(value: str) -> list[str]:
-    return [word for word in value.split() if not word.startswith("file:")]
 
 
 class _Anchors(HTMLParser):
@@ -225,11 +223,11 @@ def _missing(need: Need, offered: Sequence[Version]) -> list[str]:
     return lines
 
 
-def nearest(wanted: Version, offered: Sequence[Version], count: int = 4) -> list[str]:
-    """Return the versions that are closest to ``wanted``, the closest first."""
+def nearest(target: Version, offered: Sequence[Version], count: int = 4) -> list[str]:
+    """Return the versions that are closest to ``target``, the closest first."""
 
     def distance(version: Version) -> tuple[int, ...]:
-        pairs = zip(_three(wanted), _three(version), strict=True)
+        pairs = zip(_three(target), _three(version), strict=True)
         return tuple(abs(ours - theirs) for ours, theirs in pairs)
 
     usable = [version for version in offered if not version.is_prerelease] or list(offered)

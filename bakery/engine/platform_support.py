@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bakery.plan.model import Plan
 
 if TYPE_CHECKING:
-    from bakery.engine.nodes import Look
+    from bakery.engine.nodes import NodeStatus
 
 NATIVE, CROSS, EMULATED, NONE = "native", "cross", "emulated", "none"
 """``none``: the platform can be neither run nor cross compiled."""
@@ -33,13 +33,15 @@ def here(plan: Plan, machine: str, is_emulated: Callable[[str], bool]) -> dict[s
     return {cell.id: support[cell.platform] for cell in plan.cells}
 
 
-def on_nodes(plan: Plan, looks: Sequence[Look]) -> dict[str, str]:
+def on_nodes(plan: Plan, statuses: Sequence[NodeStatus]) -> dict[str, str]:
     """Return cell → the nodes that build its platform, and how."""
     support = {}
     for platform in dict.fromkeys(cell.platform for cell in plan.cells):
         # BuildKit lists its own platform first. Platforms of the configuration count as native.
-        native = [look.node.name for look in looks if platform in (look.node.platforms or look.platforms[:1])]
-        others = [look.node.name for look in looks if platform in look.platforms]
+        native = [
+            status.node.name for status in statuses if platform in (status.node.platforms or status.platforms[:1])
+        ]
+        others = [status.node.name for status in statuses if platform in status.platforms]
         if native:
             support[platform] = f"node {', '.join(native)}"
         elif others:

@@ -22,9 +22,10 @@ from bakery.engine import host as machine
 from bakery.engine.debian_packages import Progress, machine_suite, unpack_bundle
 from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.private_engine_files import ENGINE_BUNDLE, Prefix, link_programs
-from bakery.engine.unix_socket import ApiError, Document, get
+from bakery.engine.unix_socket import ApiError, get
+from bakery.plan.values import Json
 
-CACHE_POLICY: Document = {
+CACHE_POLICY: dict[str, Json] = {
     "all": True,
     "reservedSpace": "5GB",
     "maxUsedSpace": "30GB",
@@ -67,7 +68,6 @@ def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Pre
     """Fetch and unpack the engine's programs; at once when that was done before.
 
     Args:
-        progress: called with each step.
         environ: decides the folders; the process's own environment when None.
 
     Raises:
@@ -96,8 +96,6 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
     """Start the private engine in a session of its own; return the running one if there is one.
 
     Args:
-        prefix: from :func:`install`.
-        progress: called with each step.
         environ: decides the folders and what dockerd inherits; the process's own when None.
 
     Raises:
@@ -130,7 +128,7 @@ def _write_configuration(paths: EnginePaths, prefix: Prefix) -> None:
     (paths.client / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
-def daemon_configuration(paths: EnginePaths, prefix: Prefix) -> Document:
+def daemon_configuration(paths: EnginePaths, prefix: Prefix) -> dict[str, Json]:
     """Return the engine's daemon.json."""
     return {
         "data-root": str(paths.data / "docker"),
@@ -294,7 +292,6 @@ def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None)
     """Return the variables with which ``docker buildx bake`` talks to a private engine.
 
     Args:
-        engine: from :func:`start` or :func:`status`.
         environ: whose PATH is extended; the process's own when None.
 
     Returns:

@@ -12,7 +12,7 @@ from bakery.engine.debian_packages import Bundle
 ENGINE_BUNDLE = Bundle(
     name="engine",
     # runc and iptables come from the machine's own suite: the newer ones need a newer glibc.
-    own=(
+    packages=(
         "runc",
         "libseccomp2",
         "iptables",
@@ -68,8 +68,7 @@ def link_programs(root: Path, final: Path) -> None:
 
 def _libraries(root: Path) -> list[Path]:
     """Return the library folders of an unpacked engine, relative to it."""
-    found = {path.parent.relative_to(root) for path in root.glob("**/lib/*-linux-gnu*/*.so.*")}
-    return sorted(found)
+    return sorted({path.parent.relative_to(root) for path in root.glob("**/lib/*-linux-gnu*/*.so.*")})
 
 
 def _extensions(root: Path) -> Path:

@@ -21,7 +21,7 @@ from bakery.engine.paths import engine_paths
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 """The kernel's list of interpreters for other program formats."""
 
-BUNDLE = Bundle(name="qemu", own=("qemu-user-static",))
+BUNDLE = Bundle(name="qemu", packages=("qemu-user-static",))
 HINT = (
     "install qemu-user-static and binfmt-support; with access to an image registry: "
     "`docker run --privileged --rm tonistiigi/binfmt --install all`"
@@ -40,7 +40,6 @@ def enable(platform: str, progress: Progress) -> bool:
 
     Args:
         platform: in Docker's spelling, one of MACHINES.
-        progress: called with each step.
 
     Raises:
         UnavailableError: not possible here: not root, not Debian, or a kernel without binfmt_misc.

@@ -6,10 +6,8 @@ import http.client
 import json
 import socket
 from pathlib import Path
-from typing import TypeAlias
 
-Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
-Document: TypeAlias = dict[str, Value]
+from bakery.plan.values import Json
 
 TIMEOUT_S = 5.0
 
@@ -32,7 +30,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def get(path: Path, request: str, timeout: float = TIMEOUT_S) -> Document:
+def get(path: Path, request: str, timeout: float = TIMEOUT_S) -> dict[str, Json]:
     """Return the answer to a GET request, which must be a JSON object.
 
     Args:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import os
 import shutil
 import tarfile
 import tempfile
@@ -14,6 +11,7 @@ from pathlib import Path
 
 from bakery.build.publish import publish
 from bakery.core.errors import ModuleError, OutputError, UsageError
+from bakery.core.files import add_to_tar, file_sha256
 from bakery.iree import programs
 from bakery.iree.modules import Compiled, record_text
 from bakery.plan.values import Json
@@ -89,8 +87,6 @@ def _entry(module: Compiled, name: str) -> dict[str, Json]:
     architecture = (
         architectures[0] if target.backend in ("cuda", "rocm") and len(architectures) == 1 else target.architecture
     )
-    with module.path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     functions: list[Json] = [
         {
             "name": item.name,
@@ -107,7 +103,7 @@ def _entry(module: Compiled, name: str) -> dict[str, Json]:
         "machine": target.machine,
         "device": target.device,
         "file": name,
-        "sha256": sha256,
+        "sha256": file_sha256(module.path),
         "functions": functions,
     }
 
@@ -115,16 +111,7 @@ def _entry(module: Compiled, name: str) -> dict[str, Json]:
 def _write_tar(files: Mapping[str, Path | bytes], path: Path) -> None:
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(files):
-            content = files[name]
-            member = tarfile.TarInfo(f"{path.stem}/{name}")
-            member.mode = 0o755 if name.endswith(".py") else 0o644
-            if isinstance(content, bytes):
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-            else:
-                with content.open("rb") as source:
-                    member.size = os.fstat(source.fileno()).st_size
-                    archive.addfile(member, source)
+            add_to_tar(archive, f"{path.stem}/{name}", files[name], 0o755 if name.endswith(".py") else 0o644)
 
 
 def _write_folder(files: Mapping[str, Path | bytes], scratch: Path, target: Path) -> None:

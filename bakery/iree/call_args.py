@@ -123,7 +123,8 @@ def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder:
             words.append(f"--input={value.source}")
         elif value.dtype in BYTES:
             path = f"{prefix}.{index}.bin"
-            shape = "x".join([*map(str, value.shape), _element(value.dtype)])
+            element = next(name for name, dtype in ELEMENTS.items() if dtype == value.dtype)
+            shape = "x".join([*map(str, value.shape), element])
             words.append(f"--input={shape}=@{path}")
             files[path] = raw(value)
         else:
@@ -166,10 +167,6 @@ def read_case(module: Compiled, check: Check, folder: Path, index: int) -> Case:
             raise DataError(f"reference: no such file: {file}")
     results = tuple(result_name(type_, str(index), number) for number, type_ in enumerate(types))
     return Case(check, folder, call, results, expected)
-
-
-def _element(dtype: str) -> str:
-    return next(element for element, name in ELEMENTS.items() if name == dtype)
 
 
 def _listed(types: Sequence[Type]) -> str:

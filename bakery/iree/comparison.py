@@ -11,7 +11,7 @@ from bakery.iree import programs
 from bakery.iree.call_args import Case
 from bakery.iree.limits import CALL_S, limits_for
 from bakery.iree.mlir.signature import Type
-from bakery.iree.models.job import Check, Tolerance
+from bakery.iree.models.job import Tolerance
 from bakery.iree.models.module import CheckRecord, ErrorRecord
 from bakery.iree.npy import ELEMENTS
 from bakery.iree.sandbox import Sandbox
@@ -50,11 +50,14 @@ def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sa
     files: dict[str, Path | bytes] = {"compare.py": programs.text("module_compare.py").encode()}
     pairs: list[dict[str, Json]] = []
     for case, expected in pending:
+        tolerances = dict(TOLERANCES)
+        tolerances.update((case.check.tolerance or {}).items())
         for name, type_, content in zip(case.results, case.types, expected, strict=True):
             files[f"got/{name}"] = results[name]
-            tolerance = _tolerance(case.check, _dtype(type_))
+            tolerance = tolerances.get(_dtype(type_), Tolerance())
+            shape: list[Json] = [size for size in type_.shape or () if size is not None]
             pair: dict[str, Json] = {"got": f"got/{name}", "dtype": _dtype(type_), "rtol": tolerance.rtol}
-            pair |= {"atol": tolerance.atol, "shape": _shape(type_) if name.endswith(".bin") else None}
+            pair |= {"atol": tolerance.atol, "shape": shape if name.endswith(".bin") else None}
             if isinstance(content, bytes) and not content.startswith(b"\x93NUMPY"):
                 pair["expected"] = {"number": content.decode()}
             else:
@@ -105,15 +108,5 @@ def _reason(error: ErrorRecord) -> str:
     )
 
 
-def _tolerance(check: Check, dtype: str) -> Tolerance:
-    tolerances = dict(TOLERANCES)
-    tolerances.update((check.tolerance or {}).items())
-    return tolerances.get(dtype, Tolerance())
-
-
 def _dtype(type_: Type) -> str:
     return ELEMENTS.get(type_.element.removeprefix("s"), "")
-
-
-def _shape(type_: Type) -> list[Json]:
-    return [size for size in type_.shape or () if size is not None]

@@ -12,25 +12,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.progress import Board
-from bakery.build.journal import Journal, KeptWheel, Record, last_run, open_journal
-from bakery.build.processes import Children
+from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
 from bakery.build.publish import check_output, holds, publish
+from bakery.build.run_files import write_programs
 from bakery.build.run_folders import run_folder
 from bakery.build.signals import caught
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
-from bakery.core.files import write
+from bakery.core.files import file_sha256, write
 from bakery.core.names import Kind
 from bakery.core.plain_files import read_plain
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here
+from bakery.iree import programs
 from bakery.iree.compiler_errors import failure, with_users_paths
-from bakery.iree.emit_job import BAKEFILE, CONTEXT, batch_names, cell_stage, cell_target, generate_job, input_name
+from bakery.iree.emit_job import (
+    BAKEFILE,
+    CONTEXT,
+    PROGRAM,
+    PROGRAMS,
+    batch_names,
+    cell_stage,
+    cell_target,
+    generate_job,
+    input_name,
+)
+from bakery.iree.mlir.signature import Type
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.iree.modules import record_text
 from bakery.iree.plan import JobPlan, ModuleCell
@@ -71,17 +81,6 @@ class CompileOptions:
     builder: str | None = None
 
 
-@dataclass(slots=True)
-class _CellState:
-    """The state of a cell; `ModuleReport` explains the fields."""
-
-    result: str = "canceled"
-    error: BakeryError | None = None
-    seconds: float = 0.0
-    record: ModuleRecord | None = None
-    log: Path | None = None
-
-
 def compile_job(
     root: Path, plan: JobPlan, options: CompileOptions, engine: Callable[[], EngineSession], listener: Listener
 ) -> ModuleRun:
@@ -100,12 +99,12 @@ def compile_job(
     began = time.monotonic()
     check_output(plan.output, plan.root)
     journal = last_run(options.state, JOURNAL)
-    states = {cell.id: _initial_state(plan, cell, options, journal.get(_output(plan, cell))) for cell in plan.cells}
-    cells = [cell for cell in plan.cells if states[cell.id].result == "canceled"]
+    reports = {cell.id: _initial_report(plan, cell, options, journal.get(_output(plan, cell))) for cell in plan.cells}
+    cells = [cell for cell in plan.cells if reports[cell.id].result == "canceled"]
     with run_folder(root) as state:
-        stopped = _Run(plan, cells, options, engine(), state, journal, states).run(listener) if cells else ""
+        stopped = _Run(plan, cells, options, engine(), state, journal, reports).run(listener) if cells else ""
     return ModuleRun(
-        modules=tuple(_report(plan, cell, states[cell.id]) for cell in plan.cells),
+        modules=tuple(reports[cell.id] for cell in plan.cells),
         output=plan.output,
         state=state,
         seconds=time.monotonic() - began,
@@ -113,11 +112,11 @@ def compile_job(
     )
 
 
-def _initial_state(plan: JobPlan, cell: ModuleCell, options: CompileOptions, entry: Record | None) -> _CellState:
+def _initial_report(plan: JobPlan, cell: ModuleCell, options: CompileOptions, entry: Record | None) -> ModuleReport:
     if cell.source.problem:
-        return _CellState("failed", ModuleError(f"{cell.id}: {cell.source.problem}"))
+        return ModuleReport(cell, "failed", ModuleError(cell.source.problem, subject=cell.id))
     record = None if options.again or options.no_cache else reusable_record(plan, cell, entry)
-    return _CellState("kept", record=record) if record else _CellState()
+    return ModuleReport(cell, "kept", record=record, path=_module(plan, cell)) if record else ModuleReport(cell)
 
 
 def reusable_record(plan: JobPlan, cell: ModuleCell, entry: Record | None) -> ModuleRecord | None:
@@ -152,6 +151,10 @@ def _output(plan: JobPlan, cell: ModuleCell) -> str:
     return str(plan.output.resolve() / f"{cell.id}.vmfb")
 
 
+def _module(plan: JobPlan, cell: ModuleCell) -> Path:
+    return plan.output / f"{cell.id}.vmfb"
+
+
 @dataclass(slots=True)
 class _Run:
     """Compiles cells in a run's folder."""
@@ -162,7 +165,7 @@ class _Run:
     engine: EngineSession
     state: Path
     journal: Mapping[str, Record]
-    states: dict[str, _CellState]
+    reports: dict[str, ModuleReport]
     _waiting: list[tuple[str, tuple[ModuleCell, ...]]] = field(default_factory=list)
     _running: dict[str, tuple[ModuleCell, ...]] = field(default_factory=dict)
     _new_journal: Journal = field(init=False)
@@ -176,24 +179,20 @@ class _Run:
         part = replace(self.plan, cells=tuple(self.cells))
         self._copy_inputs()
         write(self.state, generate_job(part, image, self._host_digest()))
+        write_programs(self.state / PROGRAMS, {PROGRAM: programs.text(PROGRAM)})
         self._waiting = list(zip(batch_names(part), part.batches(), strict=True))
         outputs = {_output(self.plan, cell) for cell in self.cells}
         others = [entry for path, entry in self.journal.items() if path not in outputs and Path(path).exists()]
         self._new_journal = open_journal(self.options.state, JOURNAL, others)
-        board = Board([name for name, _ in self._waiting])
-        with caught() as signals, LogFiles(self.state / "logs") as logs, Children(signals) as children:
-            bakes = Bakes(children, logs, board, listener)
-            listener.start(board)
-            try:
-                while (self._waiting or self._running) and not (signals.arrived and not self._running):
-                    while self._waiting and not signals.arrived and len(self._running) < (self.options.parallel or 2):
-                        name, cells = self._waiting.pop(0)
-                        self._running[name] = cells
-                        bakes.start(self._request(name))
-                    for baking, outcome in bakes.turn():
-                        self._finish_batch(baking.request.targets[0].name, outcome)
-            finally:
-                listener.finish()
+        names = [name for name, _ in self._waiting]
+        with caught() as signals, open_bakes(names, self.state / "logs", signals, listener) as bakes:
+            while (self._waiting or self._running) and not (signals.arrived and not self._running):
+                while self._waiting and not signals.arrived and len(self._running) < (self.options.parallel or 2):
+                    name, cells = self._waiting.pop(0)
+                    self._running[name] = cells
+                    bakes.start(self._request(name))
+                for baking, outcome in bakes.turn():
+                    self._finish_batch(baking.request.targets[0].name, outcome)
         return signals.name
 
     def _host_digest(self) -> str:
@@ -254,42 +253,46 @@ class _Run:
             if cell is not None:
                 reason = failed.tail[-1] if failed.tail else "the step failed"
                 hint = failed.hint or "compile it alone, or with more memory"
-                errors[cell.id] = CompilerError(f"{cell.id}: {reason}", hint=hint, details=failed.tail)
+                errors[cell.id] = CompilerError(reason, subject=cell.id, hint=hint, details=failed.tail)
         if not errors:
             if len(cells) > 1:
                 raise BakeFailure(outcome)
             errors[cells[0].id] = BakeFailure(outcome)
-        for cell_id, error in errors.items():
-            self.states[cell_id] = _CellState("failed", error, log=self.state / "logs" / f"{name}.log")
+        for cell in (cell for cell in cells if cell.id in errors):
+            log = self.state / "logs" / f"{name}.log"
+            self.reports[cell.id] = ModuleReport(cell, "failed", errors[cell.id], log=log)
         # The finished compilations of the others are cached. One by one, none of them can end another.
         self._waiting += [(cell_target(cell), (cell,)) for cell in cells if cell.id not in errors]
 
     def _collect(self, cells: Sequence[ModuleCell], stage: Path, *, single: bool) -> None:
         """Publish the modules in a stage folder, and write them to the journal."""
         files: list[Path] = []
-        states: dict[str, _CellState] = {}
+        reports: dict[str, ModuleReport] = {}
         for cell in cells:
             folder = stage if single else stage / cell.id
-            states[cell.id] = self._read_result(cell, folder)
-            if states[cell.id].record:
+            reports[cell.id] = self._read_result(cell, folder)
+            if reports[cell.id].record:
                 files += [folder / f"{cell.id}.vmfb", folder / f"{cell.id}.json"]
         if files:
             publish(files, self.plan.output, root=self.plan.root)
         for cell in cells:
-            if record := states[cell.id].record:
-                module = KeptWheel(record.output.name, record.output.sha256, record.output.size)
+            if record := reports[cell.id].record:
+                module = RecordedWheel(record.output.name, record.output.sha256, record.output.size)
                 key = _key(self.plan, cell)
                 self._new_journal.write(Record(_output(self.plan, cell), key, Result.DONE, wheels=(module,)))
-        self.states.update(states)
+        self.reports.update(reports)
 
-    def _read_result(self, cell: ModuleCell, folder: Path) -> _CellState:
+    def _read_result(self, cell: ModuleCell, folder: Path) -> ModuleReport:
         """Read the untrusted output of a compilation; write the record of the module next to it."""
         try:
             code, milliseconds = map(int, _read(folder / "ended", 64).split())
-            log = self._write_log(cell, _read(folder / "log", _LOG))
+            log = self.state / "logs" / f"{cell.id}.log"
+            text = with_users_paths(cell, _read(folder / "log", _LOG))
+            log.write_text(text, encoding="utf-8", errors="replace")
             seconds = milliseconds / 1000
             if code:
-                return _CellState("failed", failure(cell, code, log.read_text(errors="replace"), log), seconds, log=log)
+                error = failure(cell, code, text, log)
+                return ModuleReport(cell, "failed", error, seconds, log=log)
             module = folder / "module.vmfb"
             _check_plain(module)
             final = folder / f"{cell.id}.vmfb"
@@ -297,14 +300,10 @@ class _Run:
             final.chmod(0o644)
             record = _record(self.plan, cell, final)
             (folder / f"{cell.id}.json").write_text(record_text(record), encoding="utf-8")
-        except (OSError, ValueError) as error:
-            return _CellState("failed", CompilerError(f"{cell.id}: the output of the compilation is damaged: {error}"))
-        return _CellState("done", None, seconds, record, log)
-
-    def _write_log(self, cell: ModuleCell, text: str) -> Path:
-        path = self.state / "logs" / f"{cell.id}.log"
-        path.write_text(with_users_paths(cell, text), encoding="utf-8", errors="replace")
-        return path
+        except (OSError, ValueError) as damage:
+            reason = f"the output of the compilation is damaged: {damage}"
+            return ModuleReport(cell, "failed", CompilerError(reason, subject=cell.id))
+        return ModuleReport(cell, "done", None, seconds, record, _module(self.plan, cell), log)
 
 
 def _read(path: Path, limit: int) -> str:
@@ -325,14 +324,12 @@ def _check_plain(path: Path) -> None:
 
 
 def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
-    with module.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = module.stat().st_size
     if not size:
         raise ValueError("the compiled module is empty")
 
-    def types(items: Sequence[tuple[str, tuple[int | None, ...] | None, str]]) -> tuple[TypeRecord, ...]:
-        return tuple(TypeRecord(text=text, shape=shape, dtype=dtype) for text, shape, dtype in items)
+    def types(items: Sequence[Type]) -> tuple[TypeRecord, ...]:
+        return tuple(TypeRecord(text=item.text, shape=item.shape, dtype=item.dtype) for item in items)
 
     target = {name: getattr(cell.target, name) for name in TargetRecord.model_fields}
     return ModuleRecord(
@@ -343,23 +340,9 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
         target=TargetRecord.model_validate(target),
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
-        output=FileRecord(name=f"{cell.id}.vmfb", sha256=digest, size=size),
+        output=FileRecord(name=f"{cell.id}.vmfb", sha256=file_sha256(module), size=size),
         functions=tuple(
             FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
             for item in cell.source.functions
         ),
-    )
-
-
-def _report(plan: JobPlan, cell: ModuleCell, state: _CellState) -> ModuleReport:
-    return ModuleReport(
-        cell=cell.id,
-        shown=cell.source.shown,
-        target=cell.target.name,
-        result=state.result,
-        seconds=state.seconds,
-        size=state.record.output.size if state.record else 0,
-        path=plan.output / f"{cell.id}.vmfb" if state.record else None,
-        log=state.log,
-        error=state.error,
     )

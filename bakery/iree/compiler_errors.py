@@ -40,12 +40,16 @@ def failure(cell: ModuleCell, code: int, log: str, log_file: Path) -> BakeryErro
         name = signal.Signals(code - 128).name if code - 128 in set(signal.Signals) else f"signal {code - 128}"
         first = messages[0][:200] if messages else "no output"
         return CompilerError(
-            f"{cell.id}: the compiler crashed ({name}): {first}",
+            f"the compiler crashed ({name}): {first}",
+            subject=cell.id,
             hint=f"this is a bug of iree-compile, triggered by {cell.source.shown}; the whole log: {log_file}",
             details=details,
         )
     first = (errors or messages or [f"iree-compile ended with exit code {code}"])[0][:300]
-    subject = "an argument" if code == _BAD_ARGUMENT else "the module"
+    refused = "an argument" if code == _BAD_ARGUMENT else "the module"
     return ModuleError(
-        f"{cell.id}: the compiler refused {subject}: {first}", hint=f"the whole log: {log_file}", details=details
+        f"the compiler refused {refused}: {first}",
+        subject=cell.id,
+        hint=f"the whole log: {log_file}",
+        details=details,
     )

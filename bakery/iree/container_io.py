@@ -8,11 +8,11 @@ import tarfile
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 from bakery.core.errors import OutputError
+from bakery.core.files import add_to_tar
 
 LOG = 64 * 1024
 """Bytes of a program's output that are kept: the last ones."""
@@ -29,15 +29,7 @@ def pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
     try:
         with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.mode, member.mtime = 0o644, 0
-                if isinstance(content, bytes):
-                    member.size = len(content)
-                    archive.addfile(member, BytesIO(content))
-                else:
-                    with content.open("rb") as source:
-                        member.size = os.fstat(source.fileno()).st_size
-                        archive.addfile(member, source)
+                add_to_tar(archive, name, content)
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or 'a file'}: {error.strerror or error}") from error
 
@@ -70,7 +62,23 @@ def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, P
     return files
 
 
-class Tail:
+class _PipeReader:
+    """Reads a pipe to its end in a thread."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        raise NotImplementedError
+
+    def join(self) -> None:
+        """Wait for the end of the pipe, at most five seconds."""
+        self._thread.join(timeout=5.0)
+
+
+class Tail(_PipeReader):
     """Reads a pipe to its end in a thread, and keeps the last `LOG` bytes.
 
     Attributes:
@@ -83,9 +91,7 @@ class Tail:
         self.changed = threading.Event()
         self._marker = marker
         self._bytes = b""
-        self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        super().__init__(pipe)
 
     def _read(self) -> None:
         with self._pipe:
@@ -97,17 +103,13 @@ class Tail:
                 self._bytes = self._bytes[-LOG:]
                 self.changed.set()
 
-    def join(self) -> None:
-        """Wait for the end of the pipe, at most five seconds."""
-        self._thread.join(timeout=5.0)
-
     @property
     def text(self) -> str:
         """The kept bytes as text."""
         return self._bytes.decode(errors="replace")
 
 
-class Receiver:
+class Receiver(_PipeReader):
     """Reads a pipe into an unnamed file in a thread, to its end or to ``limit`` bytes.
 
     Attributes:
@@ -120,9 +122,7 @@ class Receiver:
         self.size = 0
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         self._limit = limit
-        self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        super().__init__(pipe)
 
     def _read(self) -> None:
         with self._pipe:
@@ -132,7 +132,3 @@ class Receiver:
                     self.exceeds_limit = True
                     return
                 self.file.write(chunk)
-
-    def join(self) -> None:
-        """Wait for the end of the pipe, at most five seconds."""
-        self._thread.join(timeout=5.0)

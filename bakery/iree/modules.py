@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.core.errors import AuditError, ModuleError, UsageError
-from bakery.core.files import write
+from bakery.core.files import file_sha256, write
 from bakery.core.plain_files import read_plain
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir.signature import Function
 from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 
@@ -52,11 +51,8 @@ class Compiled:
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """The exported functions. The compiler adds some to those of the source."""
-        return tuple(
-            Function(item.name, tuple(map(Type, item.arguments)), tuple(map(Type, item.results)))
-            for item in self.content.functions
-        )
+        """The exported functions."""
+        return self.content.functions
 
 
 def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compiled]:
@@ -155,7 +151,7 @@ def inspect(module: Compiled) -> tuple[list[str], list[str]]:
     right, wrong = [], []
     record, target = module.record, module.target
     if record is not None:
-        if _sha256(module.path) == record.output.sha256:
+        if file_sha256(module.path) == record.output.sha256:
             right.append("the sha256 is that of the record")
         else:
             wrong.append("the sha256 differs from that of the record")
@@ -197,11 +193,6 @@ def _described(code: Code) -> str:
 
 def _selected(title: str, globs: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(title, glob) for glob in globs)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _target(path: Path, content: Vmfb) -> TargetRecord:

@@ -11,13 +11,13 @@ import ast
 import re
 import struct
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import IO
 
+from bakery.audit.zips import ZIP_ERRORS
 from bakery.iree.mlir.signature import ELEMENT_TYPES, Type
 
 LARGEST = 1024**3
@@ -54,17 +54,6 @@ _HEADER = 64 * 1024
 
 _LITERAL = re.compile(r"(?P<shape>(?:[0-9]{1,10}x)*)(?P<type>[a-z]{1,2}[0-9]{1,2})(?:=(?P<values>.*))?\Z", re.DOTALL)
 _SCALAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)\Z")
-_DAMAGES = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    ValueError,
-    RuntimeError,
-    OverflowError,
-    LookupError,
-)
-"""What ``zipfile`` raises over a damaged archive, beside `OSError`."""
 
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"} | {
     "uint8": "B",
@@ -152,7 +141,7 @@ def mismatch(value: Value, type_: Type) -> str:
     if dtype and value.dtype not in (dtype, f"u{dtype}" if dtype.startswith("int") else dtype):
         return f"expected {dtype} ({type_}), got {described(value)}"
     fits = len(shape) == len(value.shape) and all(
-        size in (None, given) for size, given in zip(shape, value.shape, strict=True)
+        expected in (None, size) for expected, size in zip(shape, value.shape, strict=True)
     )
     return "" if fits else f"expected the shape {_shown(shape)} ({type_}), got {described(value)}"
 
@@ -216,9 +205,9 @@ def _archive(path: Path, source: str) -> list[Array]:
                 content = archive.read(member)
                 arrays.append(Array(name, dtype, shape, content))
             return arrays
-    except DataError:
+    except (DataError, OSError):
         raise
-    except _DAMAGES as error:
+    except ZIP_ERRORS as error:
         raise DataError(f"{source}: not a .npz file: {str(error)[:200]}") from error
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.core.errors import UsageError
+from bakery.iree.mlir.signature import Function
 from bakery.plan.values import Json
 
 BATCH = 16
@@ -46,15 +47,6 @@ class ModuleTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """A function that a module exports: each type as (MLIR's text, shape or None, NumPy's dtype or empty)."""
-
-    name: str
-    arguments: tuple[tuple[str, tuple[int | None, ...] | None, str], ...]
-    results: tuple[tuple[str, tuple[int | None, ...] | None, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """An input module.
 
@@ -70,7 +62,7 @@ class Source:
     shown: str
     sha256: str
     size: int
-    functions: tuple[Signature, ...]
+    functions: tuple[Function, ...]
     problem: str = ""
 
 

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
-from bakery.iree.plan import JobPlan
+from bakery.iree.models.module import ModuleRecord
+from bakery.iree.plan import JobPlan, ModuleCell
 from bakery.plan.values import Json
 
 _STYLES = {"done": "green", "kept": "green", "failed": "bold red", "canceled": "yellow"}
@@ -21,21 +22,24 @@ class ModuleReport:
 
     Attributes:
         result: ``done``, ``failed``, ``canceled``, or ``kept`` if the output folder already had the module.
-        seconds: the run time of the compiler, which may have run earlier.
-        size: of the module in bytes; 0 if there is none.
-        path: the module in the output folder.
         error: why it failed.
+        seconds: the run time of the compiler, which may have run earlier.
+        record: the record of the module; None if there is no module.
+        path: the module in the output folder; None if there is none.
     """
 
-    cell: str
-    shown: str
-    target: str
-    result: str
-    seconds: float
-    size: int
-    path: Path | None
-    log: Path | None
-    error: BakeryError | None
+    cell: ModuleCell
+    result: str = "canceled"
+    error: BakeryError | None = None
+    seconds: float = 0.0
+    record: ModuleRecord | None = None
+    path: Path | None = None
+    log: Path | None = None
+
+    @property
+    def size(self) -> int:
+        """The size of the module in bytes; 0 if there is none."""
+        return self.record.output.size if self.record else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,9 @@ class ModuleRun:
             "stopped": self.stopped,
             "modules": [
                 {
-                    "cell": item.cell,
-                    "input": item.shown,
-                    "target": item.target,
+                    "cell": item.cell.id,
+                    "input": item.cell.source.shown,
+                    "target": item.cell.target.name,
                     "result": item.result,
                     "seconds": round(item.seconds, 3),
                     "size": item.size,
@@ -82,11 +86,11 @@ def render(run: ModuleRun) -> Table:
     table.add_column("", overflow="fold")
     for item in run.modules:
         table.add_row(
-            item.cell,
+            item.cell.id,
             Text(item.result, style=_STYLES[item.result]),
             f"{item.seconds:.1f} s" if item.seconds else "",
             f"{item.size / 1e3:.1f} kB" if item.size else "",
-            Text(item.error.message.partition(": ")[2] if item.error else ""),
+            Text(item.error.reason if item.error else ""),
         )
     return table
 
@@ -112,16 +116,16 @@ def conclusion(run: ModuleRun) -> BakeryError | None:
 
 def _failure_lines(run: ModuleRun) -> list[str]:
     """Return the failures, each once: most problems of a module are the same for all targets."""
-    by_message: dict[str, list[ModuleReport]] = {}
+    by_reason: dict[str, list[tuple[str, BakeryError]]] = {}
     for item in run.modules:
         if item.error:
-            by_message.setdefault(item.error.message.removeprefix(f"{item.cell}: "), []).append(item)
+            by_reason.setdefault(item.error.reason, []).append((item.cell.id, item.error))
     lines = []
-    for message, items in by_message.items():
-        more = f" and {len(items) - 1} more" if len(items) > 1 else ""
-        lines.append(f"{items[0].cell}{more}: {message}")
-        error = items[0].error
-        lines += [f"  {detail}" for detail in (error.details[:5] if error else ()) if detail not in message]
+    for reason, failures in by_reason.items():
+        cell, error = failures[0]
+        more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+        lines.append(f"{cell}{more}: {reason}")
+        lines += [f"  {detail}" for detail in error.details[:5] if detail not in reason]
     return lines
 
 

@@ -17,7 +17,7 @@ from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.requirements import requirements_of
-from bakery.build.options import Held, Options
+from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, Kind
@@ -51,14 +51,14 @@ def tool_image(
     Raises:
         BakeryError: it cannot be made.
     """
-    place = engine.paths.cache / "images" / recipe
-    place.mkdir(parents=True, exist_ok=True)
+    folder = engine.paths.cache / "images" / recipe
+    folder.mkdir(parents=True, exist_ok=True)
     client = Engine(engine.environment)
-    plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), place)
+    plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), folder)
     name = _name(plan, target, version)
     if not client.has_image(name):
         engine.say(f"baking {name}, which compiles and runs modules; this is done once")
-        _bake(place, plan, target, name, engine, listener)
+        _bake(folder, plan, target, name, engine, listener)
     return name
 
 
@@ -73,8 +73,8 @@ def image_name(recipe: str, version: str, machine: str) -> str:
     return _name(plan, target, version)
 
 
-def _planned(recipe: str, version: str, machine: str, place: Path) -> tuple[Plan, Target]:
-    (loaded,) = load(recipe, place)
+def _planned(recipe: str, version: str, machine: str, folder: Path) -> tuple[Plan, Target]:
+    (loaded,) = load(recipe, folder)
     plan = resolve(loaded, SetOptions({"IREE_VERSION": version}))
     return plan, _target(plan, machine)
 
@@ -84,11 +84,11 @@ def _name(plan: Plan, target: Target, version: str) -> str:
 
 
 def _target(plan: Plan, machine: str) -> Target:
-    found = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
-    if not found:
-        some = ", ".join(cell.platform for cell in plan.cells)
-        raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {some}")
-    return found[0]
+    targets = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
+    if not targets:
+        platforms = ", ".join(cell.platform for cell in plan.cells)
+        raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {platforms}")
+    return targets[0]
 
 
 def _machine(architecture: str) -> str:
@@ -111,11 +111,11 @@ def _digest(plan: Plan, target: Target) -> str:
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _bake(place: Path, plan: Plan, target: Target, name: str, engine: EngineSession, listener: Listener) -> None:
+def _bake(folder: Path, plan: Plan, target: Target, name: str, engine: EngineSession, listener: Listener) -> None:
     named = replace(plan, overrides=(*plan.overrides, Override(target.name, "tags", False, name)))
     locked = hashes(plan, target)
-    held = Held(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
-    report = bake_plan(place, named, Options((Kind.IMAGE.value,), (target.cell.id,), held=held), engine, listener)
+    pinned = PinnedMaterials(locked, {}, f"{plan.recipe}.lock of bakery itself") if locked else None
+    report = bake_plan(folder, named, Options((Kind.IMAGE.value,), (target.cell.id,), pinned=pinned), engine, listener)
     failed = conclusion([report])
     if failed:
         raise failed

@@ -21,6 +21,7 @@ from bakery.audit.limits import OverLimit
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
 from bakery.core.plain_files import open_plain
+from bakery.iree.mlir.signature import Function, Type
 
 LARGEST = 1024**3
 """Maximum size of the code, in bytes. The weights of a module are not read."""
@@ -69,19 +70,10 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
-    """A function as the module declares it, with the types in MLIR's syntax."""
-
-    name: str
-    arguments: tuple[str, ...]
-    results: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Vmfb:
-    """An IREE module."""
+    """An IREE module. The compiler adds some functions to those of the source."""
 
-    functions: tuple[Declaration, ...]
+    functions: tuple[Function, ...]
     codes: tuple[Code, ...]
 
     @property
@@ -101,7 +93,7 @@ def read_vmfb(path: Path) -> Vmfb:
             start, size = file.read(64), file.seek(0, 2)
             if start.startswith(b"PK\x03\x04"):
                 with open_zip(file) as archive:
-                    return _opened(path, archive)
+                    return _read_archive(path, archive)
             if size > LARGEST:
                 raise AuditError(f"{path} is too large for a module in one piece")
             file.seek(0)
@@ -113,51 +105,53 @@ def read_vmfb(path: Path) -> Vmfb:
         ) from error
 
 
-def _opened(path: Path, archive: zipfile.ZipFile) -> Vmfb:
+def _read_archive(path: Path, archive: zipfile.ZipFile) -> Vmfb:
     members = archive.infolist()
     if not members or members[0].filename != "module.fb" or len(members) > MOST:
         raise AuditError(f"{path} is not an IREE module: its first member is not module.fb")
-    coded = [(member, kind) for member in members for end, kind in FORMATS.items() if member.filename.endswith(end)]
-    read = [members[0], *(member for member, _ in coded)]
-    if any(member.compress_type != zipfile.ZIP_STORED for member in read):
+    code_members = [
+        (member, kind) for member in members for end, kind in FORMATS.items() if member.filename.endswith(end)
+    ]
+    used = [members[0], *(member for member, _ in code_members)]
+    if any(member.compress_type != zipfile.ZIP_STORED for member in used):
         # IREE maps members into memory. This check also means that a small file cannot expand.
         raise AuditError(f"{path} is not an IREE module: a member is compressed")
-    if sum(member.file_size for member in read) > LARGEST:
+    if sum(member.file_size for member in used) > LARGEST:
         raise AuditError(f"{path} has more than {LARGEST} bytes of code")
     functions = _functions(path, archive.read(members[0]))
-    return Vmfb(functions, tuple(_code(member.filename, kind, archive.read(member)) for member, kind in coded))
+    return Vmfb(functions, tuple(_code(member.filename, kind, archive.read(member)) for member, kind in code_members))
 
 
-def _functions(path: Path, data: bytes) -> tuple[Declaration, ...]:
+def _functions(path: Path, data: bytes) -> tuple[Function, ...]:
     if b"IREE" not in (data[8:12], data[4:8], data[12:16]):
         raise AuditError(f"{path} is not an IREE module", hint="expected what iree-compile writes, a .vmfb file")
     if int.from_bytes(data[:4], "little") > len(data):
         raise AuditError(f"{path} is incomplete", hint="compile it again")
-    found = {declaration.name: declaration for declaration in _declarations(data)}
-    return tuple(found[name] for name in sorted(found))
+    functions = {function.name: function for function in _declarations(data)}
+    return tuple(functions[name] for name in sorted(functions))
 
 
-def _declarations(data: bytes) -> Iterator[Declaration]:
+def _declarations(data: bytes) -> Iterator[Function]:
     """Yield what texts such as ``sync func @f(%input0: tensor<f32>) -> ()`` declare; each text ends with a NUL byte."""
     at = 0
     while match := _FUNCTION.search(data, at):
         end = data.find(b"\0", match.end())
         text = data[match.end() : end if end >= 0 else match.end()]
-        arguments, arrow, rest = text.partition(b") -> (")
-        if arrow and (closed := _closed(rest)) >= 0:
-            yield Declaration(match[1].decode(), _types(arguments), _types(rest[:closed]))
+        arguments, arrow, results = text.partition(b") -> (")
+        if arrow and (end_of_results := _end_of_results(results)) >= 0:
+            yield Function(match[1].decode(), _types(arguments), _types(results[:end_of_results]))
         # Nothing that begins later in a text ends otherwise.
         at = max(end, match.end())
 
 
-def _closed(rest: bytes) -> int:
+def _end_of_results(text: bytes) -> int:
     """Return the end of a declaration's results; -1 if there is none."""
-    attributes = rest.find(b") attributes")
-    return attributes if attributes >= 0 else len(rest) - 1 if rest.endswith(b")") else -1
+    attributes = text.find(b") attributes")
+    return attributes if attributes >= 0 else len(text) - 1 if text.endswith(b")") else -1
 
 
-def _types(text: bytes) -> tuple[str, ...]:
-    return tuple(_PARAMETER.split(text.decode("utf-8", "replace"))[1:])
+def _types(text: bytes) -> tuple[Type, ...]:
+    return tuple(map(Type, _PARAMETER.split(text.decode("utf-8", "replace"))[1:]))
 
 
 def _code(name: str, kind: str, data: bytes) -> Code:
@@ -165,9 +159,9 @@ def _code(name: str, kind: str, data: bytes) -> Code:
     if kind == "cpu":
         architecture = _MACHINES.get(_elf_machine(data), "")
     elif kind == "cuda":
-        found = list(_PTX.finditer(data))
-        architecture = found[0][1].decode() if found else ""
-        texts = [match[0] for match in found]
+        programs = list(_PTX.finditer(data))
+        architecture = programs[0][1].decode() if programs else ""
+        texts = [match[0] for match in programs]
     elif kind == "rocm":
         match = _ROCM.search(data)
         at = data.find(b"\x7fELF")
@@ -191,7 +185,7 @@ def _spirv(data: bytes) -> list[bytes]:
     Raises:
         AuditError: its modules overlap so much that reading them would take too long.
     """
-    found = []
+    modules = []
     left = 2 * len(data)
     at = data.find(_SPIRV, 4)
     while at >= 0:
@@ -201,10 +195,10 @@ def _spirv(data: bytes) -> list[bytes]:
             if left < 0:
                 raise AuditError("its SPIR-V modules overlap", hint="no compiler writes such a module")
             if not spirv_problem(data[at : at + size]):
-                found.append(data[at : at + size])
+                modules.append(data[at : at + size])
                 at += size - 4
         at = data.find(_SPIRV, at + 4)
-    return found
+    return modules
 
 
 def spirv_problem(data: bytes) -> str:

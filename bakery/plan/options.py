@@ -89,6 +89,15 @@ class Naming:
     build_tag: Value = ()
     index: str = ""
 
+    @property
+    def words(self) -> Value:
+        """The argument of ``finish.py --name``."""
+        parts: list[Value] = [("clean",)] if self.clean else []
+        parts += [("local=", *self.local)] if self.local else []
+        parts += [("build-tag=", *self.build_tag)] if self.build_tag else []
+        spaced = [piece for part in parts for piece in (" ", *part)]
+        return tuple(spaced[1:]) or ("",)
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:

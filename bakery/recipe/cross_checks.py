@@ -149,19 +149,19 @@ def _items(data: Table, key: str) -> Iterator[tuple[int, Table]]:
     yield from ((index, item) for index, item in enumerate(_list(data, key)) if isinstance(item, dict))
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    close = nearest(word, known)
+def _suggestion(word: str, candidates: Iterable[str]) -> str:
+    close = nearest(word, candidates)
     return f"; did you mean {close!r}?" if close else ""
 
 
-def _check_known(value: object, path: Path, known: Sequence[str], noun: str) -> Iterator[Problem]:
-    if isinstance(value, str) and value not in known:
-        close = nearest(value, known)
-        what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, known)} (expected one of: {one_of(known)})"
+def _check_known(value: object, path: Path, allowed: Sequence[str], noun: str) -> Iterator[Problem]:
+    if isinstance(value, str) and value not in allowed:
+        close = nearest(value, allowed)
+        what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, allowed)} (expected one of: {one_of(allowed)})"
         yield Problem(path, what, f'write "{close}"' if close else "choose one of these")
 
 
-def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
+def _components(builder: Table, versions: Mapping[str, bool]) -> Iterator[Problem]:
     listed = _list(builder, "components")
     if listed and builder.get("toolkit") in _NO_TOOLKIT:
         yield Problem(("builder", "components"), "components belong to a toolkit, and there is none", "name a toolkit")
@@ -170,8 +170,8 @@ def _components(builder: Table, known: Mapping[str, bool]) -> Iterator[Problem]:
         path: Path = ("builder", "components", index)
         if match is None:
             continue
-        yield from _check_known(match[1], path, tuple(known), "component")
-        if match[2] and not known.get(match[1], True):
+        yield from _check_known(match[1], path, tuple(versions), "component")
+        if match[2] and not versions.get(match[1], True):
             what = f"the version of {match[1]} is that of the CUDA release"
             yield Problem(path, what, f'write "{match[1]}"; CUDA_VERSION chooses its version')
 
@@ -196,12 +196,12 @@ def _axes(data: Table) -> Iterator[Problem]:
             yield Problem(path, what, f"rename it to {close}")
         elif names.AXIS.match(axis):
             yield from _axis_variable(axis, path, owners)
-    known = (*_IMPLICIT_AXES, *_sound_axes(data))
+    axes = (*_IMPLICIT_AXES, *_sound_axes(data))
     for path, entry in _selections(data):
         for axis in entry:
-            if axis not in known:
-                what = f"there is no axis of this name{_suggestion(axis, known)} (the axes are: {one_of(known)})"
-                close = nearest(axis, known)
+            if axis not in axes:
+                what = f"there is no axis of this name{_suggestion(axis, axes)} (the axes are: {one_of(axes)})"
+                close = nearest(axis, axes)
                 fix = f"write {close}" if close else f"use one of them, or add {_axis_line(axis)}"
                 yield Problem((*path, axis), what, fix)
 
@@ -270,18 +270,18 @@ def known_variables(data: Table) -> tuple[str, ...]:
 
 
 def _override_variables(data: Table) -> Iterator[Problem]:
-    known = known_variables(data)
+    variables = known_variables(data)
     for index, entry in _items(_table(data, "matrix"), "overrides"):
         for name in _table(entry, "variables"):
-            if name not in known:
+            if name not in variables:
                 path = ("matrix", "overrides", index, "variables", name)
                 yield Problem(
-                    path, _undeclared("there is no variable of this name", name, known), _declare(name, known)
+                    path, _undeclared("there is no variable of this name", name, variables), _declare(name, variables)
                 )
 
 
-def _undeclared(what: str, name: str, known: Sequence[str]) -> str:
-    return f"{what}{_suggestion(name, known)} (declared: {one_of(known)})"
+def _undeclared(what: str, name: str, variables: Sequence[str]) -> str:
+    return f"{what}{_suggestion(name, variables)} (declared: {one_of(variables)})"
 
 
 def _secrets(data: Table) -> Iterator[Problem]:
@@ -327,21 +327,21 @@ def _step_problem(data: Table, name: str, step: object) -> tuple[str, str] | Non
     return None
 
 
-def _declare(name: str, known: Sequence[str]) -> str:
+def _declare(name: str, variables: Sequence[str]) -> str:
     usable = name if names.VARIABLE.match(name) else "NAME"
-    close = nearest(name, known)
+    close = nearest(name, variables)
     return (f"write {close}, or " if close else "") + f'declare it: {usable} = "…" under [variables]'
 
 
 def _references(data: Table) -> Iterator[Problem]:
-    known = known_variables(data)
-    derived = {name for name, (variable, _) in names.DERIVED.items() if variable in known}
+    variables = known_variables(data)
+    derived = {name for name, (variable, _) in names.DERIVED.items() if variable in variables}
     for path, text in _texts(data, ()):
         for name in dict.fromkeys(REFERENCE.findall(text)):
-            if name not in known and name not in derived:
-                what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, known)
+            if name not in variables and name not in derived:
+                what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, variables)
                 shell = "; a variable of the shell is written $NAME" if path in _COMMANDS else ""
-                yield Problem(path, what, _declare(name, known) + shell)
+                yield Problem(path, what, _declare(name, variables) + shell)
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:

@@ -333,8 +333,8 @@ def _cross_problems(data: Mapping[str, object]) -> tuple[Problem, ...]:
 
 def _no_recipe(reference: str | None, where: Path, reason: str, workspace: list[str] | None = None) -> RecipeError:
     named = f"no recipe '{shorten(reference)}'" if reference is not None else "no recipe here"
-    known = [*(workspace or []), *shipped()]
-    close = nearest(reference, known) if reference else None
+    recipe_names = [*(workspace or []), *shipped()]
+    close = nearest(reference, recipe_names) if reference else None
     details = [reason, f"looked in {shorten(str(where), 200)} for {FILE}, and for [tool.bakery] in {PYPROJECT}"]
     if workspace:
         details.append(f"recipes of the workspace: {', '.join(workspace)}")

@@ -45,6 +45,7 @@ class Problem:
         column: 1-based; 0 if unknown.
         excerpt: the lines of the file with the problem.
         meant: for a misspelt key, the key that was probably meant.
+        json_fix: what to do in a JSON file, where it differs from ``fix``.
     """
 
     path: tuple[Step, ...]
@@ -54,6 +55,7 @@ class Problem:
     column: int = 0
     excerpt: tuple[str, ...] = ()
     meant: str = ""
+    json_fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,21 +158,19 @@ def quoted(value: object) -> str | None:
     return json.dumps(value.text) if isinstance(value, Number) and len(value.text) < _WIDTH else None
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """Return the name of ``known`` that was probably meant by ``word``, or None."""
-    by_form = {name.lower().replace("_", "-"): name for name in itertools.islice(known, _COMPARED)}
+def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.7) -> str | None:
+    """Return the name of ``candidates`` that was probably meant by ``word``, or None."""
+    by_form = {name.lower().replace("_", "-"): name for name in itertools.islice(candidates, _COMPARED)}
     form = word[: 2 * _WIDTH].lower().replace("_", "-")
     close = difflib.get_close_matches(form, by_form, n=1, cutoff=cutoff)
     # ``maximum`` means max, though their similarity is below the cutoff.
-    prefixes = [
-        known for known in by_form if 3 <= len(known) < len(form) <= 2 * len(known) + 1 and form.startswith(known)
-    ]
+    prefixes = [name for name in by_form if 3 <= len(name) < len(form) <= 2 * len(name) + 1 and form.startswith(name)]
     best = [*close, *prefixes]
     return by_form[best[0]] if best else None
 
 
-def one_of(known: Iterable[str]) -> str:
+def one_of(allowed: Iterable[str]) -> str:
     """Return the allowed names for a message; only some of them if there are many."""
-    names = list(known)
+    names = list(allowed)
     rest = len(names) - _NAMES
     return ", ".join(map(shorten, names[:_NAMES])) + (f" and {rest} more" if rest > 0 else "")

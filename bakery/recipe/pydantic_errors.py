@@ -22,40 +22,18 @@ _KEY = "[key]"
 
 _PYTHON = re.compile(r"(?:(?:cp|c?py(?:thon)?)[- ]?)?3\.?([0-9]{1,2})(?:\.[0-9]+)?(t?)\Z", re.IGNORECASE)
 _MACHINES = {
-    "x86_64": "amd64",
-    "x86-64": "amd64",
-    "x64": "amd64",
-    "amd64": "amd64",
-    "aarch64": "arm64",
-    "arm64": "arm64",
+    **dict.fromkeys(("x86_64", "x86-64", "x64", "amd64"), "amd64"),
+    **dict.fromkeys(("aarch64", "arm64"), "arm64"),
 }
 _SYSTEMS = {
     "linux": "linux",
-    "darwin": "macos",
-    "macos": "macos",
-    "macosx": "macos",
-    "osx": "macos",
-    "windows": "windows",
-    "win": "windows",
+    **dict.fromkeys(("darwin", "macos", "macosx", "osx"), "macos"),
+    **dict.fromkeys(("windows", "win"), "windows"),
 }
 _WIDEST = 200
 _MOST = 1000
 """Errors that become problems: each costs a comparison with all known keys."""
 _RENAME = "rename it to "
-
-_WRONG_TYPE = frozenset(
-    (
-        "string_type",
-        "bool_type",
-        "int_type",
-        "enum",
-        "literal_error",
-        "tuple_type",
-        "dict_type",
-        "model_type",
-        "model_attributes_type",
-    )
-)
 
 
 def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Problem]:
@@ -81,18 +59,18 @@ def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Proble
 
 def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem:
     """Return the problem of ``key``, which the table at ``path`` of ``model`` does not have."""
-    known = tuple(type_names.keys(model))
+    keys = tuple(type_names.keys(model))
     if model is Recipe:
-        known = (*known, "workspace", "builders")
-    close = nearest(key, known)
+        keys = (*keys, "workspace", "builders")
+    close = nearest(key, keys)
     homes = [] if close else _homes(key)
     if close:
-        what, fix = f"unknown key; did you mean {close!r}? (expected one of: {one_of(known)})", _RENAME + close
+        what, fix = f"unknown key; did you mean {close!r}? (expected one of: {one_of(keys)})", _RENAME + close
     elif homes:
-        what = f"unknown key here (expected one of: {one_of(known)})"
+        what = f"unknown key here (expected one of: {one_of(keys)})"
         fix = f"move it to {' or '.join(homes)}"
     else:
-        what, fix = f"unknown key (expected one of: {one_of(known)})", "remove it"
+        what, fix = f"unknown key (expected one of: {one_of(keys)})", "remove it"
     return Problem((*path, key), what, fix, meant=close or "")
 
 
@@ -122,7 +100,7 @@ def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails
     annotation = type_names.at(model, location)
     if kind == INVALID:
         return _invalid(error["ctx"], value, path, annotation, is_key=is_key)
-    if kind in _WRONG_TYPE:
+    if kind.endswith("_type") or kind in ("enum", "literal_error"):
         return _wrong_type(annotation, value, path)
     expected, fix = {
         "too_short": ("at least one entry", "add one, or remove the key"),
@@ -168,7 +146,7 @@ def _missing(model: type[Model], location: Sequence[Step], path: tuple[Step, ...
     about = " ".join((field.description or "").replace("``", "'").split()) if field else ""
     what = f"missing; expected {_a(kind)}" + (f": {about[0].lower()}{about[1:].rstrip('.')}" if about else "")
     sample = '"my-kernels"' if key == "name" else _sample(kind)
-    return Problem(path, what, f"add {key} = {sample}")
+    return Problem(path, what, f"add {key} = {sample}", json_fix=f'add "{key}": {sample}')
 
 
 def _sample(kind: str) -> str:
@@ -228,7 +206,12 @@ def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Pr
     what = f"expected {_a(kind)}, found {describe(value, path)}"
     if allowed:
         return _not_a_choice(value, path, allowed, what)
-    return Problem(path, what, _type_advice(kind, value, path))
+    json_fix = "put it in square brackets: [{ … }]" if _is_single_table(kind, value) else ""
+    return Problem(path, what, _type_advice(kind, value, path), json_fix=json_fix)
+
+
+def _is_single_table(kind: str, value: object) -> bool:
+    return kind.startswith("list of tables") and isinstance(value, dict)
 
 
 def _type_advice(kind: str, value: object, path: tuple[Step, ...]) -> str:
@@ -253,7 +236,7 @@ def _retyped(kind: str, value: object) -> str:
         return f"put it in quotes: {quoted(value)}"
     if kind.startswith("list of text") and isinstance(value, str):
         return f'put it in square brackets: ["{shorten(value)}"]'
-    if kind.startswith("list of tables") and isinstance(value, dict):
+    if _is_single_table(kind, value):
         return "put it in square brackets: [{ … }], or write [[…]] above it"
     return ""
 

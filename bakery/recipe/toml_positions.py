@@ -200,10 +200,10 @@ class _Scanner:
         return bisect_right(self.starts, offset)
 
     def _take(self, token: str) -> bool:
-        found = self.text.startswith(token, self.at)
-        if found:
+        is_next = self.text.startswith(token, self.at)
+        if is_next:
             self.at += len(token)
-        return found
+        return is_next
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
         match = pattern.match(self.text, self.at)

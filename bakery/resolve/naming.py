@@ -11,7 +11,6 @@ from bakery.plan.values import Value
 from bakery.recipe import models
 from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings
-from bakery.toolchains.registry import frameworks
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -44,9 +43,10 @@ def required_texts(settings: Settings) -> tuple[str, ...]:
     """Return the requirements of `requires` as a recipe writes them."""
     requirements = settings.texts("wheel.requires")
     names = {distribution(item) for item in requirements}
-    name = settings.text("builder.framework")
-    framework = (frameworks()[name].runtime,) if name and distribution(name) not in names else ()
-    return (*framework, *requirements)
+    framework = settings.framework
+    if framework is None or distribution(framework.name) in names:
+        return requirements
+    return (framework.runtime, *requirements)
 
 
 def distribution(requirement: str) -> str:

@@ -1,31 +1,28 @@
-"""The native step: what does not depend on Python, compiled once and taken in by the wheels of all Pythons."""
+"""The native step: compiles what does not depend on Python once, for the wheels of all Pythons."""
 
 from __future__ import annotations
 
 from bakery.core.names import Phase
-from bakery.plan.dockerfile import Arg, Command, Env, Mount, Run, Script, Stage, Step
-from bakery.plan.values import Ref, literal
-from bakery.resolve.references import declarations, parse
+from bakery.plan.dockerfile import Arg, Command, Env, Mount, Run, Script, Stage
+from bakery.plan.values import literal
+from bakery.resolve.references import declarations
 from bakery.resolve.stage_inputs import (
-    COMPILER_CACHE,
     VENV,
+    VENV_PATH,
     Parts,
-    compilers,
-    counted,
-    counting,
-    declaring,
+    ccache_args,
+    compile_step,
     install_packages,
     literals,
     network_words,
-    programs_hidden,
-    source_mount,
-    telling,
+    stage_with_args,
     toolkit_stage,
+    with_secrets,
 )
 from bakery.toolchains import pip_steps
 
 OUTPUT = "/native"
-"""Where the command leaves what it made."""
+"""The folder for the results of the command."""
 
 _PACKAGES = "native-requirements"
 _NOTHING = "bakery: the native command put nothing into /native"
@@ -36,8 +33,8 @@ def native_stages(parts: Parts) -> tuple[Stage, ...]:
     return (*_requirements(parts), *_tools(parts), _native(parts)) if parts.native_python else ()
 
 
-def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
-    """Return the mount and the commands by which a wheel's build takes in what the native step made."""
+def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
+    """Return the mount and the commands that copy the results of the native step into the source."""
     if not parts.native_python:
         return (), ()
     into = f"/src/{parts.settings.text('native.into')}"
@@ -46,63 +43,48 @@ def taken_in(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
 
 
 def _requirements(parts: Parts) -> tuple[Stage, ...]:
-    """Return the stage that resolves what the step's command calls; none where it calls no Python packages."""
-    wanted = tuple(parse(item) for item in parts.settings.texts("native.requirements"))
-    if not wanted:
+    """Return the stage that resolves the step's Python packages; none if it needs no packages."""
+    requirements = parts.settings.parsed("native.requirements")
+    if not requirements:
         return ()
     direct = parts.settings.texts("builder.allow-direct")
-    step = telling(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", wanted, direct=direct))
-    return (declaring(_PACKAGES, literal("base"), (step,), ""),)
+    step = with_secrets(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", requirements, direct=direct))
+    return (stage_with_args(_PACKAGES, "base", (step,)),)
 
 
 def _tools(parts: Parts) -> tuple[Stage, ...]:
-    wanted = parts.settings.texts("native.system-packages")
+    packages = parts.settings.texts("native.system-packages")
     comment = "Tools of the native step, of any Python."
-    steps: tuple[Step, ...] = (install_packages(*wanted),) if wanted else ()
+    steps = (install_packages(*packages),) if packages else ()
     if not parts.settings.texts("native.requirements"):
-        return (declaring("native-tools", literal(toolkit_stage(parts)), steps, comment),)
-    below = (declaring("native-system", literal(toolkit_stage(parts)), steps, ""),) if steps else ()
+        return (stage_with_args("native-tools", toolkit_stage(parts), steps, comment),)
+    below = (stage_with_args("native-system", toolkit_stage(parts), steps),) if steps else ()
     base = below[0].name if below else toolkit_stage(parts)
-    made = pip_steps.make_venv(VENV)
-    by = pip_steps.with_environment(VENV)
-    mounts = (pip_steps.built(_PACKAGES, "native"),)
-    installing = pip_steps.install_step("native", _PACKAGES, VENV, made, by=by, mounts=mounts)
-    path = Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),))
-    tools = (telling(parts, Phase.REQUIREMENTS, installing), path)
+    by, mounts = pip_steps.with_environment(VENV), (pip_steps.built(_PACKAGES, "native"),)
+    install = pip_steps.install_step("native", _PACKAGES, VENV, pip_steps.make_venv(VENV), by=by, mounts=mounts)
+    tools = (with_secrets(parts, Phase.REQUIREMENTS, install), Env((VENV_PATH,)))
     return (
         *below,
         pip_steps.build_stage("native", _PACKAGES, base, by=pip_steps.WITH_TOOLS),
-        declaring("native-tools", literal(base), tools, comment),
+        stage_with_args("native-tools", base, tools, comment),
     )
 
 
 def _native(parts: Parts) -> Stage:
-    settings = parts.settings
-    ccache = settings.flag("builder.compiler-cache")
-    text = settings.text("native.command")
-    environment = tuple((key, parse(value)) for key, value in settings.mapping("native.environment").items())
-    command = Command((*compilers(settings), *literals("sh", "-ec", text)), (*counted(settings), *environment))
-    check = Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi")
-    run = Run(
-        (
-            Command(literals("umask", "022")),
-            *programs_hidden(parts),
-            Command(literals("mkdir", "-p", OUTPUT)),
-            Command(literals("cd", "/src")),
-            command,
-            *counting(settings),
-            check,
-        ),
-        (source_mount(parts, writable=True), *(COMPILER_CACHE if ccache else ())),
-        network=settings.flag("native.network"),
+    text = parts.settings.text("native.command")
+    run = compile_step(
+        parts,
+        Phase.NATIVE,
+        "native",
+        literals("sh", "-ec", text),
+        before=(Command(literals("mkdir", "-p", OUTPUT)), Command(literals("cd", "/src"))),
+        after=(Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi"),),
     )
-    run = telling(parts, Phase.NATIVE, run)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
-    declared = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
-    arguments = (Arg("SOURCE_DATE_EPOCH"), *declared, *((Arg("TARGETARCH"),) if ccache else ()))
+    args = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
     return Stage(
         "native",
         literal("native-tools"),
-        (*arguments, run),
+        (Arg("SOURCE_DATE_EPOCH"), *args, *ccache_args(parts.settings), run),
         f"Compiled once for all Pythons, {network_words(run)}; what it writes in /src is dropped.",
     )

@@ -78,7 +78,7 @@ def resolve(
     return plan
 
 
-def _plan(loaded: Loaded, parts: Parts, made: tuple[Stage, ...], all_cells: Sequence[Cell]) -> Plan:
+def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cells: Sequence[Cell]) -> Plan:
     recipe, settings = loaded.recipe, parts.settings
     dockerfile, bakefile, lock = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl", _lock_file(loaded)
     own_lock = "" if lock.endswith("bakery.lock") else lock
@@ -97,12 +97,12 @@ def _plan(loaded: Loaded, parts: Parts, made: tuple[Stage, ...], all_cells: Sequ
         bakefile=bakefile,
         variables=(*settings.variables, *secret_variables(parts.secrets)),
         args={item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT},
-        global_args=_global_args(made),
+        global_args=_global_args(plan_stages),
         cells=cells,
         kinds=kinds,
         groups=_groups(kinds),
         cache=layer_cache(settings),
-        stages=made,
+        stages=plan_stages,
         ignore=(*ignore, *(("cibuildwheel",) if cibuildwheel_cells else ())),
         audit=_audit(settings),
         output=settings.text("output.directory"),
@@ -134,9 +134,9 @@ def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
     return settings.platform_variable if {cell.platform for cell in cells} == {value} else ""
 
 
-def _global_args(made: Sequence[Stage]) -> tuple[str, ...]:
+def _global_args(plan_stages: Sequence[Stage]) -> tuple[str, ...]:
     """Return the arguments that ``FROM`` lines use, without their expansions (``%%.*``)."""
-    return tuple(dict.fromkeys(part.variable for stage in made for part in stage.base if isinstance(part, Ref)))
+    return tuple(dict.fromkeys(part.variable for stage in plan_stages for part in stage.base if isinstance(part, Ref)))
 
 
 def _audit(settings: Settings) -> Audit:

@@ -30,7 +30,7 @@ def parse(text: str) -> Value:
 
 
 def declarations(steps: Iterable[Step]) -> tuple[Arg, ...]:
-    """Return what a stage must declare: every build argument its steps refer to, and what these are derived from."""
+    """Return the ``ARG`` lines of a stage: every build argument that its steps refer to, and what it is derived from."""
     # PATH is a variable of the image, not a build argument.
     args = (arg for name in references(steps) if name != "PATH" for arg in _declaration(name))
     return tuple(dict.fromkeys(args))
@@ -46,7 +46,7 @@ def _declaration(name: str) -> tuple[Arg, ...]:
     return (*_declaration(minor), Arg(name, (Ref(f"{minor}//./"),)))
 
 
-def in_from(value: Value) -> Value:
+def from_value(value: Value) -> Value:
     """Return a value as ``FROM`` takes it, where derived arguments are not known.
 
     Raises:
@@ -74,7 +74,7 @@ def references(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(refs))
 
 
-def renamed(stage: Stage, old: str, new: str) -> Stage:
+def rename_arg(stage: Stage, old: str, new: str) -> Stage:
     """Return a stage that refers to build argument ``new`` wherever it referred to ``old``."""
 
     def of(value: Value) -> Value:
@@ -95,8 +95,8 @@ def renamed(stage: Stage, old: str, new: str) -> Stage:
             case Env(values):
                 return Env(pairs(values))
             case Run(commands, resolves=resolves):
-                wanted = resolves and replace(resolves, words=tuple(map(of, resolves.words)))
-                return replace(item, commands=tuple(map(command, commands)), resolves=wanted)
+                new_resolves = resolves and replace(resolves, words=tuple(map(of, resolves.words)))
+                return replace(item, commands=tuple(map(command, commands)), resolves=new_resolves)
             case _:
                 return item
 

@@ -40,7 +40,6 @@ _REFUSED = {
 _FIELD = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*\Z")
 _SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
-_ALIASES = {"platforms": "platform"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +101,10 @@ def parse_set_options(texts: Iterable[str]) -> SetOptions:
     return SetOptions(variables, tuple(overrides))
 
 
-def _override(left: str, value: str) -> Override:
-    append = left.endswith("+")
-    pattern, key, *sub = left.removesuffix("+").split(".", 2)
-    key = _ALIASES.get(key, key)
+def _override(path: str, value: str) -> Override:
+    append = path.endswith("+")
+    pattern, key, *sub = path.removesuffix("+").split(".", 2)
+    key = "platform" if key == "platforms" else key
     if not pattern:
         raise ValueError("expected a pattern before the dot, such as '*'")
     if key in _REFUSED:
@@ -129,8 +128,8 @@ def _override(left: str, value: str) -> Override:
             raise ValueError(f"{key} takes = and not +=")
         _check_scalar(key, value)
         return Override(pattern, key, False, value)
-    known = sorted((*_LISTS, *_MAPS, *_SCALARS, "platform"))
-    raise ValueError(f"unknown key {key!r}; expected one of {', '.join(known)}")
+    keys = sorted((*_LISTS, *_MAPS, *_SCALARS, "platform"))
+    raise ValueError(f"unknown key {key!r}; expected one of {', '.join(keys)}")
 
 
 def _check_scalar(key: str, value: str) -> None:

@@ -15,10 +15,13 @@ from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, re
 from bakery.core.regex import matches_whole
 from bakery.core.text import is_line
 from bakery.plan.options import Variable as PlanVariable
+from bakery.plan.values import Value
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
+from bakery.resolve.references import parse as parse_value
+from bakery.toolchains.frameworks.base import Framework
 from bakery.toolchains.registry import frameworks
 
 PREFIX = "BAKERY_"
@@ -84,6 +87,20 @@ class Settings:
         value = self.values.get(path)
         return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
 
+    def parsed(self, path: str) -> tuple[Value, ...]:
+        """Return the list at ``path`` with its references to variables."""
+        return tuple(map(parse_value, self.texts(path)))
+
+    def pairs(self, path: str) -> tuple[tuple[str, Value], ...]:
+        """Return the items of the table at ``path`` with their references to variables."""
+        return tuple((key, parse_value(value)) for key, value in self.mapping(path).items())
+
+    @property
+    def framework(self) -> Framework | None:
+        """The framework that the extension is built for."""
+        name = self.text("builder.framework")
+        return frameworks()[name] if name else None
+
     def mapping(self, path: str) -> dict[str, str]:
         """Return the table at ``path``."""
         value = self.values.get(path)
@@ -134,7 +151,9 @@ def decide(
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
     formats = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
-    given.setdefault("SOURCE_DATE_EPOCH", _epoch(committed))
+    # A zip archive has no earlier times.
+    epoch = (str(max(committed or EPOCH, EPOCH)), "default" if committed is None else "the source's last commit")
+    given.setdefault("SOURCE_DATE_EPOCH", epoch)
     variables = _variables(loaded, values, axes, given, origins, formats)
     _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
@@ -215,24 +234,13 @@ def _declared(loaded: Loaded) -> dict[str, Variable]:
     return loaded.recipe.variables or {}
 
 
-def _epoch(committed: int | None) -> tuple[str, str]:
-    """Return the default of SOURCE_DATE_EPOCH, and its origin."""
-    if committed is None:
-        return str(EPOCH), "default"
-    # A zip archive has no earlier times.
-    return str(max(committed, EPOCH)), "the source's last commit"
-
-
-def _check_known(sets: Mapping[str, str], known: set[str]) -> None:
-    unknown = [name for name in sets if name not in known]
-    if unknown:
-        details = [f"{name}: {_nearest(name, known)}" for name in unknown]
-        raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(known))}")
-
-
-def _nearest(name: str, known: set[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else "declare it under [variables]"
+def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
+    details = []
+    for name in (name for name in sets if name not in names):
+        near = get_close_matches(name, names, n=1)
+        details.append(f"{name}: " + (f"did you mean {near[0]}?" if near else "declare it under [variables]"))
+    if details:
+        raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(names))}")
 
 
 def _variables(
@@ -263,7 +271,7 @@ def _variables(
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
-def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
+def _check_releases(names: set[str], values: Mapping[str, object]) -> None:
     """Check that the recipe sets the releases of its toolkit and its framework.
 
     Raises:
@@ -271,13 +279,13 @@ def _check_releases(known: set[str], values: Mapping[str, object]) -> None:
     """
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
     in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
-    if toolkit != "none" and not in_image and "CUDA_VERSION" not in known:
+    if toolkit != "none" and not in_image and "CUDA_VERSION" not in names:
         raise PlanError(
             f"toolkit {toolkit!r} needs to know the CUDA release",
             hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
         )
     variable = frameworks()[str(framework)].variable if framework else ""
-    if variable and variable not in known:
+    if variable and variable not in names:
         raise PlanError(
             f"framework {framework!r} needs to know its release",
             hint=f'declare it: [variables] {variable} = "…", or an axis: [matrix] {framework} = ["…"]',

@@ -1,4 +1,4 @@
-"""What stages are made from, and the steps that several of them share."""
+"""The inputs of stages, and the steps that several stages share."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from bakery.toolchains.network_mounts import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
+VENV_PYTHON = f"{VENV}/bin/python"
+VENV_PATH = ("PATH", (f"{VENV}/bin:", Ref("PATH")))
+"""The variable that puts programs of the environment first."""
+
 VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
 """Makes the virtual environment of the Python asked for."""
 
@@ -36,13 +40,13 @@ _SPECIAL = frozenset("*?[]\\$\"',")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What stages are made from.
+    """The inputs of all stages.
 
     Attributes:
         toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
         folder: the recipe's folder in the build context.
         shared: one cell's wheel serves other cells.
-        secrets: what steps are told in confidence.
+        secrets: the secrets that steps get.
         native_python: the Python whose base the native step runs on; empty for a recipe without one.
     """
 
@@ -72,9 +76,10 @@ def literals(*words: str) -> tuple[Value, ...]:
     return tuple(literal(word) for word in words)
 
 
-def install_packages(*packages: str) -> Run:
-    """Return the step that installs packages of the base's own manager."""
-    return Run((Command(literals("net", "install-packages", *packages)),), CERTIFICATES)
+def install_packages(*packages: str, crosses: bool = False) -> Run:
+    """Return the step that installs packages of the base's own manager; libraries for the wheel's platform if it crosses."""
+    words = ("net", *(("cross-tools",) if crosses else ()), "install-packages", *packages)
+    return Run((Command(literals(*words)),), CERTIFICATES)
 
 
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
@@ -100,8 +105,8 @@ def source_mount(parts: Parts, *, writable: bool) -> Mount:
     return Mount("bind", "/src", source="/src", from_="source", writable=writable)
 
 
-def telling(parts: Parts, phase: Phase, run: Run) -> Run:
-    """Return a step that is also told its phase's secrets, and fails without one.
+def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
+    """Return a step that also gets the secrets of its phase, and fails if one is missing.
 
     ``required`` alone is not enough: buildx makes an empty secret of an environment variable that is not set.
     """
@@ -114,14 +119,14 @@ def telling(parts: Parts, phase: Phase, run: Run) -> Run:
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
 
 
-def for_people() -> Copy:
+def shell_programs() -> Copy:
     """Return the step that gives an image for people the programs that they call in a shell."""
     names = ("net", "find-python", "install-packages")
     return Copy(tuple(f"/{name}" for name in names), f"{program_mounts.FOLDER}/", program_mounts.STAGE)
 
 
-def programs_hidden(parts: Parts) -> tuple[Script, ...]:
-    """Return the command that takes bakery's programs out of the source, where this is the whole build context."""
+def remove_programs(parts: Parts) -> tuple[Script, ...]:
+    """Return the commands that remove Bakery's programs from the source, if it is the whole build context."""
     if not parts.settings.text("source.path") or folder(parts) != ".":
         return ()
     inside, parent = f"/src/{program_mounts.CONTEXT_FOLDER}", "/src/dockerfiles"
@@ -129,7 +134,7 @@ def programs_hidden(parts: Parts) -> tuple[Script, ...]:
 
 
 def network_words(run: Run) -> str:
-    """Return what the comment of a stage says of the network that its commands have."""
+    """Return the words for a stage's comment about the network of its commands."""
     return "with the network, as the recipe asks" if run.network else "without network"
 
 
@@ -150,37 +155,59 @@ def folder(parts: Parts) -> str:
     return path
 
 
-def compilers(settings: Settings) -> tuple[Value, ...]:
-    """Return the words in front of a command that compiles: behind a cache, and as many at a time as fit."""
+def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
+    """Return the words before a command that compiles: cross compilers, ccache, and the limit of parallel jobs."""
     cached = literals("with-cross") if settings.flag("builder.cross") else ()
     cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
-    if not limits_jobs(settings):
+    if not (settings.text("builder.job-memory") or settings.text("builder.jobs")):
         return cached
     return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
 
 
-def counted(settings: Settings) -> tuple[tuple[str, Value], ...]:
-    """Return the variables by which a ccache writes down what it had."""
-    return (("CCACHE_STATSLOG", literal(_COUNT)),) if settings.flag("builder.compiler-cache") else ()
+def compile_step(
+    parts: Parts,
+    phase: Phase,
+    table: str,
+    words: Sequence[Value],
+    before: Sequence[Command],
+    after: Sequence[Script] = (),
+    mounts: Sequence[Mount] = (),
+) -> Run:
+    """Return the step that compiles the source in /src; what it writes there is dropped.
+
+    Args:
+        table: the recipe's table that has its ``environment`` and ``network``.
+        words: the command that compiles.
+        before: commands that come first.
+        after: commands that come last.
+        mounts: what else the step is given.
+    """
+    settings = parts.settings
+    ccache_env: tuple[tuple[str, Value], ...] = ()
+    ccache_report: tuple[Command, ...] = ()
+    if settings.flag("builder.compiler-cache"):
+        ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
+        ccache_report = (Command(literals("count-ccache")),)
+        mounts = (*mounts, *COMPILER_CACHE)
+    command = Command((*compiler_prefix(settings), *words), (*ccache_env, *settings.pairs(f"{table}.environment")))
+    first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
+    commands = (*first, command, *ccache_report, *after)
+    mounts = (source_mount(parts, writable=True), *mounts)
+    return with_secrets(parts, phase, Run(commands, mounts, network=settings.flag(f"{table}.network")))
 
 
-def counting(settings: Settings) -> tuple[Command, ...]:
-    """Return the command that says what the ccache had, once all is compiled."""
-    return (Command(literals("count-ccache")),) if settings.flag("builder.compiler-cache") else ()
+def ccache_args(settings: Settings) -> tuple[Arg, ...]:
+    """Return the build arguments that `COMPILER_CACHE` needs; none for a recipe without a compiler cache."""
+    return (Arg("TARGETARCH"),) if settings.flag("builder.compiler-cache") else ()
 
 
 def job_memory(settings: Settings) -> int:
-    """Return the MB that one compiler needs; 0 where the recipe does not say."""
+    """Return the MB that one compiler needs; 0 if the recipe does not set it."""
     text = settings.text("builder.job-memory")
     return size_mb(text) if text else 0
 
 
-def limits_jobs(settings: Settings) -> bool:
-    """Whether the recipe says how many compilers may run at a time."""
-    return bool(settings.text("builder.job-memory") or settings.text("builder.jobs"))
-
-
-def before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
+def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
     """Return stages with one more, before the first that mounts it: BuildKit mounts no later stage."""
     uses = (
         any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
@@ -190,16 +217,40 @@ def before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
     return (*stages[:index], stage, *stages[index:])
 
 
-def added(commands: tuple[Command, ...]) -> tuple[Step, ...]:
-    """Return the step that adds what a base lacks; none where it lacks nothing."""
+def install_missing(commands: tuple[Command, ...]) -> tuple[Step, ...]:
+    """Return the step that installs what a base lacks; none without commands."""
     return (Run(commands, CERTIFICATES),) if commands else ()
 
 
-def python_installed(parts: Parts) -> tuple[Step, ...]:
-    """Return the step that adds the Python asked for; none where the base has it."""
-    return added(parts.base.for_python((Ref("PYTHON_VERSION"),)))
+def install_python(parts: Parts) -> tuple[Step, ...]:
+    """Return the step that installs the cell's Python; none if the base has it."""
+    return install_missing(parts.base.for_python((Ref("PYTHON_VERSION"),)))
 
 
-def declaring(name: str, base: Value, steps: tuple[Step, ...], comment: str) -> Stage:
-    """Return a stage that declares every build argument its steps refer to."""
-    return Stage(name, base, (*declarations(steps), *steps), comment)
+def stage_with_args(name: str, base: str, steps: Sequence[Step], comment: str = "", *args: Arg) -> Stage:
+    """Return a stage that declares ``args`` and every build argument that its steps refer to."""
+    return Stage(name, literal(base), (*args, *declarations(steps), *steps), comment)
+
+
+def environment_stages(
+    parts: Parts, place: str, stage: str, words: Sequence[Value], comment: str, *mounts: Mount
+) -> tuple[tuple[Stage, Stage], tuple[Step, ...]]:
+    """Return the stages that resolve and build packages for `VENV` in a clean base, and the steps that install them.
+
+    Args:
+        place: what the packages are called in a lock.
+        stage: the name of the stage that resolves them.
+        words: the requirements.
+        mounts: files that the words name.
+    """
+    direct, python = parts.settings.texts("builder.allow-direct"), install_python(parts)
+    by = pip_steps.with_environment(VENV)
+    resolve = pip_steps.resolve(place, words, VENV_COMMAND, by=by, direct=direct, mounts=mounts)
+    # What is installed may put other programs in the place of this environment's Python and pip.
+    pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
+    install = pip_steps.install_step(place, stage, VENV, VENV_COMMAND, mounts=(pip, built))
+    resolve_steps = (*python, with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    return (
+        stage_with_args(stage, "runtime", resolve_steps, comment),
+        pip_steps.build_stage(place, stage, "runtime", mounts=(pip,)),
+    ), (*python, with_secrets(parts, Phase.REQUIREMENTS, install))

@@ -41,45 +41,42 @@ from bakery.plan.dockerfile import (
 )
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
-from bakery.resolve.base_stages import Lines, lines, root_stages
+from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.compiler_cache import carry_stages
-from bakery.resolve.cross import cross_tools, install_for_target
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
-from bakery.resolve.native import native_stages, taken_in
-from bakery.resolve.references import declarations, parse, renamed
-from bakery.resolve.settings import Settings
+from bakery.resolve.native import native_inputs, native_stages
+from bakery.resolve.references import declarations, parse, rename_arg
+from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
-    COMPILER_CACHE,
     VENV,
     VENV_COMMAND,
+    VENV_PATH,
+    VENV_PYTHON,
     Parts,
-    added,
-    before_use,
-    compilers,
-    counted,
-    counting,
-    declaring,
+    ccache_args,
+    compile_step,
+    environment_stages,
     folder,
-    for_people,
+    insert_before_use,
+    install_missing,
     install_packages,
+    install_python,
     literals,
     network_words,
-    programs_hidden,
-    python_installed,
     scope_stage,
+    shell_programs,
     source_mount,
-    telling,
+    stage_with_args,
     toolkit_stage,
+    with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
-from bakery.resolve.toolkit import wanted_components
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.frameworks.base import Framework
-from bakery.toolchains.network_mounts import INDEX, NETWORK
+from bakery.toolchains.network_mounts import CERTIFICATES, INDEX, NETWORK
 from bakery.toolchains.pip_steps import TOOLS
 from bakery.toolchains.program_mounts import with_programs
-from bakery.toolchains.registry import frameworks
+from bakery.toolchains.toolkits.base import STUBS
 
 FIRST = "/wheels/first"
 LOCK = "/requirements.lock"
@@ -90,24 +87,23 @@ SOURCE, TEST = "source", "test"
 
 _BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
-STUBS = "/usr/local/cuda/lib64/stubs"
 
 
 def stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
     if parts.settings.texts("image.requirements"):
         return image_stages(parts)
-    made = lines(parts)
-    found = (
-        *root_stages(parts, made),
+    lines = stage_lines(parts)
+    build_stages = (
+        *root_stages(parts, lines),
         *_toolkit(parts),
         *_source(parts),
         *native_stages(parts),
         _project(parts),
         # A wheel that serves several Pythons is built by one of them.
         *(
-            renamed(stage, "PYTHON_VERSION", parts.python)
-            for stage in (_requirements(parts, made), *_builder(parts, made), _compile(parts), _repair(parts))
+            rename_arg(stage, "PYTHON_VERSION", parts.python)
+            for stage in (_requirements(parts, lines), *_builder(parts, lines), _compile(parts), _repair(parts))
         ),
         Stage(
             f"{parts.recipe}-wheel",
@@ -115,25 +111,38 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
             (Copy(("/wheels/dist/",), "/", "repair"),),
             "The wheel and nothing else.",
         ),
-        *_test(parts, made),
+        *_test(parts, lines),
         _dev(parts),
     )
-    told = material_stages(parts, made, found)
-    all_stages = (*found, *told, *carry_stages(parts))
-    for added_stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
-        all_stages = before_use(all_stages, added_stage)
+    materials = material_stages(parts, lines, build_stages)
+    all_stages = (*build_stages, *materials, *carry_stages(parts))
+    for stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
+        all_stages = insert_before_use(all_stages, stage)
     return with_programs(all_stages)
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
-        return (cross_tools(),) if parts.crosses else ()
-    wanted = wanted_components(parts.settings)
+        return (_cross_tools(),) if parts.crosses else ()
+    components = component_names(parts.settings)
     # Toolkits share stages: equal ones are written once.
-    made = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(wanted)))
-    if made[-1].name == "toolkit":
-        return made
-    return (*made, Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."))
+    toolkit_stages = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(components)))
+    if toolkit_stages[-1].name == "toolkit":
+        return toolkit_stages
+    return (
+        *toolkit_stages,
+        Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."),
+    )
+
+
+def _cross_tools() -> Stage:
+    """Return the stage with Debian's compilers, C++ library and Python headers for the wheel's platform.
+
+    Where both platforms are the same, its step does nothing, so one Dockerfile serves native and crossed cells.
+    """
+    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref("TARGETARCH"),))),), CERTIFICATES)
+    comment = "Compilers for the wheel's platform, where it is another one."
+    return Stage("toolkit", literal("base"), (Arg("TARGETARCH"), run), comment)
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:
@@ -146,7 +155,7 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
     if sdist:
         fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, "/src"))
         fetching = Run((fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
-        steps = (telling(parts, Phase.FETCH, fetching),)
+        steps = (with_secrets(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
             Stage("source", literal("scratch"), (Copy(("/src",), "/src", "fetch"),), "The project's source."),
@@ -170,56 +179,48 @@ def _project(parts: Parts) -> Stage:
     )
 
 
-def _listed(file: str) -> Mount:
+def _list_mount(file: str) -> Mount:
     return Mount("bind", file, source=file, from_="project")
 
 
-def _requirements(parts: Parts, made: Lines) -> Stage:
+def _requirements(parts: Parts, lines: Lines) -> Stage:
     settings = parts.settings
-    frontend = {"build": "build", "uv": "uv"}[settings.text("wheel.frontend")]
-    framework = [item for provider in _framework(settings) for item in provider.build]
-    wanted = tuple(parse(item) for item in (*framework, *settings.texts("builder.requirements")))
-    words = (*literals("-r", _BUILD, frontend), *wanted)
-    resolving = pip_steps.resolve(
+    framework = settings.framework.build if settings.framework else ()
+    frontend = settings.text("wheel.frontend")
+    words = (*literals("-r", _BUILD, frontend), *map(parse, framework), *settings.parsed("builder.requirements"))
+    resolve = pip_steps.resolve(
         "build",
         words,
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.texts("builder.allow-direct"),
-        mounts=(_listed(_BUILD),),
+        mounts=(_list_mount(_BUILD),),
     )
-    steps = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving))
-    return declaring(_PACKAGES, literal(made.packages.base), steps, "All that the build needs, resolved for this cell.")
+    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
 
 
-def _builder(parts: Parts, made: Lines) -> tuple[Stage, ...]:
+def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
-    below: tuple[Step, ...] = (
-        *((install_for_target(*system) if parts.crosses else install_packages(*system),) if system else ()),
-        *python_installed(parts),
+    system_steps: tuple[Step, ...] = (
+        *((install_packages(*system, crosses=parts.crosses),) if system else ()),
+        *install_python(parts),
         Run((VENV_COMMAND,)),
-        Env((("VIRTUAL_ENV", literal(VENV)), ("PATH", (f"{VENV}/bin:", Ref("PATH"))))),
+        Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
     )
     by = pip_steps.with_environment(VENV)
-    installing = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
-    keeping = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
-    steps = (telling(parts, Phase.REQUIREMENTS, replace(installing, commands=(*installing.commands, keeping))),)
-    base = made.packages.base if parts.native_python else toolkit_stage(parts)
+    install = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
+    copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
+    steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
     return (
-        declaring(_SYSTEM, literal(base), below, ""),
+        stage_with_args(_SYSTEM, lines.packages.base if parts.native_python else toolkit_stage(parts), system_steps),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        declaring("builder", literal(_SYSTEM), steps, "What this project's build needs, and nothing else."),
+        stage_with_args("builder", _SYSTEM, steps, "What this project's build needs, and nothing else."),
     )
-
-
-def _framework(settings: Settings) -> tuple[Framework, ...]:
-    name = settings.text("builder.framework")
-    return (frameworks()[name],) if name else ()
 
 
 def _compile(parts: Parts) -> Stage:
     settings = parts.settings
-    config = [(key, parse(value)) for key, value in settings.mapping("wheel.config-settings").items()]
-    ccache = settings.flag("builder.compiler-cache")
+    config = settings.pairs("wheel.config-settings")
     if settings.text("wheel.frontend") == "uv":
         front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", "/wheels/built")
         options = [word for key, value in config for word in (literal("-C"), (f"{key}=", *value))]
@@ -227,27 +228,11 @@ def _compile(parts: Parts) -> Stage:
         front = literals("python", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check")
         front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
-    environment = tuple((key, parse(value)) for key, value in settings.mapping("builder.environment").items())
-    command = Command((*compilers(settings), *front, *options, literal("/src")), (*counted(settings), *environment))
-    native, taking = taken_in(parts)
-    mounts = (
-        source_mount(parts, writable=True),
-        *native,
-        *(COMPILER_CACHE if ccache else ()),
-    )
-    commands: tuple[Command | Script, ...] = (
-        Command(literals("umask", "022")),
-        *programs_hidden(parts),
-        *taking,
-        command,
-        *counting(settings),
-    )
-    run = telling(parts, Phase.COMPILE, Run(commands, mounts, network=settings.flag("builder.network")))
-    steps: tuple[Step, ...] = (*((Arg("TARGETARCH"),) if ccache else ()), run)
-    epoch = (Arg("SOURCE_DATE_EPOCH"),)
-    body = declaring("compile", literal("builder"), steps, "")
+    native_mounts, copy_native = native_inputs(parts)
+    words = (*front, *options, literal("/src"))
+    run = compile_step(parts, Phase.COMPILE, "builder", words, copy_native, mounts=native_mounts)
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
-    return Stage("compile", body.base, (*epoch, *body.steps), comment)
+    return stage_with_args("compile", "builder", (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
 
 
 def _repair(parts: Parts) -> Stage:
@@ -265,77 +250,63 @@ def _repair(parts: Parts) -> Stage:
         words += [literal("--require"), requirement]
     names = namings(settings)
     if names != (Naming(),):
-        words += [word for naming in names for word in (literal("--name"), _naming(naming))]
+        words += [word for naming in names for word in (literal("--name"), naming.words)]
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
-    steady = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
-    body = declaring("repair", literal("compile"), (Run((Command(tuple(words)), steady), network=False),), "")
-    return Stage(
+    normalise = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
+    return stage_with_args(
         "repair",
-        body.base,
-        (Arg("SOURCE_DATE_EPOCH"), *body.steps),
+        "compile",
+        (Run((Command(tuple(words)), normalise), network=False),),
         "Names the wheel, and adds the libraries that it needs.",
+        Arg("SOURCE_DATE_EPOCH"),
     )
 
 
-def _naming(naming: Naming) -> Value:
-    """Return a naming in the words of finish.py."""
-    parts: list[Value] = [literal("clean")] if naming.clean else []
-    parts += [("local=", *naming.local)] if naming.local else []
-    parts += [("build-tag=", *naming.build_tag)] if naming.build_tag else []
-    spaced = [piece for part in parts for piece in (" ", *part)]
-    return tuple(spaced[1:]) or literal("")
-
-
-def _test(parts: Parts, made: Lines) -> tuple[Stage, ...]:
+def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     settings = parts.settings
-    name = f"{parts.recipe}-test"
     runtime = Stage(
         "runtime",
-        literal(made.runs.root_stage),
-        added(parts.base.for_running()),
+        literal(lines.runs.root_stage),
+        install_missing(parts.base.for_running()),
         "A clean base: nothing of the builder is in it.",
     )
-    framework = [item for provider in _framework(settings) for item in provider.test]
-    wanted = (*framework, *required_texts(settings), *settings.texts("test.requirements"))
-    words = (*literals("-r", _RUN), *map(parse, dict.fromkeys(wanted)))
-    direct = settings.texts("builder.allow-direct")
-    by = pip_steps.with_environment(VENV)
-    resolving = pip_steps.resolve(TEST, words, VENV_COMMAND, by=by, direct=direct, mounts=(_listed(_RUN),))
-    asked = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving))
-    # What is installed may put other programs in the place of this environment's Python and pip.
-    pip, built = pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), pip_steps.built(TEST_REQUIREMENTS, TEST)
-    installing = pip_steps.install_step(TEST, TEST_REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
-    setup = (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, installing))
-    # Of several names of one build, the first is installed.
-    several = bool(settings.values.get("wheel.also-named"))
-    wheel = Mount(
-        "bind", "/wheels", source=FIRST if several else "/", from_="repair" if several else f"{parts.recipe}-wheel"
+    framework = settings.framework.test if settings.framework else ()
+    requirements = dict.fromkeys((*framework, *required_texts(settings), *settings.texts("test.requirements")))
+    words = (*literals("-r", _RUN), *map(parse, requirements))
+    packages, setup = environment_stages(
+        parts, TEST, TEST_REQUIREMENTS, words, "All that the test needs.", _list_mount(_RUN)
     )
+    # Of several names of one build, the first is installed.
+    if settings.values.get("wheel.also-named"):
+        wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
+    else:
+        wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe}-wheel")
+    direct = settings.texts("builder.allow-direct")
     allowed = f"--direct={','.join(direct)} " if direct else ""
     install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
+    mounts = (wheel, pip_steps.lock_mount(TEST), pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), *NETWORK)
     checks: tuple[Step, ...] = (
-        telling(parts, Phase.REQUIREMENTS, Run((install,), (wheel, pip_steps.lock_mount(TEST), pip, *NETWORK))),
-        Run((_smoke(parts),), (wheel, *_driver(parts)), network=False),
+        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts)),
+        Run((_smoke(parts),), (wheel, *_driver_mounts(parts)), network=False),
         *_command(parts),
     )
     return (
         runtime,
-        declaring(TEST_REQUIREMENTS, literal("runtime"), asked, "All that the test needs."),
-        pip_steps.build_stage(TEST, TEST_REQUIREMENTS, "runtime", mounts=(pip,)),
-        declaring("test-env", literal("runtime"), setup, ""),
-        declaring(name, literal("test-env"), checks, "The wheel alone: loaded, imported, tried."),
+        *packages,
+        stage_with_args("test-env", "runtime", setup),
+        stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
     )
 
 
-def _driver(parts: Parts) -> tuple[Mount, ...]:
+def _driver_mounts(parts: Parts) -> tuple[Mount, ...]:
     """Return the mount of the driver's stub, for toolkits that have one."""
     return (Mount("bind", "/driver", source=STUBS, from_="toolkit"),) if parts.toolkits else ()
 
 
 def _smoke(parts: Parts) -> Command:
     settings = parts.settings
-    words = [*literals(f"{VENV}/bin/python", program_mounts.path("smoke.py"), "/wheels")]
+    words = [*literals(VENV_PYTHON, program_mounts.path("smoke.py"), "/wheels")]
     words += literals("--driver", "/driver") if parts.toolkits else ()
     words += literals("--load") if settings.flag("test.load-shared-objects") else ()
     words += [word for module in settings.texts("test.imports") for word in literals("--import", module)]
@@ -356,8 +327,8 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     declared = declarations((Run((Script(command),)),))
     return (
         *declared,
-        Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        telling(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
+        Env((VENV_PATH,)),
+        with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
     )
 
 
@@ -367,6 +338,6 @@ def _dev(parts: Parts) -> Stage:
     return Stage(
         f"{parts.recipe}-builder",
         literal("builder"),
-        (for_people(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
+        (shell_programs(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",
     )

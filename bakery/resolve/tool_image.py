@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from bakery.core.names import Phase
 from bakery.plan.dockerfile import Cmd, Command, Env, Run, Stage, Step, Workdir
-from bakery.plan.values import Ref, literal
-from bakery.resolve.base_stages import lines, lowest
+from bakery.plan.values import literal
+from bakery.resolve.base_stages import lowest, stage_lines
 from bakery.resolve.materials_stages import image_materials
-from bakery.resolve.references import parse
 from bakery.resolve.stage_inputs import (
     VENV,
-    VENV_COMMAND,
+    VENV_PATH,
+    VENV_PYTHON,
     Parts,
-    added,
-    before_use,
-    declaring,
-    for_people,
+    environment_stages,
+    insert_before_use,
+    install_missing,
     install_packages,
     literals,
-    python_installed,
-    telling,
+    shell_programs,
+    stage_with_args,
 )
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.program_mounts import with_programs
@@ -27,7 +25,6 @@ from bakery.toolchains.program_mounts import with_programs
 PLACE = "image"
 """The place of the packages in a lock."""
 
-_PYTHON = f"{VENV}/bin/python"
 _REQUIREMENTS = "image-requirements"
 _LINK = program_mounts.path("link_programs.py")
 """Puts programs of packages on PATH, in place of the scripts that start them."""
@@ -36,47 +33,31 @@ _LINK = program_mounts.path("link_programs.py")
 def image_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
     settings = parts.settings
-    line = lines(parts).packages
+    line = stage_lines(parts).packages
     name = f"{parts.recipe}-image"
     system = settings.texts("image.system-packages")
     runtime = Stage(
         "runtime",
         literal(line.root_stage),
-        (*added(parts.base.for_running()), *((install_packages(*system),) if system else ())),
+        (*install_missing(parts.base.for_running()), *((install_packages(*system),) if system else ())),
         "What the tools need of the base.",
     )
-    words = tuple(map(parse, settings.texts("image.requirements")))
-    by, direct = pip_steps.with_environment(VENV), settings.texts("builder.allow-direct")
-    resolving = pip_steps.resolve(PLACE, words, VENV_COMMAND, by=by, direct=direct)
-    pip, built = pip_steps.pip_mount(_REQUIREMENTS, VENV), pip_steps.built(_REQUIREMENTS, PLACE)
-    installing = pip_steps.install_step(PLACE, _REQUIREMENTS, VENV, VENV_COMMAND, mounts=(pip, built))
-    steps: tuple[Step, ...] = (
-        *python_installed(parts),
-        telling(parts, Phase.REQUIREMENTS, installing),
-        *_programs(parts),
-        Env((("PATH", (f"{VENV}/bin:", Ref("PATH"))),)),
-        for_people(),
-        Workdir("/work"),
-        Cmd(("bash",)),
-    )
-    found = (
+    requirements = settings.parsed("image.requirements")
+    comment = "All that the tools need, resolved for this cell."
+    packages, setup = environment_stages(parts, PLACE, _REQUIREMENTS, requirements, comment)
+    steps = (*setup, *_programs(parts), Env((VENV_PATH,)), shell_programs(), Workdir("/work"), Cmd(("bash",)))
+    stages = (
         *lowest(parts, line),
         runtime,
-        declaring(
-            _REQUIREMENTS,
-            literal("runtime"),
-            (*python_installed(parts), telling(parts, Phase.REQUIREMENTS, resolving)),
-            "All that the tools need, resolved for this cell.",
-        ),
-        pip_steps.build_stage(PLACE, _REQUIREMENTS, "runtime", mounts=(pip,)),
-        declaring(name, literal("runtime"), steps, "The tools and nothing else."),
+        *packages,
+        stage_with_args(name, "runtime", steps, "The tools and nothing else."),
+        *image_materials(parts.recipe, line, name, _REQUIREMENTS),
     )
-    told = image_materials(parts.recipe, line, name, _REQUIREMENTS)
-    return with_programs(before_use((*found, *told), pip_steps.lock_stage((*found, *told))))
+    return with_programs(insert_before_use(stages, pip_steps.lock_stage(stages)))
 
 
 def _programs(parts: Parts) -> tuple[Step, ...]:
     """Return the step that puts programs of packages on PATH; none where the recipe names none."""
-    found = parts.settings.mapping("image.programs")
-    words = literals(_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in found.items()))
-    return (Run((Command(words),), network=False),) if found else ()
+    programs = parts.settings.mapping("image.programs")
+    words = literals(VENV_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in programs.items()))
+    return (Run((Command(words),), network=False),) if programs else ()

@@ -38,34 +38,36 @@ def of_release(extras: Iterable[str]) -> Value:
     return (f"{METAPACKAGE}[{','.join(extras)}]==", Ref("CUDA_VERSION"))
 
 
-def requirements(wanted: Sequence[str], major: int) -> tuple[Value, ...]:
+def requirements(listed: Sequence[str], major: int) -> tuple[Value, ...]:
     """Return what pip is to install for components of a CUDA major, but for what `tied` says.
 
     What a component needs of the release is named, too: its own wheel asks for any version of it.
     """
-    found = [(text, row) for text in wanted if (row := _row(name(text), major))]
-    extras = dict.fromkeys(extra for _, row in found for extra in row.extras)
-    own = ((text, row) for text, row in found if row.package and not _is_tied(text, row))
-    said = (row.package + (text.removeprefix(row.name) or f"=={_newest(row)}") for text, row in own)
-    return (*((of_release(extras),) if extras else ()), *map(literal, said))
+    rows = [(text, row) for text in listed if (row := _row(name(text), major))]
+    extras = dict.fromkeys(extra for _, row in rows for extra in row.extras)
+    separate = ((text, row) for text, row in rows if row.package and not _is_tied(text, row))
+    texts = (
+        row.package + (text.removeprefix(row.name) or f"=={[*row.versions.values()][-1]}") for text, row in separate
+    )
+    return (*((of_release(extras),) if extras else ()), *map(literal, texts))
 
 
-def tied(wanted: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
+def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
     """Return the command that writes into ``file`` what else pip is to install: what has a version for each release.
 
     The same Dockerfile serves all releases of a major, so that the shell chooses; a release that no row knows gets
     the newest version. Nothing is returned where nothing is to be chosen.
     """
-    rows = [row for text in wanted if (row := _row(name(text), major)) and _is_tied(text, row)]
+    rows = [row for text in listed if (row := _row(name(text), major)) and _is_tied(text, row)]
     if not rows:
         return ()
     minors = [row.version for row in facts.cuda_releases() if row.version.startswith(f"{major}.")]
-    pairs = [(release, "\\n".join(f"{row.package}=={_of(row, release)}" for row in rows)) for release in minors]
+    pairs = [(release, "\\n".join(f"{row.package}=={row.version_for(release)}" for row in rows)) for release in minors]
     texts = list(dict.fromkeys(text for _, text in pairs))
     lines = ['case "${CUDA_VERSION}." in']
     for text in texts:
-        known = [f"{release}.*" for release, its in pairs if its == text]
-        lines.append(f"    {'*' if text == texts[-1] else '|'.join(known)}) printf '{text}\\n' ;;")
+        releases = [f"{release}.*" for release, its in pairs if its == text]
+        lines.append(f"    {'*' if text == texts[-1] else '|'.join(releases)}) printf '{text}\\n' ;;")
     return (Script("\n".join([*lines, f"esac > {file}"])),)
 
 
@@ -74,30 +76,21 @@ def _is_tied(text: str, row: Component) -> bool:
     return len(row.versions) > 1 and text == row.name
 
 
-def _of(row: Component, release: str) -> str:
-    """Return a component's version for a CUDA release."""
-    return [its for since, its in row.versions.items() if Version(since) <= Version(release)][-1]
-
-
-def _newest(row: Component) -> str:
-    return [*row.versions.values()][-1]
-
-
-def lacking(wanted: Sequence[str], major: int, release: str = "") -> str:
+def lacking(listed: Sequence[str], major: int, release: str = "") -> str:
     """Return what is to be said of the components that do not exist for a CUDA release; empty if all do.
 
     Args:
         release: the whole release; empty where only its major is known.
     """
-    said = []
-    for component in map(name, wanted):
+    problems = []
+    for component in map(name, listed):
         row = _row(component, major)
         if row is None:
             majors = [str(item) for row in facts.components() if row.name == component for item in row.majors]
-            said.append(f"there is no component {component} for CUDA {major}, only for {', '.join(majors)}")
+            problems.append(f"there is no component {component} for CUDA {major}, only for {', '.join(majors)}")
         elif release and row.since and Version(release) < Version(row.since):
-            said.append(f"there is no component {component} for CUDA {release}, only from {row.since} on")
-    return "; ".join(said)
+            problems.append(f"there is no component {component} for CUDA {release}, only from {row.since} on")
+    return "; ".join(problems)
 
 
 def _row(component: str, major: int) -> Component | None:

@@ -11,11 +11,13 @@ from bakery.toolchains.facts import disk_sizes
 def disk(group: CellGroup) -> int:
     """Return an estimate of the GB that the layers of a group take."""
     lineage = Lineage(group.plan)
-    made = [(lineage.of(cell), group.plan.args_of(cell)) for cell in group.cells]
+    cells = [(lineage.of(cell), group.plan.args_of(cell)) for cell in group.cells]
     distinct = {
-        "python": {stages.get("root", "") for stages, _ in made},
-        "cuda": {stages.get("toolkit", "") for stages, args in made if "CUDA_VERSION" in args},
-        "framework": {stages.get("builder", "") for stages, args in made if {"TORCH_VERSION", "JAX_VERSION"} & {*args}},
+        "python": {stages.get("root", "") for stages, _ in cells},
+        "cuda": {stages.get("toolkit", "") for stages, args in cells if "CUDA_VERSION" in args},
+        "framework": {
+            stages.get("builder", "") for stages, args in cells if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
+        },
     }
     sizes = disk_sizes()
     return sum(sizes[what] * len(digests) for what, digests in distinct.items())

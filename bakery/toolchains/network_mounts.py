@@ -1,4 +1,4 @@
-"""What a step that uses the network is given."""
+"""Mounts of steps that use the network: secrets and pip's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Such a step runs no code of the project and none of a package: Python starts wit
 """
 
 PIP_CACHE = Mount("cache", "/root/.cache/pip", id="bakery-pip", sharing="shared")
-"""What pip has fetched before. Steps that run code of packages do not have it."""
+"""pip's download cache. Steps that run code of packages do not get it."""
 
 NETWORK = (*INDEX, PIP_CACHE)
-"""All that a step needs to fetch from the package index by pip."""
+"""All mounts of a step that downloads from the package index with pip."""

@@ -1,8 +1,8 @@
 """Steps that resolve packages of the index, and steps that install what was resolved.
 
-Each set of packages has a place, a name that it also has in ``bakery.lock``. What it comes to is found in a stage of
-its own and installed in another: the same packages are the same layer, whether the index named them or a lock. Between
-the two, a stage without network and secrets builds what has no wheel.
+Each set of packages has a place: its name in ``bakery.lock``. One stage resolves it and another one installs it, so the
+same packages give the same layer, with or without a lock. Between the two, a stage without network and secrets builds
+the packages that have no wheel.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ TOOLS = "/opt/bakery"
 """The virtual environment of bakery's own tools, in every builder; its pip acts for other interpreters, too."""
 
 PIP = "/opt/pip"
-"""Where a step that installs has the pip of another stage, whose environment has nothing else."""
+"""Where an installing step mounts the pip of another stage, whose environment has nothing else."""
 
 PROGRAM = program_mounts.path("packages")
 """Resolves packages of the index, builds and installs them."""
 
 RESOLVED = "/requirements"
-"""The folder that a stage of requirements leaves."""
+"""The folder with the results of a stage of requirements."""
 
 SOURCES, BUILT = "/sources", "/built"
-"""What has no wheel, in a stage of requirements; and the wheels that were built of it."""
+"""The folders of packages without a wheel, and of the wheels that were built from them."""
 
 STAGE = "lock"
 """The stage, or the build context of that name in its place, with one folder for each place."""
@@ -90,9 +90,11 @@ def resolve(
         direct: distributions that may come from an address.
         mounts: files that the words name, and what else the step is given.
     """
-    own, given = allowing(direct), tuple(map(literal, options))
-    command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own, *given, literal("--"), *words)
-    resolves = Resolves(place, (*given, *words), tuple(direct))
+    direct_options, pip_options = allowing(direct), tuple(map(literal, options))
+    command = alone(
+        by, PROGRAM, *map(literal, ("resolve", place)), *direct_options, *pip_options, literal("--"), *words
+    )
+    resolves = Resolves(place, (*pip_options, *words), tuple(direct))
     return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=resolves)
 
 
@@ -117,8 +119,8 @@ def build_stage(
         f"mkdir -p {BUILT}/{place} && "
         f'if test -n "$(ls -A {folder})"; then {_text(by)} -I -S {PROGRAM} build {place}; fi'
     )
-    found = Mount("bind", folder, source=folder, from_=stage)
-    return Stage(f"{stage}-built", literal(base), (Run((building,), (found, *mounts), network=False),))
+    sources = Mount("bind", folder, source=folder, from_=stage)
+    return Stage(f"{stage}-built", literal(base), (Run((building,), (sources, *mounts), network=False),))
 
 
 def _text(words: Iterable[Value]) -> str:

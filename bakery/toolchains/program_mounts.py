@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+from bakery.toolchains import programs
 
 STAGE = "tools"
 """The stage, or the build context of that name in its place, that holds the programs."""
@@ -17,42 +18,24 @@ CONTEXT_FOLDER = "dockerfiles/bin"
 FOLDER = "/usr/local/bin"
 """Where a step has them."""
 
-_PYTHON = {
-    "archive.py": (),
-    "cuda_repository.py": ("install-packages",),
-    "cuda_tree.py": (),
-    "finish.py": (),
-    "glibc_headers.py": (),
-    "libcuda_stub.py": (),
-    "link_programs.py": (),
-    "materials.py": (),
-    "packages": (),
-    "requires.py": (),
-    "smoke.py": (),
-}
-"""Python program → the shell programs that it calls. Commands name it with its folder."""
-
-_SHELL = {
-    "carry-ccache": (),
+_CALLS = {
     "clang-for-cuda": ("install-packages",),
     "clang-tools": ("find-python", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake"),
     "complete-image": ("find-python", "install-packages"),
-    "count-ccache": (),
     "cross-tools": ("install-packages",),
+    "cuda_repository.py": ("install-packages",),
     "debian-nvcc": ("other-suite",),
-    "find-python": (),
     "host-compiler": ("install-packages", "other-suite"),
-    "install-packages": (),
-    "net": (),
-    "other-suite": (),
-    "own-cuda": (),
-    "with-ccache": (),
-    "with-cross": (),
-    "with-jobs": (),
 }
-"""Shell program → the programs that it calls. Commands find it on PATH."""
+_NO_COMMANDS = ("steps.py", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake")
+"""A program of cibuildwheel, and files that clang-tools copies."""
 
-CALLS: Mapping[str, tuple[str, ...]] = {**_PYTHON, **_SHELL}
+CALLS = {name: _CALLS.get(name, ()) for name in programs.names() if name not in _NO_COMMANDS}
+"""Program → the programs that it calls."""
+
+_SHELL = [name for name in CALLS if "." not in name and name != "packages"]
+"""Programs that commands find on PATH. Commands name Python programs with their folder."""
+
 _NAME = re.compile(rf"(?<![\w./-])(?:{FOLDER}/({'|'.join(map(re.escape, CALLS))})|({'|'.join(_SHELL)}))(?![\w./-])")
 
 
@@ -72,8 +55,8 @@ def with_programs(stages: Iterable[Stage]) -> tuple[Stage, ...]:
 def _mounted(run: Run) -> Run:
     matches = [match for command in run.commands for match in _NAME.finditer(_text(command))]
     named = [match[1] or match[2] for match in matches]
-    programs = dict.fromkeys(item for name in named for item in (name, *CALLS[name]))
-    mounts = (Mount("bind", path(name), source=f"/{name}", from_=STAGE) for name in programs)
+    mounted = dict.fromkeys(item for name in named for item in (name, *CALLS[name]))
+    mounts = (Mount("bind", path(name), source=f"/{name}", from_=STAGE) for name in mounted)
     return replace(run, mounts=(*mounts, *run.mounts))
 
 

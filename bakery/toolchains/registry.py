@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from types import ModuleType
+from typing import TypeVar
 
 from bakery.toolchains import bases as _bases
 from bakery.toolchains import frameworks as _frameworks
@@ -13,6 +15,8 @@ from bakery.toolchains.bases.base import Base
 from bakery.toolchains.frameworks.base import Framework
 from bakery.toolchains.toolkits.base import Toolkit
 
+P = TypeVar("P", Base, Toolkit, Framework)
+
 ANY_CUDA = "cuda"
 """What a recipe writes for whichever toolkit has the CUDA release asked for."""
 
@@ -20,25 +24,23 @@ ANY_CUDA = "cuda"
 @cache
 def bases() -> dict[str, Base]:
     """Return every base by name."""
-    found = [item for item in _scan(_bases.__name__, tuple(_bases.__path__)) if isinstance(item, Base)]
-    return {item.name: item for item in found}
+    return _providers(_bases, Base)  # type: ignore[type-abstract]
 
 
 @cache
 def toolkits() -> dict[str, Toolkit]:
     """Return every toolkit by name."""
-    found = [item for item in _scan(_toolkits.__name__, tuple(_toolkits.__path__)) if isinstance(item, Toolkit)]
-    return {item.name: item for item in found}
+    return _providers(_toolkits, Toolkit)
 
 
 @cache
 def frameworks() -> dict[str, Framework]:
     """Return every framework by name."""
-    found = [item for item in _scan(_frameworks.__name__, tuple(_frameworks.__path__)) if isinstance(item, Framework)]
-    return {item.name: item for item in found}
+    return _providers(_frameworks, Framework)
 
 
-def _scan(package: str, path: tuple[str, ...]) -> list[object]:
-    modules = sorted(info.name for info in pkgutil.iter_modules(path))
-    found = [getattr(importlib.import_module(f"{package}.{name}"), "PROVIDER", None) for name in modules]
-    return [item for item in found if item is not None]
+def _providers(package: ModuleType, kind: type[P]) -> dict[str, P]:
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    providers = (getattr(module, "PROVIDER", None) for module in modules)
+    return {provider.name: provider for provider in providers if isinstance(provider, kind)}

@@ -53,10 +53,10 @@ def members(archive: zipfile.ZipFile, name: str) -> List[zipfile.ZipInfo]:
     Raises:
         SystemExit: two have one name.
     """
-    found = [info for info in archive.infolist() if not info.is_dir()]
-    if len({info.filename for info in found}) != len(found):
+    infos = [info for info in archive.infolist() if not info.is_dir()]
+    if len({info.filename for info in infos}) != len(infos):
         sys.exit("archive: " + name + " has two files of one name")
-    return sorted(found, key=lambda info: place(info.filename))
+    return sorted(infos, key=lambda info: place(info.filename))
 
 
 class Heard:
@@ -74,22 +74,22 @@ class Heard:
 
 def steady(stream: Heard) -> Iterator[bytes]:
     """Yield what a stream holds, in pieces; of machine code without the numbers of processes."""
-    kept = stream.read(CHUNK)
-    if not kept.startswith(b"\x7fELF"):
-        while kept:
-            yield kept
-            kept = stream.read(CHUNK)
+    window = stream.read(CHUNK)
+    if not window.startswith(b"\x7fELF"):
+        while window:
+            yield window
+            window = stream.read(CHUNK)
         return
     longest = len("tmpxft_00000000_")
     while True:
-        kept = TEMPORARY.sub(b"tmpxft_00000000_", kept)
+        window = TEMPORARY.sub(b"tmpxft_00000000_", window)
         more = stream.read(CHUNK)
         if not more:
-            yield kept
+            yield window
             return
         # A name may lie across two pieces.
-        yield kept[:-longest]
-        kept = kept[-longest:] + more
+        yield window[:-longest]
+        window = window[-longest:] + more
 
 
 def record(text: bytes, written: Dict[str, Tuple[str, int]]) -> bytes:
@@ -107,7 +107,7 @@ def record(text: bytes, written: Dict[str, Tuple[str, int]]) -> bytes:
 def written(path: str, target: str) -> None:
     """Write a wheel anew."""
     when = moment()
-    made: Dict[str, Tuple[str, int]] = {}
+    entries: Dict[str, Tuple[str, int]] = {}
     with zipfile.ZipFile(path) as origin, zipfile.ZipFile(target, "w") as archive:
         for old in members(origin, os.path.basename(path)):
             new = zipfile.ZipInfo(old.filename, when)
@@ -116,7 +116,7 @@ def written(path: str, target: str) -> None:
             new.compress_type = old.compress_type
             with origin.open(old) as source, archive.open(new, "w", force_zip64=old.file_size >= LARGE) as out:
                 if place(old.filename)[1]:
-                    out.write(record(source.read(), made))
+                    out.write(record(source.read(), entries))
                     continue
                 was, now, size = hashlib.sha256(), hashlib.sha256(), 0
                 for piece in steady(Heard(source, was)):
@@ -124,7 +124,7 @@ def written(path: str, target: str) -> None:
                     size += out.write(piece)
             if was.digest() != now.digest():
                 digest = base64.urlsafe_b64encode(now.digest()).rstrip(b"=").decode()
-                made[old.filename] = ("sha256=" + digest, size)
+                entries[old.filename] = ("sha256=" + digest, size)
 
 
 def main() -> None:

@@ -74,8 +74,8 @@ def main(arguments: list[str]) -> None:
     if lacking:
         raise SystemExit(f"the wheels of CUDA {options.release} lack {', '.join(lacking)}: take another release")
     file = options.tree / "version.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    text = json.dumps({**known, **versions(options.wheels, options.release)}, indent=2)
+    existing = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    text = json.dumps({**existing, **versions(options.wheels, options.release)}, indent=2)
     file.write_text(text + "\n", encoding="utf-8")
     print(text)
 

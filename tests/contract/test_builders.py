@@ -97,7 +97,7 @@ def test_remote_builder_is_made_once(environment: Mapping[str, str], tmp_path: P
     (node,) = nodes_of("far", tmp_path)
     assert client.up(node)
     assert not client.up(node), "it was there as it should be"
-    assert client.look(node).fault
+    assert client.status(node).fault
     (tmp_path / "bakery.toml").write_text(table % 10)
     (changed,) = nodes_of("far", tmp_path)
     assert client.up(changed)

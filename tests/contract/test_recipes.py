@@ -209,6 +209,6 @@ def test_files_of_a_job(buildx: Buildx) -> None:
         found = said["target"][cell_target(cell)]
         assert isinstance(found, dict)
         assert found["output"] == [{"type": "local", "dest": f"a ${{b}}/{cell.id}"}]
-    # It names the compiler by a context, which no image of that name stands for here.
-    text = texts["Dockerfile"].replace("FROM compiler AS", "FROM scratch AS compiler\nFROM compiler AS")
+    # Here, stages take the place of the named contexts.
+    text = "FROM scratch AS compiler\nFROM scratch AS tools\n" + texts["Dockerfile"]
     assert not buildx.frontend(text, "check", batch_names(plan)[0])["warnings"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
 from bakery.build.buildx.progress import Board
-from bakery.build.display.display import QuietDisplay
 from bakery.build.processes import Children
 from bakery.build.signals import caught
 from bakery.core.errors import InterruptedBake
@@ -21,7 +21,7 @@ def bake(request: BakeRequest) -> BakeOutcome:
     """
     board = Board([target.name for target in request.targets])
     with caught() as signals, LogFiles(request.logs) as logs, Children(signals) as children:
-        bakes = Bakes(children, logs, board, QuietDisplay())
+        bakes = Bakes(children, logs, board, Listener())
         bakes.start(request)
         ended: list[BakeOutcome] = []
         while not ended:

@@ -17,7 +17,7 @@ from command import ROOT, Done, bakery
 from projects import SOURCE, extension
 
 from bakery.build.buildx.bake import BakeRequest
-from bakery.build.display.display import QuietDisplay
+from bakery.build.buildx.listener import Listener
 from bakery.build.single_bake import bake_once
 from bakery.core.names import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
@@ -60,7 +60,7 @@ def marks(root: Path, recipe: str, word: str, environment: Mapping[str, str], ro
         scope=cache_scope(environment, root, recipe),
         overrides=(f"*.args.FRESH={state.name}", "*.args.BUILDKIT_CACHE_MOUNT_NS=chosen-by-the-recipe"),
     )
-    outcome = bake_once(request, QuietDisplay())
+    outcome = bake_once(request, Listener())
     assert not outcome.failures, outcome.failures
     log = outcome.targets["try"].log.read_text()
     return re.findall(r"(?m)\{(.*)\}$", re.sub(r"(?m)^# .*$", "", log))

@@ -168,7 +168,7 @@ def _provenance(folder: Path, data: bytes) -> str:
     _planned(project := folder / "project")
     wheel = _written(folder, wheelfiles.NAME, b"")
     recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
-    made.again(recorded)
+    made.locked_from_provenance(recorded)
     made.images(recorded)
     options = reproduce.RebuildOptions()
     try:
@@ -182,7 +182,7 @@ def _provenance(folder: Path, data: bytes) -> str:
 
 def _journal_seeds() -> list[bytes]:
     records = [
-        journal.Record(f"cp31{n}", "ab" * 32, result, n, (journal.KeptWheel(wheelfiles.NAME, "ab" * 32, 1234),))
+        journal.Record(f"cp31{n}", "ab" * 32, result, n, (journal.RecordedWheel(wheelfiles.NAME, "ab" * 32, 1234),))
         for n, result in enumerate(Result)
     ]
     lines = [json.dumps({"version": journal.VERSION, **asdict(record)}).encode() + b"\n" for record in records]

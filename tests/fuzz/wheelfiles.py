@@ -26,7 +26,7 @@ from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.report import make_report
 from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.audit.wheel import read_wheel
-from bakery.build.records.wheelfile import contents
+from bakery.build.records.sbom import contents
 from bakery.cli.tables.audit import render
 from bakery.release.index.files import NotAWheel
 from bakery.release.index.files import read as read_for_index

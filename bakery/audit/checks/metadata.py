@@ -66,23 +66,23 @@ def _check_filename(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 def _check_requirements(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     file = f"{wheel.metadata.folder}/METADATA"
     for text in expected.requires:
-        wanted = Requirement(text)
-        requirements = requirements_for(wheel.metadata.requires_dist, wanted.name)
+        promised = Requirement(text)
+        requirements = requirements_for(wheel.metadata.requires_dist, promised.name)
         if not requirements:
             hint = "name it in the project's dependencies, or let the recipe add it"
             yield error("promised-requirement", f"does not require {text}", file, hint)
-        elif not any(_admits(item, wanted) for item in requirements):
+        elif not any(_admits(item, promised) for item in requirements):
             listed = ", ".join(map(str, requirements))
             yield error("promised-requirement", f"requires {listed}, which refuses {text}", file)
 
 
-def _admits(requirement: Requirement, wanted: Requirement) -> bool:
-    """Whether ``requirement`` takes a release that ``wanted`` names: any that stands in one of its bounds."""
+def _admits(requirement: Requirement, promised: Requirement) -> bool:
+    """Whether ``requirement`` takes a release that ``promised`` names: any that stands in one of its bounds."""
     releases = [
         version
-        for bound in wanted.specifier
+        for bound in promised.specifier
         for version in (bound.version.removesuffix(".*"), bound.version.removesuffix(".*") + ".99")
-        if wanted.specifier.contains(version, prereleases=True)
+        if promised.specifier.contains(version, prereleases=True)
     ]
     takes = requirement.specifier.contains
     return not releases or bool(requirement.url) or any(takes(version, prereleases=True) for version in releases)

@@ -1,15 +1,15 @@
-"""Runs ``docker buildx bake``, several at once, and tells what each came to."""
+"""Runs ``docker buildx bake``, several in parallel, and returns the outcome of each."""
 
 from __future__ import annotations
 
 import json
 import signal
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.build.buildx.arguments import bake_argv
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failure_hints import hint
 from bakery.build.buildx.listener import Listener
@@ -19,9 +19,10 @@ from bakery.build.buildx.progress import Board, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
 from bakery.build.processes import Child, Children, Ended, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
+from bakery.build.signals import Signals
 from bakery.core.errors import OutputError, PlanError
-from bakery.core.names import DOCKER_VARIABLE
-from bakery.engine.client import Engine
+from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
+from bakery.engine.client import EXECUTION, Engine
 from bakery.plan.cells import Target
 from bakery.plan.values import Json
 
@@ -113,6 +114,18 @@ class Baking:
         return limit is not None and now - self.progress.moved >= limit and not self.progress.may_be_still
 
 
+@contextmanager
+def open_bakes(targets: Iterable[str], logs: Path, signals: Signals, listener: Listener) -> Iterator[Bakes]:
+    """Provide `Bakes` that write their logs to a folder; the listener is started, and finished at the end."""
+    board = Board(list(targets))
+    with LogFiles(logs) as log_files, Children(signals) as children:
+        listener.start(board)
+        try:
+            yield Bakes(children, log_files, board, listener)
+        finally:
+            listener.finish()
+
+
 class Bakes:
     """Runs bakes at once; displays, logs and results are all looked after in the thread that calls `turn`."""
 
@@ -131,7 +144,7 @@ class Bakes:
             PlanError: an override or a variable asks for what is not allowed.
             OutputError: the run's folder cannot be written.
         """
-        argv = _argv(request)
+        argv = _checked_argv(request)
         _prepare(request)
         progress = Progress([target.name for target in request.targets], beside=[item.name for item in request.beside])
         stream = MaskedStream(request.mask)
@@ -140,7 +153,13 @@ class Bakes:
         child = self._children.start(
             argv,
             cwd=request.root,
-            environment=_environment(request),
+            environment={
+                **_DEFAULTS,
+                **request.environment,
+                **request.variables,
+                **_WITHOUT_GIT,
+                **_plain_context_name(request),
+            },
             line=lambda raw: self._lines(progress, stream.feed(raw), cell),
             timeout_s=request.timeout_s,
         )
@@ -187,39 +206,38 @@ class Bakes:
         self._logs.write(baking.progress.close())
         seconds = time.monotonic() - baking.began
         outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
-        return replace(outcome, printed=tuple(sorted(baking.stream.told)))
+        return replace(outcome, printed=tuple(sorted(baking.stream.printed)))
 
 
-def _argv(request: BakeRequest) -> list[str]:
-    _check_variables(request.variables)
-    allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
-    allowed.require(request.overrides)
-    return bake_argv(
-        Engine(request.environment).call(),
-        bakefile=request.bakefile,
-        targets=[target.name for target in (*request.targets, *request.beside)],
-        metadata=request.metadata.absolute(),
-        scope=request.scope,
-        overrides=request.overrides,
-        builder=request.builder,
-        no_cache=request.no_cache,
-        pull=request.pull,
-        defer_errors=request.defer_errors,
-        flags=allowed.flags(),
-    )
+def bake_argv(request: BakeRequest, call: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the arguments of one ``docker buildx bake``. A key of ``--set`` may come twice, unlike in python-on-whales.
+
+    Args:
+        call: from `Engine.call`.
+        flags: further flags, such as ``--allow=…``.
+    """
+    argv = [*call, "buildx", "bake", f"--file={request.bakefile}", "--progress=rawjson"]
+    argv += [f"--metadata-file={request.metadata.absolute()}"]
+    argv += [f"--builder={request.builder}"] if request.builder else []
+    argv += ["--no-cache"] if request.no_cache else []
+    argv += ["--pull"] if request.pull else []
+    argv += [f"{EXECUTION}=defer-error"] if request.defer_errors else []
+    # The last value wins: no override changes the scope of cache mounts.
+    sets = (*request.overrides, f"*.args.{CACHE_SCOPE}={request.scope}")
+    targets = (target.name for target in (*request.targets, *request.beside))
+    return [*argv, *flags, *(f"--set={override}" for override in sets), *targets]
 
 
-def _check_variables(names: Iterable[str]) -> None:
-    for name in names:
+def _checked_argv(request: BakeRequest) -> list[str]:
+    for name in request.variables:
         if DOCKER_VARIABLE.match(name):
             raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
+    allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
+    allowed.require(request.overrides)
+    return bake_argv(request, Engine(request.environment).call(), allowed.flags())
 
 
-def _environment(request: BakeRequest) -> dict[str, str]:
-    return {**_DEFAULTS, **request.environment, **request.variables, **_WITHOUT_GIT, **_named(request)}
-
-
-def _named(request: BakeRequest) -> dict[str, str]:
+def _plain_context_name(request: BakeRequest) -> dict[str, str]:
     """Return what lets buildx call the context by a plain name.
 
     buildx sends the name of the context's folder in a gRPC header, which is ASCII (build/opt.go, SharedKey), and Go
@@ -256,9 +274,13 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
         )
         for name, state in progress.targets.items()
     }
-    own = tuple(Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: "))
+    buildx_warnings = tuple(
+        Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: ")
+    )
     troubles = tuple(progress.cache_troubles())
-    return BakeOutcome(targets, seconds, (*progress.warnings, *own), failures, cache=troubles, ran=progress.ran)
+    return BakeOutcome(
+        targets, seconds, (*progress.warnings, *buildx_warnings), failures, cache=troubles, ran=progress.ran
+    )
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
@@ -295,10 +317,10 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
         return ()
     blamed = progress.blamed()
     steps = sorted(progress.failed_steps(), key=lambda step: blamed not in step.targets)
-    found = [_failure(step, progress, logs) for step in steps]
-    if not found or (blamed and not any(blamed in failure.targets for failure in found)):
-        found.insert(0, _unexplained(progress, logs, blamed, ended))
-    return tuple(found)
+    failures = [_failure(step, progress, logs) for step in steps]
+    if not failures or (blamed and not any(blamed in failure.targets for failure in failures)):
+        failures.insert(0, _unexplained(progress, logs, blamed, ended))
+    return tuple(failures)
 
 
 def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:

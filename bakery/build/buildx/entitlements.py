@@ -1,6 +1,6 @@
-"""What a bake may reach outside its directory: buildx's entitlements, checked here.
+"""Checks buildx's entitlements: what a bake may access outside its directory.
 
-buildx skips its own check with ``--progress=rawjson``, so what it would refuse is refused here, before it runs.
+buildx skips its own check with ``--progress=rawjson``, so this check runs before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ caches that the recipe names."""
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a person allows a recipe, for one run.
+    """What a user allows a recipe in one run.
 
     Attributes:
         reads: files and folders outside of the project that may be read.
@@ -42,25 +42,25 @@ class Grants:
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Grants:
-        """Return what ``--allow`` said.
+        """Return the values of ``--allow`` as grants.
 
         Raises:
             UsageError: one or more texts cannot be understood; all are named.
         """
-        found: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": [], "cache": []}
-        wrong = []
+        values: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": [], "cache": []}
+        unknown = []
         for text in texts:
             key, _, value = text.partition("=")
-            if key in found and value:
-                found[key].append(value)
+            if key in values and value:
+                values[key].append(value)
             else:
-                wrong.append(text)
-        if wrong:
+                unknown.append(text)
+        if unknown:
             raise UsageError(
-                f"cannot understand --allow {', '.join(map(repr, wrong))}", hint=f"it takes {', '.join(GRANTS)}"
+                f"cannot understand --allow {', '.join(map(repr, unknown))}", hint=f"it takes {', '.join(GRANTS)}"
             )
-        reads, writes = (tuple(Path(path).absolute() for path in found[key]) for key in ("fs.read", "fs.write"))
-        return cls(reads, writes, frozenset(found["secret.command"]), frozenset(found["cache"]))
+        reads, writes = (tuple(Path(path).absolute() for path in values[key]) for key in ("fs.read", "fs.write"))
+        return cls(reads, writes, frozenset(values["secret.command"]), frozenset(values["cache"]))
 
     def require(
         self,
@@ -120,8 +120,8 @@ class Allowed:
 
     def _outside(self, paths: Sequence[Path]) -> list[str]:
         root = self.root.resolve()
-        found = [(root / path).resolve() for path in paths]
-        return [str(path) for path in found if not path.is_relative_to(root)]
+        resolved = [(root / path).resolve() for path in paths]
+        return [str(path) for path in resolved if not path.is_relative_to(root)]
 
     def require(self, overrides: Sequence[str]) -> None:
         """Raise PlanError if an override (``pattern.key=value``) asks for more than is allowed."""
@@ -138,17 +138,17 @@ class Allowed:
 
     def _check(self, override: str, path: str, verb: str, paths: Sequence[Path]) -> None:
         root = self.root.resolve()
-        found = (root / path).resolve()
-        if not any(found.is_relative_to((root / folder).resolve()) for folder in (root, *paths)):
+        resolved = (root / path).resolve()
+        if not any(resolved.is_relative_to((root / folder).resolve()) for folder in (root, *paths)):
             raise PlanError(
-                f"{override}: would {verb} {found}, which is outside {root}",
-                hint=f"allow it: --allow fs.{verb}={found}",
+                f"{override}: would {verb} {resolved}, which is outside {root}",
+                hint=f"allow it: --allow fs.{verb}={resolved}",
             )
 
     def _check_grants(self, override: str, key: str, value: str) -> None:
-        wanted = value if key == "entitlements" else "network.host" if (key, value) == ("network", "host") else ""
-        if wanted and wanted not in self.grants:
-            raise PlanError(f"{override}: needs the entitlement {wanted}", hint=f"allow it: --allow {wanted}")
+        entitlement = value if key == "entitlements" else "network.host" if (key, value) == ("network", "host") else ""
+        if entitlement and entitlement not in self.grants:
+            raise PlanError(f"{override}: needs the entitlement {entitlement}", hint=f"allow it: --allow {entitlement}")
 
 
 def _written(key: str, value: str) -> Iterator[str]:
@@ -173,5 +173,5 @@ def _fields(value: str) -> Iterator[tuple[str, str]]:
     """Yield name and text of ``type=local,dest=x``; what has no name comes with an empty one."""
     for row in csv.reader([value]):
         for item in row:
-            name, found, text = item.partition("=")
-            yield (name.strip().lower(), text) if found else ("", item)
+            name, separator, text = item.partition("=")
+            yield (name.strip().lower(), text) if separator else ("", item)

@@ -1,4 +1,4 @@
-"""What a job of GitHub Actions tells a build of its cache."""
+"""The variables with which GitHub Actions gives a job its cache."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def lacking(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables without which buildx drops a ``gha`` cache in silence; none where all are there."""
     second = environ.get(VERSION_2, "").lower() in ("1", "t", "true")
     # Only the first version's server has gone; what its address leads to now speaks the second.
-    wanted = (TOKEN, ADDRESSES[second])
-    return tuple(name for name in wanted if not environ.get(name))
+    required = (TOKEN, ADDRESSES[second])
+    return tuple(name for name in required if not environ.get(name))
 
 
 def expiry(environ: Mapping[str, str]) -> float | None:
@@ -28,8 +28,8 @@ def expiry(environ: Mapping[str, str]) -> float | None:
     if len(pieces) != 3:
         return None
     try:
-        said: Json = json.loads(base64.urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4)))
+        claims: Json = json.loads(base64.urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4)))
     except ValueError:
         return None
-    found = said.get("exp") if isinstance(said, dict) else None
-    return float(found) if isinstance(found, int | float) else None
+    expires = claims.get("exp") if isinstance(claims, dict) else None
+    return float(expires) if isinstance(expires, int | float) else None

@@ -1,4 +1,4 @@
-"""What a bake came to."""
+"""The outcome of a bake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATE = "not done within "
 
 
 class Result(StrEnum):
-    """What became of a target."""
+    """The result of a target."""
 
     DONE = "done"
     FAILED = "failed"
@@ -113,5 +113,5 @@ class BakeFailure(BakeError):
 
 def _short(error: str) -> str:
     """Return the part of BuildKit's error that is not the command, which the step's title shows already."""
-    _, found, end = error.rpartition("did not complete successfully: ")
-    return (end if found else error).strip().partition("\n")[0]
+    _, separator, end = error.rpartition("did not complete successfully: ")
+    return (end if separator else error).strip().partition("\n")[0]

@@ -58,12 +58,12 @@ class LineBuffer:
 class Output:
     """The output of one step: whole lines as they come, and the newest kept."""
 
-    kept: int
+    max_lines: int
     tail: deque[str] = field(init=False)
     _streams: dict[int, LineBuffer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tail = deque(maxlen=self.kept)
+        self.tail = deque(maxlen=self.max_lines)
 
     def feed(self, stream: int, data: bytes) -> tuple[list[str], str]:
         """Return the lines that ``data`` completes, and the line that is being written (may be empty)."""

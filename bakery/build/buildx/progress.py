@@ -166,8 +166,8 @@ class TargetState:
     def compiled(self) -> tuple[int, int] | None:
         """What its steps say of compiler caches: compilations, and how many a cache had."""
         lines = (line for step in self.steps.values() if not step.cached for line in step.output.tail)
-        found = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
-        return (sum(all_ for all_, _ in found), sum(had for _, had in found)) if found else None
+        counts = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
+        return (sum(all_ for all_, _ in counts), sum(had for _, had in counts)) if counts else None
 
     @property
     def error(self) -> str:
@@ -222,26 +222,26 @@ class Progress:
 
     def feed(self, line: bytes) -> list[Event]:
         """Take one line of the stream; return what happened by it."""
-        found = rawjson.decode(line)
+        status = rawjson.decode(line)
         if (
-            found.vertices
-            or found.logs
-            or found.text
-            or any(self._amounts.get(k) != v for k, v in found.amounts.items())
+            status.vertices
+            or status.logs
+            or status.text
+            or any(self._amounts.get(k) != v for k, v in status.amounts.items())
         ):
             self.moved = self.clock()
-            self._amounts |= found.amounts
+            self._amounts |= status.amounts
         events: list[Event] = []
-        for vertex in found.vertices:
+        for vertex in status.vertices:
             events += self._vertex(vertex)
-        for log in found.logs:
+        for log in status.logs:
             events += self._log(log)
-        for warning in found.warnings:
+        for warning in status.warnings:
             # Each target that shares a vertex or a line of the Dockerfile warns of it again.
-            if not any((warning.short, warning.detail) == (known.short, known.detail) for known in self.warnings):
+            if not any((warning.short, warning.detail) == (other.short, other.detail) for other in self.warnings):
                 self.warnings.append(warning)
-        if found.text:
-            text = clean(found.text.encode())
+        if status.text:
+            text = clean(status.text.encode())
             self.texts = [*self.texts[-TEXTS:], text]
             events.append(TextLine(text))
         return events
@@ -263,10 +263,10 @@ class Progress:
 
     def cache_troubles(self) -> list[str]:
         """Return what went wrong with the layer cache, each once; that nothing is there yet does not count."""
-        found = [step for step in self.steps.values() if step.label.role is Role.CACHE and not step.canceled]
-        told = [f"{step.label.text}: {clean(step.error.encode())}" for step in found if step.error]
+        steps = [step for step in self.steps.values() if step.label.role is Role.CACHE and not step.canceled]
+        errors = [f"{step.label.text}: {clean(step.error.encode())}" for step in steps if step.error]
         return [
-            text for text in dict.fromkeys(told) if not (_NO_CACHE_YET.search(text) and text.startswith("importing"))
+            text for text in dict.fromkeys(errors) if not (_NO_CACHE_YET.search(text) and text.startswith("importing"))
         ]
 
     def close(self) -> list[Event]:

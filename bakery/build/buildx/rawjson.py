@@ -6,12 +6,12 @@ Each line is one SolveStatus object (BuildKit's client/graph.go); lines that are
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+
+from bakery.core.json_data import decode_base64, tables
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
@@ -82,16 +82,16 @@ def decode(line: bytes) -> Line:
     if not isinstance(document, dict):
         return Line(text=line.decode(errors="replace").rstrip("\r\n"))
     return Line(
-        vertices=tuple(_vertex(item) for item in _items(document, "vertexes") if _text(item, "digest")),
-        logs=tuple(_log(item) for item in _items(document, "logs") if _text(item, "vertex")),
-        warnings=tuple(_warning(item) for item in _items(document, "warnings")),
+        vertices=tuple(_vertex(item) for item in tables(document, "vertexes") if _text(item, "digest")),
+        logs=tuple(_log(item) for item in tables(document, "logs") if _text(item, "vertex")),
+        warnings=tuple(_warning(item) for item in tables(document, "warnings")),
         amounts={
-            _text(item, "vertex") + _text(item, "id"): _number(item, "current") for item in _items(document, "statuses")
+            _text(item, "vertex") + _text(item, "id"): _number(item, "current") for item in tables(document, "statuses")
         },
     )
 
 
-def _vertex(item: dict[object, object]) -> Vertex:
+def _vertex(item: dict[str, object]) -> Vertex:
     return Vertex(
         digest=_text(item, "digest"),
         name=_text(item, "name"),
@@ -103,47 +103,33 @@ def _vertex(item: dict[object, object]) -> Vertex:
     )
 
 
-def _log(item: dict[object, object]) -> Log:
+def _log(item: dict[str, object]) -> Log:
     stream = item.get("stream")
-    return Log(_text(item, "vertex"), stream if isinstance(stream, int) else 1, _bytes(item.get("data")))
+    return Log(_text(item, "vertex"), stream if isinstance(stream, int) else 1, decode_base64(item.get("data")))
 
 
-def _warning(item: dict[object, object]) -> Warned:
+def _warning(item: dict[str, object]) -> Warned:
     detail = item.get("detail")
     lines = detail if isinstance(detail, list) else []
     return Warned(
         vertex=_text(item, "vertex"),
-        short=_bytes(item.get("short")).decode(errors="replace"),
-        detail=tuple(_bytes(entry).decode(errors="replace") for entry in lines),
+        short=decode_base64(item.get("short")).decode(errors="replace"),
+        detail=tuple(decode_base64(entry).decode(errors="replace") for entry in lines),
         url=_text(item, "url"),
     )
 
 
-def _items(document: dict[object, object], key: str) -> list[dict[object, object]]:
-    found = document.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def _text(item: dict[object, object], key: str) -> str:
+def _text(item: dict[str, object], key: str) -> str:
     value = item.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _number(item: dict[object, object], key: str) -> int:
+def _number(item: dict[str, object], key: str) -> int:
     value = item.get(key)
     return value if isinstance(value, int) else 0
 
 
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, str):
-        return b""
-    try:
-        return base64.b64decode(value)
-    except (binascii.Error, ValueError):
-        return value.encode(errors="replace")
-
-
-def _time(item: dict[object, object], key: str) -> float | None:
+def _time(item: dict[str, object], key: str) -> float | None:
     text = _text(item, key)
     if not text or text.startswith(NEVER):
         return None

@@ -1,7 +1,7 @@
-"""Failures that another try may not meet again: the network, a registry in trouble, an engine that went away.
+"""Transient failures: the network, a registry, an engine that went away.
 
-What compiles or tests is never among them, whatever it prints: it has no network, and a second try of hours of work
-would fail for the same reason. The words are those of real messages; tests/unit/build/test_transient.py holds them.
+A failed compile or test step is never transient, whatever it prints: it has no network, and would fail again after hours
+of work. The patterns are taken from real messages; tests/unit/build/test_transient.py holds them.
 """
 
 from __future__ import annotations
@@ -63,36 +63,36 @@ _LOST = re.compile(r"snapshot \S+ does not exist|/snapshots/\d+/fs: no such file
 
 
 def is_transient(failure: Failure) -> bool:
-    """Say whether another try may go well."""
+    """Return whether another try may pass."""
     error, _, ended = failure.error.partition(_STEP_ENDED)
     if not ended:
-        return _found((*ENGINE, *NETWORK), (error, *(() if failure.step else failure.tail)))
+        return _matches((*ENGINE, *NETWORK), (error, *(() if failure.step else failure.tail)))
     if OWN_WORK.match(failure.step):
         return False
-    return _found(NETWORK, failure.tail)
+    return _matches(NETWORK, failure.tail)
 
 
 def may_be_the_cache(failure: Failure) -> bool:
-    """Say whether layers of an imported cache may be what could not be had: no step's command failed, and none was late.
+    """Return whether layers of an imported cache may be missing: no step's command failed, and none was late.
 
-    BuildKit takes over what a cache says that it has, and fetches a layer only once a step needs it.
+    BuildKit trusts the index of a cache, and fetches a layer only when a step needs it.
     """
     return _STEP_ENDED not in failure.error and not failure.error.startswith(LATE)
 
 
 def lost_a_layer(failure: Failure) -> bool:
-    """Say whether the engine's build cache told of a layer that the engine does not have: as often as it is asked.
+    """Return whether the engine's build cache names a layer that the engine does not have; retries do not help.
 
-    A client that is killed can leave it so (https://github.com/moby/buildkit/pull/6808). What is built without the cache
-    takes the place of what is lost.
+    A client that is killed can leave it so (https://github.com/moby/buildkit/pull/6808). A build without
+    the cache replaces the lost layer.
     """
     return _STEP_ENDED not in failure.error and bool(_LOST.search(failure.error))
 
 
 def went_away(failure: Failure) -> bool:
-    """Say whether the engine itself, or the way to it, failed: no step's command did."""
+    """Return whether the engine or the connection to it failed, and no step's command."""
     return _STEP_ENDED not in failure.error and is_transient(failure)
 
 
-def _found(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+def _matches(patterns: Sequence[str], lines: Sequence[str]) -> bool:
     return any(re.search(pattern, line, re.IGNORECASE) for pattern in patterns for line in lines)

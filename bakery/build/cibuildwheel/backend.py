@@ -73,7 +73,7 @@ class CibuildwheelBackend:
         """End some tasks, or all of them."""
         for name, running in self._running.items():
             if names is None or name in names:
-                running.stop.asked.set()
+                running.stop.requested.set()
 
     def recover(self, state: CellState, outcome: BakeOutcome) -> str:
         """Return empty: cibuildwheel uses no layer cache."""

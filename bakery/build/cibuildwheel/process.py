@@ -19,7 +19,7 @@ from bakery.toolchains import programs
 SHOWN = 30
 """Lines of the log that a failure shows."""
 
-_KEPT = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
+_MACHINE_VARIABLES = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
 """Its variables that are about this machine; all others would change the plan."""
 
 _INSTALL = "python -m pip install 'wheel-bakery[cibuildwheel]'"
@@ -30,32 +30,24 @@ class Build:
     """One wheel and the cells that it serves.
 
     Attributes:
-        platform: cibuildwheel's name of the system: ``linux``, ``macos``, ``windows``.
-        arch: the machine in its words: ``x86_64``, ``arm64``, ``AMD64``.
+        arguments: of cibuildwheel.
         identifiers: what it builds first, then what only tests that wheel.
         root: the folder that it runs in.
-        package: the source, relative to ``root``.
-        config: the configuration.
         output: the folder that receives the wheel.
         log: receives all that is printed.
         tested: the test commands are run.
         timeout_s: seconds that it may take, None for any.
-        mounts: file of this machine → its path in containers of Linux.
-        container: variables of containers of Linux.
+        create_args: of ``docker create``, for containers of Linux.
     """
 
-    platform: str
-    arch: str
+    arguments: tuple[str, ...]
     identifiers: tuple[str, ...]
     root: Path
-    package: str
-    config: Path
     output: Path
     log: Path
     tested: bool
     timeout_s: float | None
-    mounts: Mapping[Path, str]
-    container: Mapping[str, str]
+    create_args: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +70,11 @@ class Stop:
     """Ends a build from another thread.
 
     Attributes:
-        asked: set to end it; cibuildwheel then removes its container.
-        killed: set to kill it, once it was asked to end.
+        requested: set to end it; cibuildwheel then removes its container.
+        killed: set to kill it, once its end was requested.
     """
 
-    asked: threading.Event = field(default_factory=threading.Event)
+    requested: threading.Event = field(default_factory=threading.Event)
     killed: threading.Event = field(default_factory=threading.Event)
 
 
@@ -95,10 +87,10 @@ def command(environ: Mapping[str, str]) -> list[str]:
     if find_spec("cibuildwheel") is not None:
         # -P: nothing in the working folder is imported.
         return [sys.executable, "-P", "-m", "cibuildwheel"]
-    found = shutil.which("cibuildwheel", path=environ.get("PATH"))
-    if found is None:
+    program = shutil.which("cibuildwheel", path=environ.get("PATH"))
+    if program is None:
         raise EngineError("cibuildwheel is not installed", hint=f"install it: {_INSTALL}")
-    return [found]
+    return [program]
 
 
 def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None], stop: Stop) -> Ended:
@@ -111,8 +103,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
     Raises:
         EngineError: cibuildwheel is not installed, or cannot be started.
     """
-    argv = [*command(environ), "--platform", request.platform, "--archs", request.arch]
-    argv += ["--config-file", str(request.config), "--output-dir", str(request.output), request.package]
+    argv = [*command(environ), "--output-dir", str(request.output), *request.arguments]
     request.output.mkdir(parents=True, exist_ok=True)
     request.log.parent.mkdir(parents=True, exist_ok=True)
     tail: list[str] = []
@@ -133,7 +124,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
         late = threading.Event()
 
         def end_early() -> None:
-            if not stop.asked.wait(request.timeout_s):
+            if not stop.requested.wait(request.timeout_s):
                 late.set()
             # Its own handlers remove the container.
             process.terminate()
@@ -149,14 +140,14 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
                 line(text.rstrip("\n"))
                 tail = [*tail[1 - SHOWN :], text.rstrip("\n")]
             code = process.wait()
-            stopped = stop.asked.is_set()
+            stopped = stop.requested.is_set()
         except BaseException:
-            stop.asked.set()
+            stop.requested.set()
             process.wait()
             raise
         finally:
             # Ends the thread; a process that was waited for gets no signal.
-            stop.asked.set()
+            stop.requested.set()
             if process.poll() is not None:
                 stop.killed.set()
     failure = "" if code == 0 else "\n".join(tail) or f"cibuildwheel ended with exit code {code}"
@@ -164,36 +155,34 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
-    own = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _KEPT}
-    own["CIBW_BUILD"] = " ".join(request.identifiers)
+    variables = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES}
+    variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:
-        own["CIBW_TEST_SKIP"] = "*"
-    created = [word for path, place in request.mounts.items() for word in ("--volume", f"{path}:{place}:ro")]
-    created += [word for name, value in request.container.items() for word in ("--env", f"{name}={value}")]
-    if created and request.platform == "linux" and "CIBW_CONTAINER_ENGINE" not in own:
-        own["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(created)}"
-    return own
+        variables["CIBW_TEST_SKIP"] = "*"
+    if request.create_args and "CIBW_CONTAINER_ENGINE" not in variables:
+        variables["CIBW_CONTAINER_ENGINE"] = f"docker; create_args: {' '.join(request.create_args)}"
+    return variables
 
 
-def fetch(told: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
+def fetch(source: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
     """Put a source that is no folder of the project into ``folder``.
 
     Raises:
         BakeError: it cannot be had.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    if told.git:
-        address, reference = told.git
+    if source.git:
+        address, reference = source.git
         _run(["git", "clone", "--quiet", address, str(folder)], environ)
         _run(["git", "-C", str(folder), "checkout", "--quiet", reference], environ)
         _run(["git", "-C", str(folder), "submodule", "update", "--quiet", "--init", "--recursive"], environ)
-    elif told.sdist:
+    elif source.sdist:
         (folder.parent / "packages").mkdir(exist_ok=True)
         for name, text in programs.texts("packages").items():
             (folder.parent / name).write_text(text, encoding="utf-8")
         program = folder.parent / "packages"
         # No module of the working folder is imported.
-        _run([sys.executable, str(program), "fetch", told.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
+        _run([sys.executable, str(program), "fetch", source.sdist, str(folder)], {**environ, "PYTHONSAFEPATH": "1"})
 
 
 def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:

@@ -149,14 +149,10 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     skip_finished(context)
     with run_folder(root) as context.folder:
         builds = _Builds.prepare(context, host, system, cells)
-        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=_keeps_going(options)))
+        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False))
         with caught() as signals, ThreadPoolExecutor(1) as pool:
             backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
             return run_tasks(context, backend, schedule, signals)
-
-
-def _keeps_going(options: Options) -> bool:
-    return options.keep_going is not False
 
 
 def _keys(root: Path, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
@@ -186,8 +182,7 @@ class _Builds:
         package: the source, relative to ``folder``.
         configs: cell → its configuration.
         cells: of this run; those that share a wheel are built and tested by one process.
-        mounts: file of this machine → its path in containers of Linux.
-        variables: of containers of Linux.
+        create_args: of ``docker create``, for containers of Linux.
     """
 
     context: RunContext
@@ -196,8 +191,7 @@ class _Builds:
     folder: Path
     package: str
     configs: Mapping[str, Path]
-    mounts: Mapping[Path, str]
-    variables: Mapping[str, str]
+    create_args: tuple[str, ...]
 
     @classmethod
     def prepare(cls, context: RunContext, host: Host, system: str, cells: tuple[Cell, ...]) -> _Builds:
@@ -213,44 +207,41 @@ class _Builds:
             folder, package = run / "stage" / "project", "source"
             process.fetch(plan.cibuildwheel, folder / package, host.environment)
         inside = (run if folder == context.root else folder) / "cibuildwheel"
-        place = inside.relative_to(folder).as_posix()
-        write(folder, configurations(plan, place))
+        config_folder = inside.relative_to(folder).as_posix()
+        write(folder, configurations(plan, config_folder))
         configs = {cell.id: inside / f"{name}.toml" for name, group in variants(plan).items() for cell in group}
-        mounts, variables = _container_settings(run, host) if system == "linux" else ({}, {})
-        return cls(context, system, cells, folder, package, configs, mounts, variables)
+        create_args = _create_args(run, host) if system == "linux" else ()
+        return cls(context, system, cells, folder, package, configs, create_args)
 
     def build(self, task: CellTask) -> process.Build:
         """Return how a task is built."""
         group = [cell for cell in self.cells if cell.built_by == task.name]
         arch = IDENTIFIERS[task.cell.platform].partition("_")[2]
+        options = ("--platform", self.system, "--archs", arch.upper() if self.system == "windows" else arch)
         return process.Build(
-            platform=self.system,
-            arch=arch.upper() if self.system == "windows" else arch,
+            arguments=(*options, "--config-file", str(self.configs[task.name]), self.package),
             # The builder comes first; the others find its wheel and only test it.
             identifiers=tuple(map(identifier, group)),
             root=self.folder,
-            package=self.package,
-            config=self.configs[task.name],
             output=self.context.folder / "stage" / task.name,
             log=self.context.folder / "logs" / f"wheel-{task.name}.log",
             tested=task.has(Kind.TEST),
             timeout_s=self.context.options.cell_timeout_s,
-            mounts=self.mounts,
-            container=self.variables,
+            create_args=self.create_args,
         )
 
 
-def _container_settings(run: Path, host: Host) -> tuple[dict[Path, str], dict[str, str]]:
-    """Return the mounts and variables with which containers of Linux reach the package index."""
+def _create_args(run: Path, host: Host) -> tuple[str, ...]:
+    """Return the arguments with which containers of Linux reach the package index."""
     mounts: dict[Path, str] = {}
-    variables: dict[str, str] = {}
+    variables: list[str] = []
     if host.ca_bundle:
         mounts[host.ca_bundle.absolute()] = _CA
-        variables = dict.fromkeys(_CA_VARIABLES, _CA)
+        variables = [f"--env {name}={_CA}" for name in _CA_VARIABLES]
     if text := package_index.configured().pip_conf():
         path = run / "stage" / "pip.conf"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
         mounts[path] = _PIP
-    return mounts, variables
+    return (*(f"--volume {path}:{target}:ro" for path, target in mounts.items()), *variables)

@@ -29,23 +29,7 @@ LONGEST = 80
 """Characters of a step's title that a line shows."""
 
 
-class QuietDisplay:
-    """Shows nothing."""
-
-    def start(self, board: Board) -> None:
-        """Begin."""
-
-    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Take one line of the stream."""
-
-    def tick(self) -> None:
-        """Do what is due."""
-
-    def finish(self) -> None:
-        """End."""
-
-
-class RawDisplay(QuietDisplay):
+class RawDisplay(Listener):
     """Passes the stream on as it comes, for programs to read; buildx's own text is left out."""
 
     def __init__(self, console: Console) -> None:
@@ -55,12 +39,12 @@ class RawDisplay(QuietDisplay):
         """Pass the line on if it is JSON; its cell is told first, since several are baked at once."""
         if not any(isinstance(event, TextLine) for event in events):
             text = raw.decode(errors="replace").strip()
-            told = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
-            self._file.write(told + "\n")
+            labelled = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
+            self._file.write(labelled + "\n")
             self._file.flush()
 
 
-class PlainDisplay(QuietDisplay):
+class PlainDisplay(Listener):
     """A line for each step that ends, one for each that takes a while, and one now and then while it does."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -89,7 +73,7 @@ class PlainDisplay(QuietDisplay):
                         self._begun[event] = self._clock()
                 case StepFinished(targets, title):
                     self._forget(title, targets)
-                    if not self._is_told(event):
+                    if not self._is_repeated(event):
                         self._say(targets, title, _end(event))
 
     def tick(self) -> None:
@@ -109,15 +93,17 @@ class PlainDisplay(QuietDisplay):
         if not running:
             self._say(("",), "waiting for the engine")
 
-    def _is_told(self, event: StepFinished) -> bool:
+    def _is_repeated(self, event: StepFinished) -> bool:
         """Say whether this end is no news: bakes share steps, and each tells of them."""
         if event.canceled:
             # Nobody waits for it any more; or BuildKit found that two are the same, and goes on with the other.
             return True
-        told = self._ends.setdefault(event.digest, set())
-        again = bool(event.digest) and not event.error and (event.seconds in told or (event.cached and bool(told)))
-        told.add(event.seconds)
-        return again
+        ends = self._ends.setdefault(event.digest, set())
+        is_repeated = (
+            bool(event.digest) and not event.error and (event.seconds in ends or (event.cached and bool(ends)))
+        )
+        ends.add(event.seconds)
+        return is_repeated
 
     def _forget(self, title: str, targets: Sequence[str]) -> None:
         # Cells have steps of the same title; targets may have joined since the step began.
@@ -160,6 +146,6 @@ def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
         case "rawjson":
             return RawDisplay(console)
         case "quiet":
-            return QuietDisplay()
+            return Listener()
         case _:
             raise UsageError(f"unknown progress {mode!r}", hint="one of auto, tty, plain, rawjson, quiet")

@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bakery.build.buildx.progress import Board, Event, TargetState
+from bakery.build.buildx.listener import Listener
+from bakery.build.buildx.progress import Board, TargetState
 from bakery.core.durations import duration
 
 REDRAWS = 8
@@ -28,8 +29,8 @@ _LOOKS = {
 }
 
 
-class LiveDisplay:
-    """Redraws a table of all targets while the bake runs."""
+class LiveDisplay(Listener):
+    """Redraws a table of all targets at intervals: a busy step prints faster than a screen can show."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -52,9 +53,6 @@ class LiveDisplay:
         )
         self._live.start()
         self._drawn_at = self._clock()
-
-    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Nothing at once: a busy step prints faster than a screen can show."""
 
     def tick(self) -> None:
         """Redraw when it is time."""

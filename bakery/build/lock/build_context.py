@@ -1,4 +1,4 @@
-"""A lock as a build is handed it: a context with a folder for each place, and BuildKit's policy for sources."""
+"""Writes a lock as a build context with a folder for each place, and as BuildKit's source policy."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ CONTEXT = "lock"
 """The stage of the Dockerfile that a context takes the place of."""
 
 
-def places(plan: Plan) -> tuple[str, ...]:
-    """Return the places that the steps of a plan look up."""
-    return locked_places(plan.stages)
-
-
 def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None:
     """Write a context in which every place has exactly what is locked.
 
     Args:
         strict: refuse what no hash holds, such as what builds a source archive.
     """
-    told: dict[str, Json] = {place: {**_told(item, ()), "strict": strict} for place, item in locked.packages.items()}
-    told["suites"] = {"suites": dict(locked.suites)}
-    _write(folder, plan, "locked.json", told)
+    documents: dict[str, Json] = {
+        place: {**_document(item, ()), "strict": strict} for place, item in locked.packages.items()
+    }
+    documents["suites"] = {"suites": dict(locked.suites)}
+    _write(folder, plan, "locked.json", documents)
 
 
-def recorded(folder: Path, plan: Plan, made: Materials) -> None:
+def recorded(folder: Path, plan: Plan, materials: Materials) -> None:
     """Write a context in which every place has what a record lists; pip must come to the same by itself.
 
     A source archive is not among them: the recipe names its release, and the index its hash.
     """
-    told: dict[str, Json] = {place: _told(item, ()) for place, item in made.packages.items() if place in places(plan)}
-    told.pop("source", None)
-    _write(folder, plan, "recorded.json", told)
+    documents: dict[str, Json] = {
+        place: _document(item, ()) for place, item in materials.packages.items() if place in locked_places(plan.stages)
+    }
+    documents.pop("source", None)
+    _write(folder, plan, "recorded.json", documents)
 
 
 def preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[str], stamp: str) -> None:
@@ -50,30 +49,31 @@ def preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[s
         stamp: differs from run to run, so that the index is asked again.
     """
     none = Packages((), {})
-    told: dict[str, Json] = {
-        place: {**_told(locked.packages.get(place, none), without), "asked": stamp} for place in places(plan)
+    documents: dict[str, Json] = {
+        place: {**_document(locked.packages.get(place, none), without), "asked": stamp}
+        for place in locked_places(plan.stages)
     }
-    _write(folder, plan, "preferred.json", told)
+    _write(folder, plan, "preferred.json", documents)
 
 
-def _told(item: Packages, without: Collection[str]) -> dict[str, Json]:
+def _document(item: Packages, without: Collection[str]) -> dict[str, Json]:
     packages: list[Json] = []
     for name, file in item.files.items():
         if file.name not in without:
-            told: dict[str, Json] = {"name": file.name, "version": file.version, "sha256": file.sha256}
+            documents: dict[str, Json] = {"name": file.name, "version": file.version, "sha256": file.sha256}
             # A repository has no file.
-            told |= {"file": "" if name == file.origin else name}
-            packages.append({**told, "origin": file.origin} if file.origin else told)
+            documents |= {"file": "" if name == file.origin else name}
+            packages.append({**documents, "origin": file.origin} if file.origin else documents)
     return {"requirements": list(item.requirements), "packages": packages}
 
 
-def _write(folder: Path, plan: Plan, name: str, told: Mapping[str, Json]) -> None:
-    for place in places(plan):
+def _write(folder: Path, plan: Plan, name: str, documents: Mapping[str, Json]) -> None:
+    for place in locked_places(plan.stages):
         # As in the stage, which is a whole file system.
         inside = folder / CONTEXT / place
         inside.mkdir(parents=True, exist_ok=True)
-        if place in told:
-            text, path = json.dumps(told[place], indent=1, sort_keys=True), inside / name
+        if place in documents:
+            text, path = json.dumps(documents[place], indent=1, sort_keys=True), inside / name
             # Another run may be sending it.
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")

@@ -1,64 +1,63 @@
-"""What differs between a lock and what is asked for, or found: one line for each thing, with the cells it concerns."""
+"""Differences of a lock from the requirements, or from the current materials: one line each, with the cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import LockedFile
 from bakery.build.lock.requirements import Requirements
 
 _FEW = 3
 
 
-def stale(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Requirements]]) -> list[str]:
+def stale(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> list[str]:
     """Return what a recipe asks for that its lock does not hold, and what it holds that is not asked for any more.
 
     Args:
         locked: cell → what is locked for it.
-        asked: cell → place → what is asked for there.
+        required: cell → place → its requirements.
     """
-    return _merged({cell: _stale(locked.get(cell), places) for cell, places in asked.items()})
+    return _merged({cell: _stale(locked.get(cell), places) for cell, places in required.items()})
 
 
-def _stale(locked: Materials | None, asked: Mapping[str, Requirements]) -> Iterator[str]:
+def _stale(locked: Materials | None, required: Mapping[str, Requirements]) -> Iterator[str]:
     if locked is None:
         yield "the cell is not in it"
         return
-    for place, wanted in asked.items():
+    for place, requirements in required.items():
         if place not in locked.packages:
             yield f"{place}: nothing is locked for it"
             continue
-        held = set(locked.packages[place].requirements)
-        yield from (f"{place}: {word} is asked for, and was not when it was locked" for word in wanted.words - held)
-        if wanted.complete:
-            yield from (f"{place}: {word} was locked, and is not asked for any more" for word in held - wanted.words)
+        words = set(locked.packages[place].requirements)
+        yield from _changed_words(
+            place, words if requirements.complete else words & requirements.words, requirements.words
+        )
     for place in locked.packages:
-        if place not in asked:
+        if place not in required:
             yield f"{place}: is locked, and nothing is installed there any more"
 
 
-def differences(locked: Mapping[str, Materials], found: Mapping[str, Materials]) -> list[str]:
+def differences(locked: Mapping[str, Materials], current: Mapping[str, Materials]) -> list[str]:
     """Return what differs between what is locked for cells and what they are made of here."""
     none = Materials()
-    return _merged({cell: _differences(locked.get(cell, none), made) for cell, made in found.items()})
+    return _merged({cell: _differences(locked.get(cell, none), materials) for cell, materials in current.items()})
 
 
-def _differences(locked: Materials, found: Materials) -> Iterator[str]:
-    for (ref, platform), digest in found.images.items():
+def _differences(locked: Materials, current: Materials) -> Iterator[str]:
+    for (ref, platform), digest in current.images.items():
         before = locked.images.get((ref, platform))
         if before != digest:
             yield f"base image {ref} ({platform}): {_change(before, digest)}"
-    for address, commit in found.sources.items():
+    for address, commit in current.sources.items():
         # A build that is held to a lock asks for the commit itself.
-        if (known := locked.sources.get(address)) != commit and not (
+        if (locked_commit := locked.sources.get(address)) != commit and not (
             address.endswith(f"#{commit}") and commit in locked.sources.values()
         ):
-            yield f"source {address}: {_change(known, commit)}"
-    for place in dict.fromkeys((*locked.packages, *found.packages)):
-        yield from _of_place(place, locked.packages.get(place), found.packages.get(place))
-    for image in dict.fromkeys((*locked.system, *found.system)):
-        yield from _of_image(image, locked.system.get(image), found.system.get(image), locked, found)
+            yield f"source {address}: {_change(locked_commit, commit)}"
+    for place in dict.fromkeys((*locked.packages, *current.packages)):
+        yield from _place_differences(place, locked.packages.get(place), current.packages.get(place))
+    for image in dict.fromkeys((*locked.system, *current.system)):
+        yield from _image_differences(image, locked.system.get(image), current.system.get(image))
 
 
 def _change(before: str | None, now: str | None) -> str:
@@ -67,31 +66,28 @@ def _change(before: str | None, now: str | None) -> str:
     return f"{before} is locked, and here it is {now}" if now else f"{before} is locked, and is not here"
 
 
-def _of_place(place: str, locked: Packages | None, found: Packages | None) -> Iterator[str]:
+def _changed_words(place: str, locked: set[str], current: Set[str]) -> Iterator[str]:
+    yield from (f"{place}: {word} is asked for, and was not when it was locked" for word in current - locked)
+    yield from (f"{place}: {word} was locked, and is not asked for any more" for word in locked - current)
+
+
+def _place_differences(place: str, locked: Packages | None, current: Packages | None) -> Iterator[str]:
     none = Packages((), {})
-    before, now = locked or none, found or none
-    words = set(before.requirements), set(now.requirements)
-    yield from (f"{place}: {word} is asked for, and was not when it was locked" for word in words[1] - words[0])
-    yield from (f"{place}: {word} was locked, and is not asked for any more" for word in words[0] - words[1])
+    before, now = locked or none, current or none
+    yield from _changed_words(place, set(before.requirements), set(now.requirements))
     for name in {*before.files, *now.files}:
         old, new = before.files.get(name), now.files.get(name)
         if old and new and old.sha256 != new.sha256:
             yield f"{place}: {name}: sha256 {_change(old.sha256, new.sha256)}"
-    gone = {_key(file): name for name, file in before.files.items() if name not in now.files}
-    come = {_key(file): name for name, file in now.files.items() if name not in before.files}
+    gone = {file.name: name for name, file in before.files.items() if name not in now.files}
+    come = {file.name: name for name, file in now.files.items() if name not in before.files}
     for key in {*gone, *come}:
         yield f"{place}: {key}: {_change(gone.get(key), come.get(key))}"
 
 
-def _key(file: LockedFile) -> str:
-    return file.name
-
-
-def _of_image(
-    image: str, locked: System | None, found: System | None, before: Materials, now: Materials
-) -> Iterator[str]:
+def _image_differences(image: str, locked: System | None, current: System | None) -> Iterator[str]:
     none = System({}, {})
-    old, new = locked or none, found or none
+    old, new = locked or none, current or none
     for title, was, is_ in (("package", old.packages, new.packages), ("program", old.tools, new.tools)):
         for name in {*was, *is_}:
             if was.get(name) != is_.get(name):
@@ -101,10 +97,10 @@ def _of_image(
 def _merged(lines: Mapping[str, Iterable[str]]) -> list[str]:
     """Return each line once, sorted, with the cells that it concerns unless these are all."""
     cells: dict[str, list[str]] = {}
-    for cell, own in lines.items():
-        for line in dict.fromkeys(own):
+    for cell, cell_lines in lines.items():
+        for line in dict.fromkeys(cell_lines):
             cells.setdefault(line, []).append(cell)
-    return sorted(line + _concerned(own, len(lines)) for line, own in cells.items())
+    return sorted(line + _concerned(cell_lines, len(lines)) for line, cell_lines in cells.items())
 
 
 def _concerned(cells: list[str], count: int) -> str:

@@ -1,4 +1,4 @@
-"""A failed bake, told as what it is: a build that failed, or a lock that was not kept."""
+"""The error of a failed bake: a failed build, or inputs that differ from the lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bakery.core.errors import LockError
 
 
 class LockFailure(BakeFailure):
-    """A step was given something else than what is locked; ``details`` says what differs."""
+    """The inputs of a step differ from the lock; ``details`` lists the differences."""
 
     exit_code = LockError.exit_code
     title = LockError.title
@@ -26,12 +26,12 @@ class LockFailure(BakeFailure):
 
 
 def failure(outcome: BakeOutcome, lock: str) -> BakeFailure:
-    """Return what a bake with failures is to be reported as.
+    """Return the error of a failed bake.
 
     Args:
         lock: the lock that it was held to; empty for none.
     """
     # A project's own code may print anything.
-    told = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
-    details = tuple(line for item in told for line in refusals(item.tail, reached=not is_transient(item)))
+    failures = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
+    details = tuple(line for item in failures for line in refusals(item.tail, reached=not is_transient(item)))
     return LockFailure(outcome, lock, details) if details else BakeFailure(outcome)

@@ -22,7 +22,7 @@ _ENTRIES = 200_000
 """Keys and list items that a lock may have."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_AGAIN = "`wheel-bakery lock` writes it anew"
+_HINT = "`wheel-bakery lock` writes it anew"
 
 
 def read(path: Path, shown: str) -> Lock | None:
@@ -37,18 +37,18 @@ def read(path: Path, shown: str) -> Lock | None:
     if not path.exists():
         return None
     try:
-        found = toml_file.read(path, shown, entries=_ENTRIES)
-        problems = find_problems(Lock, found.data)
+        document = toml_file.read(path, shown, entries=_ENTRIES)
+        problems = find_problems(Lock, document.data)
         if problems:
             raise recipe_error(
-                shown, (Problem(item.path, item.what, "", line_of(found.lines, item.path)) for item in problems)
+                shown, (Problem(item.path, item.what, "", line_of(document.lines, item.path)) for item in problems)
             )
     except RecipeError as error:
-        raise LockError(error.message, details=error.details, hint=_AGAIN) from None
-    lock = Lock.model_validate(found.data, by_alias=True, by_name=False)
+        raise LockError(error.message, details=error.details, hint=_HINT) from None
+    lock = Lock.model_validate(document.data, by_alias=True, by_name=False)
     unknown = sorted({name for item in lock.packages for name in item.files if name not in lock.files})
     if unknown:
-        raise LockError(f"{shown} lacks files that it names", details=unknown, hint=_AGAIN)
+        raise LockError(f"{shown} lacks files that it names", details=unknown, hint=_HINT)
     return lock
 
 
@@ -61,9 +61,9 @@ def lines_of(path: Path, shown: str, files: Iterable[str]) -> dict[str, int]:
 def cells(lock: Lock) -> dict[str, Materials]:
     """Return cell → what is locked for it. Images, sources and suites are those of all cells."""
     shared = [*(item.cells for item in lock.packages), *(item.cells for item in lock.system)]
-    ids = dict.fromkeys(cell for own in shared for cell in own)
+    ids = dict.fromkeys(cell for cell_ids in shared for cell in cell_ids)
     images = {(ref, str(platform)): digest for ref, by in lock.images.items() for platform, digest in by.items()}
-    found: dict[str, Materials] = {}
+    materials: dict[str, Materials] = {}
     for cell in ids:
         packages = {
             item.place: Packages(item.requirements, {name: lock.files[name] for name in item.files})
@@ -71,11 +71,11 @@ def cells(lock: Lock) -> dict[str, Materials]:
             if cell in item.cells
         }
         system = {item.image: System(item.packages, item.tools) for item in lock.system if cell in item.cells}
-        found[cell] = Materials(images, lock.sources, packages, system, lock.suites)
-    return found
+        materials[cell] = Materials(images, lock.sources, packages, system, lock.suites)
+    return materials
 
 
-def lock_of(recipe: str, made: Mapping[str, Materials]) -> Lock:
+def lock_of(recipe: str, materials: Mapping[str, Materials]) -> Lock:
     """Return the lock of a recipe whose cells are made of ``made``.
 
     Raises:
@@ -85,25 +85,25 @@ def lock_of(recipe: str, made: Mapping[str, Materials]) -> Lock:
     files: dict[str, LockedFile] = {}
     packages: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     system: dict[tuple[str, _Pairs, _Pairs], list[str]] = {}
-    for cell, item in made.items():
+    for cell, item in materials.items():
         for (ref, platform), digest in item.images.items():
             images.setdefault(ref, {})[platform] = digest
-        for place, found in item.packages.items():
-            for name, file in found.files.items():
+        for place, installed in item.packages.items():
+            for name, file in installed.files.items():
                 if files.setdefault(name, file) != file:
                     raise BakeError(
                         f"the package index gave two files named {name}: sha256 {files[name].sha256} and {file.sha256}"
                     )
-            packages.setdefault((place, found.requirements, tuple(found.files)), []).append(cell)
-        for image, told in item.system.items():
-            system.setdefault((image, tuple(told.packages.items()), tuple(told.tools.items())), []).append(cell)
+            packages.setdefault((place, installed.requirements, tuple(installed.files)), []).append(cell)
+        for image, contents in item.system.items():
+            system.setdefault((image, tuple(contents.packages.items()), tuple(contents.tools.items())), []).append(cell)
     return Lock.model_validate(
         {
             "version": VERSION,
             "recipe": recipe,
             "images": {ref: dict(sorted(by.items())) for ref, by in sorted(images.items())},
-            "sources": _merged(item.sources for item in made.values()),
-            "suites": _merged(item.suites for item in made.values()),
+            "sources": _merged(item.sources for item in materials.values()),
+            "suites": _merged(item.suites for item in materials.values()),
             "files": dict(sorted(files.items())),
             "packages": sorted(
                 (
@@ -114,8 +114,8 @@ def lock_of(recipe: str, made: Mapping[str, Materials]) -> Lock:
             ),
             "system": sorted(
                 (
-                    LockedSystem(image=image, cells=tuple(ids), packages=dict(own), tools=dict(tools))
-                    for (image, own, tools), ids in system.items()
+                    LockedSystem(image=image, cells=tuple(ids), packages=dict(versions), tools=dict(tools))
+                    for (image, versions, tools), ids in system.items()
                 ),
                 key=lambda item: (item.image, item.cells),
             ),

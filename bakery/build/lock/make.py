@@ -24,21 +24,21 @@ from bakery.recipe.problems import nearest
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """A new lock.
+class NewLock:
+    """A lock that was made.
 
     Attributes:
         text: the file.
         changes: the differences from the previous lock; empty where there was none.
-        kept: there was a previous lock.
+        is_update: there was a previous lock.
     """
 
     text: str
     changes: tuple[str, ...]
-    kept: bool
+    is_update: bool
 
 
-def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> Locked:
+def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> NewLock:
     """Look up the materials of cells, and keep what the existing lock holds as far as it still fits.
 
     Args:
@@ -82,7 +82,7 @@ def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str])
     entries = {**locked, **collected}
     lock = lock_file.lock_of(plan.recipe, {cell.id: entries[cell.id] for cell in plan.cells if cell.id in entries})
     changes = differences({cell: locked.get(cell, none) for cell in collected}, collected) if previous else []
-    return Locked(lock_file.text(lock), tuple(changes), previous is not None)
+    return NewLock(lock_file.text(lock), tuple(changes), previous is not None)
 
 
 def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:

@@ -1,4 +1,4 @@
-"""What one cell is made of, as the target ``materials`` tells it."""
+"""The materials of a cell, as the target ``materials`` exports them."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def read(folder: Path) -> Materials:
     """
     try:
         packages = {path.stem: _packages(_json(path)) for path in sorted((folder / "packages").glob("*.json"))}
-        told = {path.stem: _json(path) for path in sorted((folder / "system").glob("*.json"))}
-        suites = {str(key): str(value) for key, value in told.pop("suites", {}).items()}
+        documents = {path.stem: _json(path) for path in sorted((folder / "system").glob("*.json"))}
+        suites = {str(key): str(value) for key, value in documents.pop("suites", {}).items()}
         system = {
             name: System(
                 _texts(item["packages"]),
@@ -81,7 +81,7 @@ def read(folder: Path) -> Materials:
                 _texts(item.get("purls", {})),
                 _texts(item.get("sums", {})),
             )
-            for name, item in told.items()
+            for name, item in documents.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BakeError(f"what the materials of {folder.name} told cannot be read: {error}") from error
@@ -101,14 +101,14 @@ def _texts(value: object) -> dict[str, str]:
     return {str(key): str(item) for key, item in sorted(value.items())}
 
 
-def _packages(told: Mapping[str, object]) -> Packages:
-    listed, words = told["packages"], told["requirements"]
+def _packages(document: Mapping[str, object]) -> Packages:
+    listed, words = document["packages"], document["requirements"]
     if not isinstance(listed, list) or not isinstance(words, list):
         raise TypeError("expected lists")
     files = {}
     for item in listed:
-        made = LockedFile(
+        file = LockedFile(
             name=item["name"], version=item["version"], sha256=item["sha256"], origin=item.get("origin") or None
         )
-        files[str(item["file"] or item["origin"])] = made
+        files[str(item["file"] or item["origin"])] = file
     return Packages(tuple(map(str, words)), dict(sorted(files.items())))

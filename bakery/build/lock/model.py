@@ -95,7 +95,7 @@ class Lock(Model):
 
     @field_validator("version")
     @classmethod
-    def _known(cls, value: int) -> int:
+    def _check_version(cls, value: int) -> int:
         if value != VERSION:
             raise invalid(f"expected {VERSION}: this lock was made by another bakery")
         return value

@@ -12,27 +12,27 @@ from bakery.build.lock.materials import Materials
 from bakery.build.lock.requirements import Requirements
 
 
-def foreign(locked: Mapping[str, Materials], asked: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
+def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
     """Return file → what is wrong with the address that it is to come from.
 
     Args:
         locked: cell → what is locked for it.
-        asked: cell → place → what is asked for there.
+        required: cell → place → its requirements.
     """
     return {
-        key: said
-        for cell, places in asked.items()
+        key: problem
+        for cell, places in required.items()
         for place, packages in locked[cell].packages.items()
         for key, file in packages.files.items()
-        if file.origin and (said := _wrong(file.name, file.origin, places.get(place)))
+        if file.origin and (problem := _wrong(file.name, file.origin, places.get(place)))
     }
 
 
-def _wrong(name: str, origin: str, asked: Requirements | None) -> str:
+def _wrong(name: str, origin: str, required: Requirements | None) -> str:
     """Return why a distribution may not come from an address; empty where it may."""
-    if asked is None or name not in [str(canonicalize_name(item)) for item in asked.direct]:
+    if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
         return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"
-    named = [url for url in _addresses(name, asked.words) if _place(url) != _place(origin)]
+    named = [url for url in _addresses(name, required.words) if _location(url) != _location(origin)]
     return f"{name} comes from {_shown(origin)}, and {_shown(named[0])} is asked for" if named else ""
 
 
@@ -47,7 +47,7 @@ def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:
             yield requirement.url
 
 
-def _place(address: str) -> tuple[str, ...]:
+def _location(address: str) -> tuple[str, ...]:
     """Return what of an address stays, whatever commit or hash it names."""
     parts = urllib.parse.urlsplit(address)
     path = parts.path.rpartition("@")[0] or parts.path if parts.scheme.startswith("git+") else parts.path

@@ -1,4 +1,4 @@
-"""Holds a build to what is locked: images by digest, packages by hash, branches and tags by commit."""
+"""Pins a build to its lock: images by digest, packages by hash, branches and tags by commit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Add, Stage
 from bakery.plan.model import Plan
 from bakery.plan.values import literal
+from bakery.toolchains.pip_steps import locked_places
 
-_KEPT = 3
+_MAX_CONTEXTS = 3
 """Locks whose contexts are kept in the state folder."""
 
 
@@ -62,7 +63,7 @@ def pin_recorded_images(
         images: name → digest of those that were used.
         say: told of each that is another one here.
     """
-    found: dict[tuple[str, str], str] = {}
+    digests: dict[tuple[str, str], str] = {}
     for image in dict.fromkeys(image for cell in cells for image in cell.images):
         digest = images.get(familiar(session.image_name(image)), "")
         here = replacement(session, image, digest)
@@ -71,28 +72,28 @@ def pin_recorded_images(
                 f"base image {image.ref} ({image.platform}): {digest} was used, and here it is {here or 'not to be had'}"
             )
         if used := digest if here is None else here:
-            found[image.ref, image.platform] = used
-    return {cell: replace(own, images=found) for cell, own in locked.items()}
+            digests[image.ref, image.platform] = used
+    return {cell: replace(materials, images=digests) for cell, materials in locked.items()}
 
 
 def replacement(session: BuildSession, image: Image, digest: str) -> str | None:
     """Return None where an image can be had by its digest, else the digest that its name has here."""
     name, platform = session.image_name(image).partition("@")[0], image.platform
-    own = image_digests.present(session.environment, name, platform)
-    if digest and (digest == own or image_digests.offered(session.environment, f"{name}@{digest}") == digest):
+    present = image_digests.present(session.environment, name, platform)
+    if digest and (digest == present or image_digests.offered(session.environment, f"{name}@{digest}") == digest):
         return None
-    return own or image_digests.offered(session.environment, name)
+    return present or image_digests.offered(session.environment, name)
 
 
 def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
     """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
     if not locked:
         return Pins({target.name: image_overrides(session, target, {}) for target in targets})
-    folder = (
-        _recorded(session.record_folder, session, locked)
-        if session.record_folder
-        else _contexts(session, locked, strict=strict)
-    )
+    if folder := session.record_folder:
+        for cell, materials in locked.items():
+            build_context.recorded(folder / cell, session.plan, materials)
+    else:
+        folder = _contexts(session, locked, strict=strict)
     overrides = {
         target.name: (
             *image_overrides(session, target, locked_images(locked)),
@@ -116,13 +117,13 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
 
 def image_overrides(session: BuildSession, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
     """Return the overrides that name a target's base images: stand-ins, and the digests that are pinned."""
-    found = []
+    overrides = []
     for image in target.images:
         name, digest = session.image_name(image), pinned.get((image.ref, image.platform), "")
         name += f"@{digest}" if digest and "@" not in name else ""
         if name != image.ref:
-            found.append(f"{target.name}.contexts.{context_of(image, target)}=docker-image://{name}")
-    return tuple(found)
+            overrides.append(f"{target.name}.contexts.{context_of(image, target)}=docker-image://{name}")
+    return tuple(overrides)
 
 
 def context_of(image: Image, target: Target) -> str:
@@ -134,13 +135,6 @@ def context_of(image: Image, target: Target) -> str:
     return f"{image.ref}::{image.platform}" if several else image.ref
 
 
-def _recorded(folder: Path, session: BuildSession, made: Mapping[str, Materials]) -> Path:
-    """Write the contexts of cells whose materials a record lists, and return their folder."""
-    for cell, own in made.items():
-        build_context.recorded(folder / cell, session.plan, own)
-    return folder
-
-
 def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
     """Write the contexts of all cells, and return their folder; the same lock is the same one.
 
@@ -148,39 +142,37 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
         OutputError: it cannot be written.
     """
     text = lock_file.text(lock_file.lock_of(session.plan.recipe, locked))
-    digest = hashlib.sha256(f"{strict} {build_context.places(session.plan)} {text}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{strict} {locked_places(session.plan.stages)} {text}".encode()).hexdigest()[:16]
     folder = session.state_folder / "lock" / digest
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder.parent):
-            for cell, own in locked.items():
-                build_context.pinned(folder / cell, session.plan, own, strict=strict)
+            for cell, materials in locked.items():
+                build_context.pinned(folder / cell, session.plan, materials, strict=strict)
             os.utime(folder)
-            others = sorted((path for path in folder.parent.iterdir() if path.is_dir()), key=_age)
-            for path in others[:-_KEPT]:
+            others = sorted(
+                (path for path in folder.parent.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
+            )
+            for path in others[:-_MAX_CONTEXTS]:
                 remove_tree(path)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return folder
 
 
-def _age(path: Path) -> float:
-    return path.stat().st_mtime
-
-
 def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:
     """Return the plan with the commits that are locked in place of branches and tags."""
-    known = {address: commit for own in locked.values() for address, commit in own.sources.items()}
+    commits = {address: commit for materials in locked.values() for address, commit in materials.sources.items()}
 
     def pinned(stage: Stage) -> Stage:
         return replace(
-            stage, steps=tuple(_pinned(step, known) if isinstance(step, Add) else step for step in stage.steps)
+            stage, steps=tuple(_pinned(step, commits) if isinstance(step, Add) else step for step in stage.steps)
         )
 
-    return replace(plan, stages=tuple(map(pinned, plan.stages))) if known else plan
+    return replace(plan, stages=tuple(map(pinned, plan.stages))) if commits else plan
 
 
-def _pinned(step: Add, known: Mapping[str, str]) -> Add:
+def _pinned(step: Add, commits: Mapping[str, str]) -> Add:
     text = "".join(part for part in step.source if isinstance(part, str))
-    commit = known.get(text)
+    commit = commits.get(text)
     return replace(step, source=literal(f"{text.partition('#')[0]}#{commit}")) if commit else step

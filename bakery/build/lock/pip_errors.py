@@ -13,7 +13,7 @@ _OTHER_HASH = re.compile(
 
 _GONE = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<what>\S+)")
 _SOURCE = re.compile(r"(?m)^sdist: (?P<file>\S+) is locked as sha256 (?P<locked>\w+), and the index has (?P<found>\w+)")
-_OWN = re.compile(r"(?m)^(?:bakery|sdist): (?P<said>.*bakery\.lock.*|--locked takes no .*|.*the provenance .*)$")
+_BAKERY = re.compile(r"(?m)^(?:bakery|sdist): (?P<text>.*bakery\.lock.*|--locked takes no .*|.*the provenance .*)$")
 
 
 def refusals(lines: Iterable[str], *, reached: bool = True) -> list[str]:
@@ -24,16 +24,16 @@ def refusals(lines: Iterable[str], *, reached: bool = True) -> list[str]:
         reached: the index answered; to pip, one that cannot be reached has nothing.
     """
     text = "\n".join(lines)
-    found = [
+    differences = [
         f"{match['name']} {match['version'] or ''}".strip()
         + f": {match['kind']} {match['locked']} is locked, and the package index gave {match['found']}"
         for match in _OTHER_HASH.finditer(text)
     ]
-    found += [
+    differences += [
         f"{match['file']}: sha256 {match['locked']} is locked, and the package index gave {match['found']}"
         for match in _SOURCE.finditer(text)
     ]
     gone = _GONE.finditer(text) if reached else ()
-    found += [f"{match['what']} is locked, and the package index does not have it" for match in gone]
-    found += [match["said"] for match in _OWN.finditer(text)]
-    return list(dict.fromkeys(found))
+    differences += [f"{match['what']} is locked, and the package index does not have it" for match in gone]
+    differences += [match["text"] for match in _BAKERY.finditer(text)]
+    return list(dict.fromkeys(differences))

@@ -1,4 +1,4 @@
-"""What is known about a wheel and its build, in the words that both records share."""
+"""Facts about a wheel and its build that both records share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SBOM = ".cdx.json"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Something that a wheel was made from.
+    """A material of a wheel.
 
     Attributes:
         name: what it is called for people.
@@ -72,23 +72,23 @@ def without_user(uri: str) -> str:
 
 
 def _without_query(match: re.Match[str]) -> str:
-    kept = "&".join(item for item in match[2].split("&") if item.partition("=")[0] in _HARMLESS)
-    return match[1] + (f"?{kept}" if kept else "")
+    harmless = "&".join(item for item in match[2].split("&") if item.partition("=")[0] in _HARMLESS)
+    return match[1] + (f"?{harmless}" if harmless else "")
 
 
-def of_buildkit(said: object, sent: Mapping[str, str] | None = None) -> tuple[Material, ...]:
+def of_buildkit(provenance: object, sent: Mapping[str, str] | None = None) -> tuple[Material, ...]:
     """Return the materials that BuildKit's provenance (SLSA 0.2, as buildx's metadata has it) names.
 
     Args:
         sent: sha256 → package URL, of images that a node was sent. BuildKit calls them ``pkg:oci/…``, and the same image
             of an engine's own ``pkg:docker/…`` (solver/llbsolver/provenance): the record is the same wherever it was built.
     """
-    found = said.get("materials") if isinstance(said, dict) else None
+    materials = provenance.get("materials") if isinstance(provenance, dict) else None
     return tuple(
         Material(_name(uri), _kind(uri), without_user(uri), item.get("digest") or {})
-        for item in (found if isinstance(found, list) else ())
+        for item in (materials if isinstance(materials, list) else ())
         if isinstance(item, dict) and isinstance(item.get("uri"), str)
-        for uri in [_known(item, sent or {})]
+        for uri in [_uri(item, sent or {})]
     )
 
 
@@ -100,7 +100,7 @@ def image_purl(name: str, platform: str) -> str:
     return f"pkg:docker/{path}@{tag}?platform={quote(platform, safe='')}"
 
 
-def _known(item: Mapping[str, Json], sent: Mapping[str, str]) -> str:
+def _uri(item: Mapping[str, Json], sent: Mapping[str, str]) -> str:
     uri, digest = str(item["uri"]), item.get("digest")
     if uri.startswith("pkg:oci/") and isinstance(digest, dict):
         return sent.get(str(digest.get("sha256")), uri)

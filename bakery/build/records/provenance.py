@@ -79,7 +79,7 @@ def statement(
         "uri": f"pkg:generic/{machine.program}@{quote(machine.engine)}",
         "annotations": {"platform": machine.platform},
     }
-    ran: dict[str, Json] = {
+    run_details: dict[str, Json] = {
         "builder": {"id": BUILDER, "version": versions, "builderDependencies": [engine]},
         "metadata": {"startedOn": _time(began), "finishedOn": _time(ended)},
     }
@@ -87,33 +87,33 @@ def statement(
         "_type": STATEMENT,
         "subject": [{"name": name, "digest": {"sha256": sha256}}],
         "predicateType": PREDICATE,
-        "predicate": {"buildDefinition": dict(defined), "runDetails": ran},
+        "predicate": {"buildDefinition": dict(defined), "runDetails": run_details},
     }
 
 
 def settings(plan: Plan, cell: Cell) -> tuple[str, ...]:
     """Return what ``--set`` has to say for the same plan: all that was set, and the time that was taken from git."""
-    found: dict[str, str] = {}
+    values_set: dict[str, str] = {}
     for path, (value, origin) in plan.origins.items():
-        place, _, name = path.partition(".")
+        section, _, name = path.partition(".")
         if origin != "--set" and not origin.startswith("BAKERY_"):
             continue
-        if place == "variables":
-            found[name] = value
-        elif place == "matrix":
-            found[axis_variable(name)] = value.strip("[]")
+        if section == "variables":
+            values_set[name] = value
+        elif section == "matrix":
+            values_set[axis_variable(name)] = value.strip("[]")
         elif path == "platforms":
-            found["*.platform"] = value.strip("[]").replace(" ", "")
+            values_set["*.platform"] = value.strip("[]").replace(" ", "")
     carried = {axis_variable(axis) for axis in cell.axes}
     values = plan.values()
-    found |= {
+    values_set |= {
         f"wheel-{cell.id}.args.{name}": value
         for name, value in cell.args.items()
         if name not in carried and name != "WHEEL_PYTHON" and values.get(name) != value
     }
-    found["SOURCE_DATE_EPOCH"] = values["SOURCE_DATE_EPOCH"]
-    told = [f"{name}={value}" for name, value in sorted(found.items())]
-    return (*told, *(str(item) for item in plan.overrides if _matters(item)))
+    values_set["SOURCE_DATE_EPOCH"] = values["SOURCE_DATE_EPOCH"]
+    texts = [f"{name}={value}" for name, value in sorted(values_set.items())]
+    return (*texts, *(str(item) for item in plan.overrides if _matters(item)))
 
 
 def _matters(override: Override) -> bool:
@@ -124,10 +124,10 @@ def _matters(override: Override) -> bool:
 
 def _descriptor(material: Material) -> Json:
     """Return in-toto's ResourceDescriptor of a material."""
-    found: dict[str, Json] = {"name": material.name}
-    found |= {"uri": material.uri} if material.uri else {}
-    found |= {"digest": dict(material.digest)} if material.digest else {}
-    return found | {"annotations": {"kind": material.kind, **material.notes}}
+    descriptor: dict[str, Json] = {"name": material.name}
+    descriptor |= {"uri": material.uri} if material.uri else {}
+    descriptor |= {"digest": dict(material.digest)} if material.digest else {}
+    return descriptor | {"annotations": {"kind": material.kind, **material.notes}}
 
 
 def _time(moment: datetime) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from bakery.build.records.buildkit import PROVENANCE, record_path
 from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
@@ -43,40 +42,12 @@ class RecordedMaterial(BaseModel):
     @property
     def places(self) -> list[str]:
         """Where it was installed; empty for what is no package of the index."""
-        found = self.notes.get("places")
-        return [str(place) for place in found] if isinstance(found, list) and "version" in self.notes else []
-
-
-class _Recipe(BaseModel):
-    name: str
-    file: str
-
-
-class _External(BaseModel):
-    recipe: _Recipe
-    cell: str
-    settings: list[str]
+        names = self.notes.get("places")
+        return [str(name) for name in names] if isinstance(names, list) and "version" in self.notes else []
 
 
 class _Digest(BaseModel):
     sha256: str
-
-
-class _Internal(BaseModel):
-    bakery: str
-    dockerfile: _Digest
-    requirements: dict[str, list[str]] = {}
-
-
-class _Definition(BaseModel):
-    buildType: str
-    externalParameters: _External
-    internalParameters: _Internal
-    resolvedDependencies: list[RecordedMaterial] = []
-
-
-class _Predicate(BaseModel):
-    buildDefinition: _Definition
 
 
 class _Subject(BaseModel):
@@ -84,34 +55,38 @@ class _Subject(BaseModel):
     digest: _Digest
 
 
-class _Statement(BaseModel):
-    predicateType: str
-    subject: list[_Subject] = Field(min_length=1, max_length=1)
-    predicate: _Predicate
+def _at(*path: str) -> AliasPath:
+    return AliasPath("predicate", "buildDefinition", *path)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """What a provenance says of a wheel.
+class Provenance(BaseModel):
+    """The facts of a provenance about a wheel.
 
     Attributes:
-        recipe: the recipe's name; ``recipe_file`` where it stood, relative to the project, or which shipped one it is.
-        settings: what ``--set`` has to say.
+        recipe: the recipe's name; ``recipe_file`` is its file, relative to the project, or the name of a shipped one.
+        settings: values of ``--set``.
         bakery: the version that planned it.
         dockerfile: sha256 of the generated Dockerfile.
-        materials: what it was made from.
-        requirements: place → what was asked of the package index for it.
+        requirements: place → requirements for the package index.
+        path: the file.
     """
 
-    path: Path
-    recipe: str
-    recipe_file: str
-    cell: str
-    settings: tuple[str, ...]
-    bakery: str
-    dockerfile: str
-    materials: tuple[RecordedMaterial, ...]
-    requirements: dict[str, list[str]]
+    model_config = ConfigDict(frozen=True)
+
+    predicate_type: str = Field(alias="predicateType")
+    build_type: str = Field(validation_alias=_at("buildType"))
+    subject: list[_Subject] = Field(min_length=1, max_length=1)
+    recipe: str = Field(validation_alias=_at("externalParameters", "recipe", "name"))
+    recipe_file: str = Field(validation_alias=_at("externalParameters", "recipe", "file"))
+    cell: str = Field(validation_alias=_at("externalParameters", "cell"))
+    settings: tuple[str, ...] = Field(validation_alias=_at("externalParameters", "settings"))
+    bakery: str = Field(validation_alias=_at("internalParameters", "bakery"))
+    dockerfile: str = Field(validation_alias=_at("internalParameters", "dockerfile", "sha256"))
+    requirements: dict[str, list[str]] = Field(
+        default_factory=dict, validation_alias=_at("internalParameters", "requirements")
+    )
+    materials: tuple[RecordedMaterial, ...] = Field(default=(), validation_alias=_at("resolvedDependencies"))
+    path: Path = Path()
 
     @property
     def source(self) -> tuple[dict[str, str], dict[str, Any]] | None:
@@ -119,7 +94,7 @@ class Recorded:
         return next(((item.digest, item.notes) for item in self.materials if "dirHash" in item.digest), None)
 
 
-def read(wheel: Path, given: Path | None = None) -> Recorded:
+def read(wheel: Path, given: Path | None = None) -> Provenance:
     """Return the provenance of a wheel.
 
     Args:
@@ -128,18 +103,18 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
     Raises:
         UnavailableError: there is none, it cannot be read, or it is about another file.
     """
-    places = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
-    path = next((place for place in places if place.is_file()), None)
+    paths = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
+    path = next((candidate for candidate in paths if candidate.is_file()), None)
     if path is None:
         raise UnavailableError(
             f"{wheel.name} has no provenance",
-            details=[f"not there: {place}" for place in places],
+            details=[f"not there: {candidate}" for candidate in paths],
             hint="bakery writes it beside every wheel that it publishes; --provenance names the file",
         )
     if not wheel.is_file():
         raise UnavailableError(f"{wheel} is not a regular file")
     try:
-        said = _Statement.model_validate_json(read_plain(path, LARGEST))
+        provenance = Provenance.model_validate_json(read_plain(path, LARGEST))
         with wheel.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
@@ -147,27 +122,15 @@ def read(wheel: Path, given: Path | None = None) -> Recorded:
     except ValidationError as error:
         details = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:20]]
         raise UnavailableError(f"{path} is no provenance that bakery wrote", details=details) from error
-    defined = said.predicate.buildDefinition
-    if (said.predicateType, defined.buildType) != (PREDICATE, BUILD_TYPE):
+    if (provenance.predicate_type, provenance.build_type) != (PREDICATE, BUILD_TYPE):
         raise UnavailableError(
-            f"{path} is another kind of provenance: {said.predicateType}, {defined.buildType}",
+            f"{path} is another kind of provenance: {provenance.predicate_type}, {provenance.build_type}",
             hint=f"expected {PREDICATE}, {BUILD_TYPE}",
         )
-    if said.subject[0].digest.sha256 != sha256:
+    recorded = provenance.subject[0].digest.sha256
+    if recorded != sha256:
         raise UnavailableError(
-            f"{path.name} is about another file: its sha256 is {said.subject[0].digest.sha256[:16]}…, "
-            f"that of the wheel {sha256[:16]}…",
+            f"{path.name} is about another file: its sha256 is {recorded[:16]}…, that of the wheel {sha256[:16]}…",
             hint="one of the two was replaced",
         )
-    parameters = defined.externalParameters
-    return Recorded(
-        path,
-        parameters.recipe.name,
-        parameters.recipe.file,
-        parameters.cell,
-        tuple(parameters.settings),
-        defined.internalParameters.bakery,
-        defined.internalParameters.dockerfile.sha256,
-        tuple(defined.resolvedDependencies),
-        defined.internalParameters.requirements,
-    )
+    return provenance.model_copy(update={"path": path})

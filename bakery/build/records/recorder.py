@@ -1,23 +1,36 @@
-"""Writes down what each wheel of a run is made of, and publishes that before the wheel."""
+"""Writes the records of each wheel of a run, and publishes them before the wheel."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from bakery.build.bake_context import BakeContext
 from bakery.build.context_digest import files, tree_hash
 from bakery.build.lock.materials import read
 from bakery.build.publish import publish
-from bakery.build.records.buildkit import FOLDER, PROVENANCE, SBOM, Machine, Material, merged, of_buildkit, without_user
+from bakery.build.records.buildkit import (
+    FOLDER,
+    PROVENANCE,
+    SBOM,
+    Machine,
+    Material,
+    image_purl,
+    merged,
+    of_buildkit,
+    without_user,
+)
 from bakery.build.records.materials import packages, requirements
 from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import LARGEST
+from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.git import look, origin
+from bakery.core.names import MACHINES
 from bakery.core.plain_files import read_plain
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
@@ -27,68 +40,70 @@ from bakery.plan.values import Json
 
 @dataclass
 class Recorder:
-    """Records of one run; made before it begins, since the source is what it is then.
+    """Writes the records of one run; create it before the run begins, because it reads the source.
 
     Attributes:
-        state: the run's folder.
-        environment: leads to the engine.
-        built_on: returns the node that built a cell, None for the engine; without it all is built on the engine.
-        sent: sha256 → package URL, of base images that nodes were sent.
+        schedule: knows the node that built a cell.
     """
 
-    plan: Plan
-    root: Path
-    output: Path
-    state: Path
-    environment: Mapping[str, str]
-    built_on: Callable[[Cell], Machine | None] | None = None
-    sent: Mapping[str, str] = field(default_factory=dict)
-    began: datetime = field(default_factory=lambda: datetime.now(UTC))
-    source: tuple[Material, ...] = field(init=False)
+    context: BakeContext
+    schedule: Schedule
+    _began: datetime = field(default_factory=lambda: datetime.now(UTC), init=False)
+    _source: tuple[Material, ...] = field(init=False)
+    _sent: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.source = source_materials(self.plan, self.root)
+        self._source = source_materials(self.context.plan, self.context.root)
+        self._sent = _sent_images(self.context)
 
-    def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json], told: Path) -> None:
-        """Put the records of a cell's wheels (path → sha256) into the output folder; those that are up to date stay.
+    def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json], folder: Path) -> None:
+        """Write the records of a cell's wheels (path → sha256) to the output folder; those that are up to date stay.
 
         Args:
-            metadata: what buildx says of the cell's wheel target.
-            told: the folder of what the wheel's ingredients told.
+            metadata: what buildx reports of the cell's wheel target.
+            folder: the exported materials of the cell.
 
         Raises:
-            BakeError: what they told cannot be read.
+            BakeError: the materials cannot be read.
             OutputError: the folder or a file in it cannot be written.
-            EngineError: the engine does not say who it is.
+            EngineError: the engine does not answer.
         """
-        said = [value for key, value in metadata.items() if key.startswith("buildx.build.provenance")]
-        made = read(told)
+        output = self.context.output / FOLDER
+        exported = read(folder)
         materials = merged(
-            [*self.source, *(item for one in said for item in of_buildkit(one, self.sent)), *packages(made)]
+            [
+                *self._source,
+                *(
+                    item
+                    for key, provenance in metadata.items()
+                    if key.startswith("buildx.build.provenance")
+                    for item in of_buildkit(provenance, self._sent)
+                ),
+                *packages(exported),
+            ]
         )
-        defined = definition(self.plan, cell, materials, requirements(made))
+        defined = definition(self.context.plan, cell, materials, requirements(exported))
         written = [
             path
             for wheel, sha256 in wheels.items()
-            if not is_recorded(self.output / FOLDER / f"{wheel.name}{PROVENANCE}", sha256, defined)
+            if not is_recorded(output / f"{wheel.name}{PROVENANCE}", sha256, defined)
             for path in self._write(cell, wheel, sha256, defined, materials)
         ]
         if written:
-            publish(written, self.output / FOLDER, root=self.root)
+            publish(written, output, root=self.context.root)
 
     def _write(
         self, cell: Cell, wheel: Path, sha256: str, defined: Mapping[str, Json], materials: Sequence[Material]
     ) -> tuple[Path, ...]:
         # Slow to import, and needed for new wheels only.
         from bakery.build.records.sbom import sbom
-        from bakery.build.records.wheelfile import contents
 
-        folder = self.state / "records" / cell.id
-        told = statement(wheel.name, sha256, defined, self._built_by(cell), self.began, datetime.now(UTC))
-        epoch = int(self.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
+        folder = self.context.folder / "records" / cell.id
+        document = statement(wheel.name, sha256, defined, self._built_by(cell), self._began, datetime.now(UTC))
+        epoch = int(self.context.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
         texts = {
-            PROVENANCE: json.dumps(told, indent=1) + "\n",
-            SBOM: sbom(wheel.name, sha256, contents(wheel), materials, epoch),
+            PROVENANCE: json.dumps(document, indent=1) + "\n",
+            SBOM: sbom(wheel, sha256, materials, epoch),
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -99,14 +114,33 @@ class Recorder:
         return tuple(folder / f"{wheel.name}{suffix}" for suffix in texts)
 
     def _built_by(self, cell: Cell) -> Machine:
-        node = self.built_on(cell) if self.built_on else None
-        return replace(node, buildx=self._machine.buildx) if node else self._machine
+        nodes = self.context.nodes
+        seat = (
+            next((seat for seat in nodes.seats if seat.node.name == self.schedule.seat(cell.id)), None)
+            if nodes
+            else None
+        )
+        if seat is None:
+            return self._machine
+        platform = seat.platforms[0] if seat.platforms else ""
+        return Machine(seat.version, self._machine.buildx, f"linux/{MACHINES.get(platform, platform)}", "buildkit")
 
     @cached_property
     def _machine(self) -> Machine:
-        engine = Engine(self.environment)
+        engine = Engine(self.context.environment)
         info, buildx = engine.info(), engine.buildx_version()
         return Machine(info.version, ".".join(map(str, buildx or ())) or "unknown", f"linux/{info.architecture}")
+
+
+def _sent_images(context: BakeContext) -> dict[str, str]:
+    """Return sha256 → package URL of the base images that nodes are sent."""
+    if not context.nodes:
+        return {}
+    return {
+        layout.digest.removeprefix("sha256:"): image_purl(context.session.image_name(image), image.platform)
+        for cell in context.task_cells
+        for image, layout in context.layouts(cell).items()
+    }
 
 
 def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
@@ -119,33 +153,33 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
         OutputError: a file of the project cannot be read.
     """
     folders = plan.context_paths()
-    return (_own(plan, root, folders),) if folders else ()
-
-
-def _own(plan: Plan, root: Path, read: Sequence[str]) -> Material:
+    if not folders:
+        return ()
     context = root / plan.context
-    sent = files(context, read, plan.ignore)
+    sent = files(context, folders, plan.ignore)
     digest = {"dirHash": tree_hash(sent)}
     name = f"source of {plan.recipe}"
-    paths: list[Json] = [*sorted(read)]
+    paths: list[Json] = [*sorted(folders)]
     checkout = look(context, sent)
     if checkout is None:
-        return Material(name, "source", digest=digest, notes={"paths": paths})
+        return (Material(name, "source", digest=digest, notes={"paths": paths}),)
     if checkout.changed:
         # What was sent is not that commit.
         changed: list[Json] = [*checkout.changed]
         notes: dict[str, Json] = {"paths": paths, "basedOn": checkout.commit, "changed": changed}
-        return Material(name, "source", digest=digest, notes=notes)
+        return (Material(name, "source", digest=digest, notes=notes),)
     remote = without_user(origin(context))
     uri = f"git+{remote}@{checkout.commit}" if remote else ""
-    return Material(name, "source", uri, {"gitCommit": checkout.commit, **digest}, {"paths": paths})
+    return (Material(name, "source", uri, {"gitCommit": checkout.commit, **digest}, {"paths": paths}),)
 
 
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
-    """Say whether a provenance says of a wheel what is to be said: another run of the same changes only its times."""
+    """Return whether a provenance already has these facts of a wheel: another run of the same changes only its times."""
     try:
-        told = json.loads(read_plain(path, LARGEST))
-        same = told["subject"][0]["digest"]["sha256"] == sha256 and told["predicate"]["buildDefinition"] == defined
+        document = json.loads(read_plain(path, LARGEST))
+        same = (
+            document["subject"][0]["digest"]["sha256"] == sha256 and document["predicate"]["buildDefinition"] == defined
+        )
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
     return same and path.with_name(path.name.removesuffix(PROVENANCE) + SBOM).is_file()

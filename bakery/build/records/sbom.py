@@ -6,10 +6,15 @@ is that of the source.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 import warnings
+import zipfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from email.message import Message
+from email.parser import BytesHeaderParser
+from pathlib import Path, PurePosixPath
 
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType, Property
@@ -24,8 +29,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery import __version__
+from bakery.audit.wheel import is_grafted, original_soname
 from bakery.build.records.buildkit import Material
-from bakery.build.records.wheelfile import Contents
 
 ROLE = "bakery:role"
 """The property that says what a component is to the wheel: ``bundled``, ``runtime`` or ``build``."""
@@ -36,35 +41,27 @@ warnings.filterwarnings("ignore", message="The Component this BOM is describing"
 _TYPES = {"image": ComponentType.CONTAINER, "source": ComponentType.FILE}
 
 
-def sbom(file: str, sha256: str, found: Contents, materials: Iterable[Material], epoch: int) -> str:
-    """Return the bill of materials of one wheel.
+def sbom(path: Path, sha256: str, materials: Iterable[Material], epoch: int) -> str:
+    """Return the bill of materials of a wheel that passed the audit.
 
     Args:
-        file: the wheel's file name.
-        epoch: the time that is written into it, in seconds since 1970.
+        epoch: its time, in seconds since 1970.
     """
+    metadata, inside = contents(path)
+    name, version, summary, license_ = (
+        str(metadata.get(key) or "") for key in ("Name", "Version", "Summary", "License-Expression")
+    )
     wheel = Component(
-        name=found.name,
-        version=found.version,
+        name=name,
+        version=version,
         type=ComponentType.LIBRARY,
         bom_ref="wheel",
-        description=found.summary or None,
-        purl=PackageURL("pypi", None, canonicalize_name(found.name), found.version, {"file_name": file}),
+        description=summary or None,
+        purl=PackageURL("pypi", None, canonicalize_name(name), version, {"file_name": path.name}),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
-        licenses=[LicenseFactory().make_from_string(found.license)] if found.license else None,
+        licenses=[LicenseFactory().make_from_string(license_)] if license_ else None,
     )
-    inside = [
-        Component(
-            name=item.name,
-            type=ComponentType.LIBRARY,
-            bom_ref=f"bundled:{item.path}",
-            scope=ComponentScope.REQUIRED,
-            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
-            properties=_properties("bundled", path=item.path),
-        )
-        for item in found.bundled
-    ]
-    needed = [_requirement(text) for text in dict.fromkeys(found.requires)]
+    needed = [_requirement(text) for text in dict.fromkeys(map(str, metadata.get_all("Requires-Dist") or ()))]
     built = [_material(number, item) for number, item in enumerate(materials)]
     bakery = Component(name="wheel-bakery", version=__version__, type=ComponentType.APPLICATION, bom_ref="bakery")
     bom = Bom(
@@ -82,6 +79,29 @@ def sbom(file: str, sha256: str, found: Contents, materials: Iterable[Material],
     )
     text: str = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
     return text + "\n"
+
+
+def contents(wheel: Path) -> tuple[Message, list[Component]]:
+    """Return a wheel's METADATA, and the libraries that auditwheel put into it."""
+    bundled = []
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = next(name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA"))
+        for name in sorted(names):
+            if is_grafted(name) and not name.endswith("/"):
+                with archive.open(name) as member:
+                    sha256 = hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
+                bundled.append(
+                    Component(
+                        name=original_soname(PurePosixPath(name).name),
+                        type=ComponentType.LIBRARY,
+                        bom_ref=f"bundled:{name}",
+                        scope=ComponentScope.REQUIRED,
+                        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+                        properties=_properties("bundled", path=name),
+                    )
+                )
+        return BytesHeaderParser().parsebytes(archive.read(metadata)), bundled
 
 
 def _requirement(text: str) -> Component:
@@ -113,11 +133,11 @@ def _material(number: int, item: Material) -> Component:
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.digest["sha256"])]
         if "sha256" in item.digest
         else None,
-        properties=_properties("build", **_told(item, package=package)),
+        properties=_properties("build", **_other_fields(item, package=package)),
     )
 
 
-def _told(item: Material, *, package: bool) -> dict[str, str]:
+def _other_fields(item: Material, *, package: bool) -> dict[str, str]:
     """Return what a component's own fields have no place for."""
     digests = {name: value for name, value in item.digest.items() if name != "sha256"}
     return {"kind": item.kind, **digests, **({"uri": item.uri} if item.uri and not package else {})}

@@ -1,4 +1,4 @@
-"""Hides secrets in what steps print: the stream of a bake goes through here before anything sees it.
+"""Hides secrets in the output of steps: the stream of a bake passes through here first.
 
 What is hidden are the values themselves, line by line, and what tools make of them: percent-encoding, JSON, HTML, Python's
 and the shell's quotes. Of base64 and hexadecimal text every part that holds a part of a value is hidden, whatever stands
@@ -15,6 +15,8 @@ import urllib.parse
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
+
+from bakery.core.json_data import decode_base64, tables
 
 SHORTEST = 4
 """Characters that a value, or a line of one, has at least to be hidden: shorter ones are in every other word."""
@@ -91,32 +93,32 @@ class Mask:
         """Return ``data`` without what is to be hidden; its lines stay as many."""
         shown: list[bytes] = []
         end = 0
-        for start, stop, _ in sorted(self._found(data)):
+        for start, stop, _ in sorted(self._matches(data)):
             if start >= end or not shown:
                 shown += [data[end:start], _HIDDEN]
             end = max(end, stop)
         return b"".join([*shown, data[end:]])
 
-    def told_by(self, data: bytes) -> set[str]:
-        """Return the names of the secrets that ``data`` tells."""
-        return {name for _, _, name in self._found(data)}
+    def names_in(self, data: bytes) -> set[str]:
+        """Return the names of the secrets in ``data``."""
+        return {name for _, _, name in self._matches(data)}
 
-    def _found(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+    def _matches(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and name of what tells a secret, apart for each of its lines."""
         flat = data.translate(None, _SKIPPED)
-        found = list(self._found_in_line(flat))
-        if not found or len(flat) == len(data):
-            yield from found
+        matches = list(self._matches_in_line(flat))
+        if not matches or len(flat) == len(data):
+            yield from matches
             return
         # For each byte that is passed over, how many of the others stand before it.
         before = [match.start() - number for number, match in enumerate(re.finditer(rb"[\r\n\\]", data))]
-        for start, stop, name in found:
+        for start, stop, name in matches:
             first, last = start + bisect_right(before, start), stop + bisect_right(before, stop - 1)
             lines = list(re.finditer(rb"[^\r\n]+", data[first:last]))
             if len(lines) == 1 or stop - start >= _SEED:
                 yield from ((first + line.start(), first + line.end(), name) for line in lines)
 
-    def _found_in_line(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+    def _matches_in_line(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         at = self._next(data, 0)
         while at >= 0:
             done = at + _SEED
@@ -289,7 +291,7 @@ class MaskedStream:
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._held: dict[tuple[str, int], bytes] = {}
-        self.told: dict[str, None] = {}
+        self.printed: dict[str, None] = {}
         """Secrets that were hidden at least once."""
 
     def feed(self, line: bytes) -> Iterator[bytes]:
@@ -304,16 +306,20 @@ class MaskedStream:
         if not isinstance(document, dict):
             yield self._hide(line)
             return
-        ended = [item.get("digest") for item in _tables(document, "vertexes") if item.get("completed")]
+        ended = [item.get("digest") for item in tables(document, "vertexes") if item.get("completed")]
         yield from self._released([key for key in self._held if key[0] in ended])
-        for log in _tables(document, "logs"):
+        for log in tables(document, "logs"):
             vertex, stream = str(log.get("vertex")), log.get("stream")
-            log["data"] = _text(self._take((vertex, stream if isinstance(stream, int) else 1), _bytes(log.get("data"))))
-        for warning in _tables(document, "warnings"):
+            log["data"] = _text(
+                self._take((vertex, stream if isinstance(stream, int) else 1), decode_base64(log.get("data")))
+            )
+        for warning in tables(document, "warnings"):
             detail = warning.get("detail")
-            warning["short"] = _text(self._hide(_bytes(warning.get("short"))))
-            warning["detail"] = [_text(self._hide(_bytes(item))) for item in detail] if isinstance(detail, list) else []
-        for item in (*_tables(document, "vertexes"), *_tables(document, "statuses")):
+            warning["short"] = _text(self._hide(decode_base64(warning.get("short"))))
+            warning["detail"] = (
+                [_text(self._hide(decode_base64(item))) for item in detail] if isinstance(detail, list) else []
+            )
+        for item in (*tables(document, "vertexes"), *tables(document, "statuses")):
             for key in ("name", "error"):
                 if isinstance(item.get(key), str):
                     item[key] = self._hide(str(item[key]).encode(errors="replace")).decode(errors="replace")
@@ -344,22 +350,8 @@ class MaskedStream:
     def _hide(self, data: bytes) -> bytes:
         hidden = self._mask.hide(data)
         if hidden != data:
-            self.told.update(dict.fromkeys(sorted(self._mask.told_by(data))))
+            self.printed.update(dict.fromkeys(sorted(self._mask.names_in(data))))
         return hidden
-
-
-def _tables(document: dict[str, object], key: str) -> list[dict[str, object]]:
-    found = document.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, str):
-        return b""
-    try:
-        return base64.b64decode(value)
-    except ValueError:
-        return value.encode(errors="replace")
 
 
 def _text(data: bytes) -> str:

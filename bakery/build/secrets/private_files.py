@@ -1,4 +1,4 @@
-"""Files for one bake alone: what is told in confidence is on no disk, and is gone when this process is."""
+"""Files with secrets for one bake: never on a disk, and gone when this process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
-    """Give name → a file that holds it, which this user's processes can read until the context ends.
+    """Provide name → a file with the content, which this user's processes can read until the context ends.
 
     On Linux they are in memory and end with this process, even if it is killed; elsewhere they are in a folder of
     this user's own.
@@ -21,13 +21,13 @@ def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
             yield {name: _written(Path(folder) / name, data) for name, data in contents.items()}
         return
     with contextlib.ExitStack() as stack:
-        found = {}
+        paths = {}
         for name, data in contents.items():
             file = stack.enter_context(os.fdopen(os.memfd_create("bakery"), "wb", buffering=0))
             file.write(data)
             os.fchmod(file.fileno(), 0o600)
-            found[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
-        yield found
+            paths[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield paths
 
 
 def _written(path: Path, data: bytes) -> Path:

@@ -1,10 +1,9 @@
-"""Secrets of a plan: read just before a bake, told to buildx alone, and known until it ends."""
+"""Reads the secrets of a plan just before a bake. Only buildx receives them, and they are forgotten when it ends."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import stat
 import subprocess
 import threading
@@ -12,8 +11,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from bakery.build.processes import kill_group
 from bakery.build.secrets.mask import Mask
 from bakery.build.secrets.private_files import private_files
 from bakery.core.errors import UsageError
@@ -31,11 +30,11 @@ _NONE_LEFT = "a secret is missing, and the build would go on without it"
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed:
-    """What a bake is told in confidence.
+class RunSecrets:
+    """The secrets of a run.
 
     Attributes:
-        variables: variable of the bake file → the file that it names; empty where no step is told.
+        variables: variable of the bake file → the file with the secret; empty if no step needs it.
         mask: hides the values in what steps print.
     """
 
@@ -44,19 +43,19 @@ class Revealed:
 
 
 @contextlib.contextmanager
-def revealed(
+def read_secrets(
     secrets: Sequence[Secret], needed: Sequence[Secret], root: Path, environ: Mapping[str, str]
-) -> Iterator[Revealed]:
+) -> Iterator[RunSecrets]:
     """Read the secrets that a bake needs; they are forgotten when the context ends.
 
     Args:
         secrets: all of the plan.
-        needed: those that a target of the bake is told.
+        needed: those that a target of the bake uses.
         root: the project, which relative files and commands are relative to.
         environ: the environment that variables are read from, and that commands run in.
 
     Raises:
-        UsageError: one or more cannot be had; all are named, none of their values is.
+        UsageError: one or more cannot be read; the message names all of them, and no value.
     """
     values: dict[str, bytes] = {}
     problems = []
@@ -70,36 +69,37 @@ def revealed(
             problems.append(f"{secret.name} ({secret.origin}): {reason}")
     if problems:
         raise UsageError(_NONE_LEFT, details=problems, hint="see [secrets] in the recipe")
-    held = {secret.holder: values[secret.name] for secret in needed if secret.holder}
-    with private_files(held) as files:
+    contents = {secret.holder: values[secret.name] for secret in needed if secret.holder}
+    with private_files(contents) as files:
         variables = {secret.holder: str(files.get(secret.holder, "")) for secret in secrets if secret.holder}
-        yield Revealed(variables, Mask(values))
+        yield RunSecrets(variables, Mask(values))
 
 
 def leaks(wheel: Path, mask: Mask) -> list[str]:
-    """Return what a sound wheel tells of secrets: a line for each of its files that does, without the value."""
+    """Return a line, without the value, for each file of a valid wheel that contains a secret."""
     if not mask:
         return []
-    found = []
+    lines = []
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
-            told = mask.told_by(os.fsencode(info.filename))
+            names = mask.names_in(os.fsencode(info.filename))
             with archive.open(info) as member:
                 rest = b""
                 while chunk := member.read(_CHUNK):
-                    told |= mask.told_by(rest + chunk)
+                    names |= mask.names_in(rest + chunk)
                     rest = (rest + chunk)[-mask.longest :]
-            found += [
-                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}" for name in sorted(told)
+            lines += [
+                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}"
+                for name in sorted(names)
             ]
-    return found
+    return lines
 
 
 def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
-    """Return what a secret is.
+    """Return the value of a secret.
 
     Raises:
-        ValueError: it cannot be had, in words without the value.
+        ValueError: it cannot be read; the message has no value.
     """
     if secret.env:
         value = os.fsencode(environ.get(secret.env, ""))
@@ -145,33 +145,24 @@ def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> 
 
     def end() -> None:
         late.set()
-        _kill(child.pid)
+        kill_group(child.pid)
 
     timer = threading.Timer(COMMAND_S, end)
     timer.daemon = True
     timer.start()
     try:
-        value = _bounded(child.stdout)
+        assert child.stdout is not None
+        with child.stdout as pipe:
+            value = pipe.read(LARGEST + 1)
         if len(value) <= LARGEST:
             # Not reaped yet, so its number cannot be another's by now.
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     finally:
         timer.cancel()
-        _kill(child.pid)
+        kill_group(child.pid)
         code = child.wait()
     if late.is_set():
         raise ValueError(f"not done within {COMMAND_S:g} s")
     if code and len(value) <= LARGEST:
         raise ValueError(f"it ended with exit code {code}; run it by hand to see why")
     return value.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def _bounded(pipe: IO[bytes] | None) -> bytes:
-    assert pipe is not None
-    with pipe:
-        return pipe.read(LARGEST + 1)
-
-
-def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)

@@ -14,13 +14,13 @@ MOST = 200_000
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|\n')
 
 
-def places(text: str) -> dict[tuple[Step, ...], int]:
+def key_lines(text: str) -> dict[tuple[Step, ...], int]:
     """Return the 1-based line of every key and list item of ``text``, by path.
 
     Raises:
         TooMuch: lists or objects are nested more than `DEEPEST` levels deep, or there are more than `MOST` entries.
     """
-    found: dict[tuple[Step, ...], int] = {}
+    lines: dict[tuple[Step, ...], int] = {}
     stack: list[list[Step]] = []
     line = 1
     key = True
@@ -44,15 +44,15 @@ def places(text: str) -> dict[tuple[Step, ...], int]:
         if stack and key and isinstance(stack[-1][-1], str):
             stack[-1][-1] = json.loads(token)
         if stack:
-            found.setdefault(tuple(level[-1] for level in stack), line)
-            if len(found) > MOST:
+            lines.setdefault(tuple(level[-1] for level in stack), line)
+            if len(lines) > MOST:
                 raise TooMuch(f"more than {MOST} keys and list items", line)
         if token in "{[":
             if len(stack) >= DEEPEST:
                 raise TooMuch(f"lists or objects are nested more than {DEEPEST} levels deep", line)
             stack.append([""] if token == "{" else [0])
             key = token == "{"
-    return found
+    return lines
 
 
 def _next(step: Step) -> Step:

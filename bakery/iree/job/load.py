@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.core.errors import ModuleError
 from bakery.core.plain_files import read_plain
-from bakery.iree.job.json_positions import places
+from bakery.iree.job.json_positions import key_lines
 from bakery.iree.models.job import Input, Job
 from bakery.recipe.problems import Problem, listed
 from bakery.recipe.pydantic_errors import find_problems
@@ -55,12 +55,7 @@ class LoadedJob:
 
     def error(self, problems: list[Problem]) -> ModuleError:
         """Return the one error that lists all ``problems``."""
-        placed = [
-            problem if problem.line or not self.lines else _placed(problem, line_of(self.lines, problem.path))
-            for problem in problems
-        ]
-        what, details = listed(self.file, placed)
-        return ModuleError(what, details=details)
+        return _error(self.file, *problems, lines=self.lines)
 
 
 def _read_by(item: Input) -> Iterator[str]:
@@ -91,15 +86,15 @@ def load(file: Path, shown: str) -> LoadedJob:
     text = _text(file, shown)
     data = _data(text, shown)
     try:
-        lines = places(text)
+        lines = key_lines(text)
     except TooMuch as error:
         raise _error(shown, Problem((), str(error), "split the job", error.line)) from None
     if not isinstance(data, dict):
         raise _error(shown, Problem((), "expected an object { … }", 'begin with { "version": 1, "modules": [ … ] }', 1))
-    problems = [_in_json(problem) for problem in _leaves(find_problems(Job, data))]
+    problems = [replace(item, fix=item.json_fix or item.fix) for item in _leaves(find_problems(Job, data))]
     if problems:
-        what, details = listed(shown, [_placed(problem, line_of(lines, problem.path)) for problem in problems])
-        raise ModuleError(what, details=details, hint="`wheel-bakery schema job` prints the format of job files")
+        hint = "`wheel-bakery schema job` prints the format of job files"
+        raise _error(shown, *problems, lines=lines, hint=hint)
     return LoadedJob(Job.model_validate(data, by_alias=True, by_name=False), shown, file.absolute().parent, lines)
 
 
@@ -112,34 +107,28 @@ def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
     data = {"version": 1, "modules": [{"input": item} for item in dict.fromkeys(inputs)]}
     problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in find_problems(Job, data)]
     if problems:
-        what, details = listed("", problems)
-        raise ModuleError(what, details=details)
+        raise _error("", *problems)
     return LoadedJob(Job.model_validate(data, by_alias=True, by_name=False), "", folder)
 
 
-def _error(shown: str, problem: Problem) -> ModuleError:
-    what, details = listed(shown, [problem])
-    return ModuleError(what, details=details)
+def _error(
+    shown: str, *problems: Problem, lines: Mapping[tuple[Step, ...], int] | None = None, hint: str = ""
+) -> ModuleError:
+    """Return the one error that lists all ``problems``.
+
+    Args:
+        lines: path of a key → 1-based line, for problems without one.
+    """
+    if lines:
+        problems = tuple(replace(item, line=item.line or line_of(lines, item.path)) for item in problems)
+    what, details = listed(shown, problems)
+    return ModuleError(what, details=details, hint=hint)
 
 
 def _leaves(problems: list[Problem]) -> list[Problem]:
     """Return problems without those of lists that only repeat the problems of their items."""
     above = {problem.path[:end] for problem in problems for end in range(1, len(problem.path))}
     return [problem for problem in problems if problem.path not in above]
-
-
-def _placed(problem: Problem, line: int) -> Problem:
-    return Problem(problem.path, problem.what, problem.fix, problem.line or line, problem.column, problem.excerpt)
-
-
-def _in_json(problem: Problem) -> Problem:
-    """Return a problem with its fix as JSON instead of TOML."""
-    name, equals, rest = problem.fix.partition(" = ")
-    if problem.fix.startswith("add ") and equals:
-        fix = f'add "{name.removeprefix("add ")}": {rest}'
-    else:
-        fix = problem.fix.replace("[[…]]", "[ … ]") if "[[" in problem.fix else problem.fix
-    return Problem(problem.path, problem.what, fix, problem.line, problem.column, problem.excerpt)
 
 
 def _text(file: Path, shown: str) -> str:

@@ -12,9 +12,8 @@ from bakery.core.names import is_device
 from bakery.iree.job.load import OUTPUT, LoadedJob
 from bakery.iree.job.targets import UnknownTarget, target
 from bakery.iree.mlir.read import read_module
-from bakery.iree.mlir.signature import Function, Type
 from bakery.iree.models.job import NAME, Benchmark, Check, Input, Job, name_of
-from bakery.iree.plan import JobPlan, ModuleCell, ModuleTarget, Signature, Source
+from bakery.iree.plan import JobPlan, ModuleCell, ModuleTarget, Source
 from bakery.recipe.problems import Problem, nearest
 from bakery.recipe.type_names import Step
 from bakery.toolchains import facts
@@ -151,7 +150,7 @@ class _Resolver:
                 what = f"the module exports no function @{name}" + (f"; did you mean {close!r}?" if close else "")
                 self._problems.append(Problem((*call_path, "function"), what, f"it exports {exports}"))
             elif len(inputs) != len(function.arguments) and not any(text.endswith(".npz") for text in inputs):
-                takes = ", ".join(text for text, _, _ in function.arguments) or "nothing"
+                takes = ", ".join(map(str, function.arguments)) or "nothing"
                 what = f"@{function.name} takes {len(function.arguments)} inputs ({takes}), found {len(inputs)}"
                 self._problems.append(Problem((*call_path, "inputs"), what, "give one value for each"))
 
@@ -168,9 +167,8 @@ class _Resolver:
                 self._broken.append(problem)
                 self._sources[file] = Source(file, text, "", 0, (), f"{problem.what} ({problem.fix})")
             else:
-                functions = tuple(_signature(function) for function in module.functions)
                 digest = hashlib.sha256(data).hexdigest()
-                self._sources[file] = Source(file, text, digest, len(data), functions)
+                self._sources[file] = Source(file, text, digest, len(data), module.functions)
         return self._sources[file]
 
 
@@ -182,11 +180,3 @@ def _same_names(cells: Sequence[tuple[tuple[Step, ...], ModuleCell]]) -> Iterato
         if other[1] is not cell:
             what = f"its result would have the name of another one, {cell.id} (of {other[1].source.shown})"
             yield Problem(path, what, 'give it another name: "name": "…"')
-
-
-def _signature(function: Function) -> Signature:
-    return Signature(function.name, tuple(map(_typed, function.arguments)), tuple(map(_typed, function.results)))
-
-
-def _typed(item: Type) -> tuple[str, tuple[int | None, ...] | None, str]:
-    return item.text, item.shape, item.dtype

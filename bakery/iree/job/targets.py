@@ -18,7 +18,7 @@ class UnknownTarget(Exception):
 
 
 @cache
-def known() -> dict[str, ModuleTarget]:
+def all_targets() -> dict[str, ModuleTarget]:
     """Return name → target, in the order of the facts."""
     targets = {}
     for row in facts.iree_targets():
@@ -42,7 +42,7 @@ def target(text: str) -> ModuleTarget:
     Raises:
         UnknownTarget: the compiler would refuse it, or crash.
     """
-    names = known()
+    names = all_targets()
     if text in names:
         return names[text]
     shown = shorten(text)
@@ -50,10 +50,10 @@ def target(text: str) -> ModuleTarget:
         if text in row.names or f"cuda:{text}" in row.names:
             raise UnknownTarget(f"target '{shown}': {row.why}", f"write one of: {one_of(row.instead)}")
     backends = dict.fromkeys(name.partition(":")[0] for name in names)
-    backend, _, rest = text.partition(":")
+    backend, _, architecture = text.partition(":")
     if "," in text:
         raise UnknownTarget(f"target '{shown}' is a list; write each target separately", _several(text))
-    if backend in backends and not rest:
+    if backend in backends and not architecture:
         some = next(name for name in names if name.startswith(f"{backend}:"))
         raise UnknownTarget(f"target '{shown}' names no {_DEVICES[backend]}", f"write one such as {some}")
     if backend not in backends:

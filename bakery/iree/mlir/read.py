@@ -84,7 +84,7 @@ class _Reader:
     def __init__(self, name: str, text: str) -> None:
         self._name = name
         self._text = text
-        self._counted = (0, 1, 0)
+        self._last_position = (0, 1, 0)
         self._left = LARGEST_HEADERS
 
     def functions(self) -> tuple[Function, ...]:
@@ -93,11 +93,11 @@ class _Reader:
         Raises:
             ModuleError: brackets or strings do not end, or a function's header cannot be read.
         """
-        found = [function for start, end in self._operations() for function in self._function(start, end)]
-        twice = [name for name, times in Counter(item.name for item in found).items() if times > 1]
-        if twice:
-            raise ModuleError(f"{self._name}: two functions have the name @{min(twice)}")
-        return tuple(found)
+        functions = [function for start, end in self._operations() for function in self._function(start, end)]
+        duplicates = [name for name, times in Counter(item.name for item in functions).items() if times > 1]
+        if duplicates:
+            raise ModuleError(f"{self._name}: two functions have the name @{min(duplicates)}")
+        return tuple(functions)
 
     def _operations(self) -> Iterator[tuple[int, int]]:
         """Yield begin and end of the word ``func.func`` of each function of the outermost module."""
@@ -141,7 +141,7 @@ class _Reader:
                 results = [_without_attributes(text) for text in _split(listed)]
             else:
                 results = [self._single(arrow.end())]
-        yield self._made(match["name"], arguments, results, start)
+        yield self._new_function(match["name"], arguments, results, start)
 
     def _generic(self, start: int, end: int) -> Iterator[Function]:
         opened = _GENERIC.match(self._text, end)
@@ -157,14 +157,14 @@ class _Reader:
             raise self._error(start, "expected a function with sym_name and function_type")
         arguments = _split(before.strip()[1:-1])
         results = _split(after.strip()[1:-1]) if after.strip().startswith("(") else [after]
-        yield self._made(name, arguments, results, start)
+        yield self._new_function(name, arguments, results, start)
 
-    def _made(self, name: str, arguments: list[str], results: list[str], start: int) -> Function:
+    def _new_function(self, name: str, arguments: list[str], results: list[str], start: int) -> Function:
         types = [[Type(_SPACE.sub(" ", text.strip())) for text in texts] for texts in (arguments, results)]
         empty = not all(item.text for side in types for item in side)
         if empty:
             raise self._error(start, "a type is missing in the function's header")
-        return Function(name.strip('"'), tuple(types[0]), tuple(types[1]), self._place(start)[0])
+        return Function(name.strip('"'), tuple(types[0]), tuple(types[1]), self._position(start)[0])
 
     def _argument(self, text: str, start: int) -> str:
         """Return the type of ``%name: type {attributes}``."""
@@ -202,16 +202,16 @@ class _Reader:
                 return _uncommented(self._text[start + 1 : match.start()]), match.end()
         raise self._error(start, f"{self._text[start]!r} is never closed")
 
-    def _place(self, offset: int) -> tuple[int, int]:
-        """Return line and column; what was counted for the last place is not counted again."""
-        at, line, begin = self._counted if self._counted[0] <= offset else (0, 1, 0)
+    def _position(self, offset: int) -> tuple[int, int]:
+        """Return line and column. Lines are counted from the last position."""
+        at, line, begin = self._last_position if self._last_position[0] <= offset else (0, 1, 0)
         line += self._text.count("\n", at, offset)
         begin = max(begin, self._text.rfind("\n", at, offset) + 1)
-        self._counted = (offset, line, begin)
+        self._last_position = (offset, line, begin)
         return line, offset - begin + 1
 
     def _error(self, offset: int, what: str) -> ModuleError:
-        line, column = self._place(offset)
+        line, column = self._position(offset)
         return ModuleError(f"{self._name}:{line}:{column}: {what}", hint="this is no MLIR that a compiler would take")
 
 
@@ -233,8 +233,8 @@ def _split(text: str) -> list[str]:
         if word == "," and depth == 0:
             items.append(text[begin : match.start()])
             begin = match.end()
-    rest = text[begin:]
-    return [*items, rest] if items or rest.strip() else []
+    last = text[begin:]
+    return [*items, last] if items or last.strip() else []
 
 
 def _without_attributes(text: str) -> str:

@@ -27,30 +27,30 @@ MEMORY = 16 << 30
 NO_MEMORY = (b"out of memory", b"bad_alloc", b"cannot allocate memory", b"no space left")
 
 
-def take_place() -> bool:
-    """Wait until fewer compile than there are cores, whoever asks; return whether all cores are in use now.
+def take_slot() -> bool:
+    """Wait for one of as many slots as there are cores; return whether all of them are in use now.
 
-    The place is this process's own until it ends; that of one that dies is free. One of those that wait looks for a free
-    place, the others wait for it.
+    A lock on a file is a slot. The kernel frees it when the process ends. One waiting process at a time looks for a free
+    slot; the others wait in the queue.
     """
     queue = os.open("/slots/queue", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(queue, fcntl.LOCK_EX)
     names = ["/slots/%d" % number for number in range(len(os.sched_getaffinity(0)))]
-    places = [os.open(name, os.O_RDWR | os.O_CREAT, 0o600) for name in names]
+    slots = [os.open(name, os.O_RDWR | os.O_CREAT, 0o600) for name in names]
     while True:
-        free = [place for place in places if lock(place)]
-        for place in free[1:]:
-            fcntl.flock(place, fcntl.LOCK_UN)
+        free = [slot for slot in slots if lock(slot)]
+        for slot in free[1:]:
+            fcntl.flock(slot, fcntl.LOCK_UN)
         if free:
             os.close(queue)
             return len(free) == 1
         time.sleep(0.01)
 
 
-def lock(place: int) -> bool:
-    """Lock a file; say whether it was free."""
+def lock(file: int) -> bool:
+    """Lock a file; return whether it was free."""
     try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -80,7 +80,7 @@ def compile_module(flags: List[str]) -> int:
 def main(flags: List[str]) -> int:
     """Compile; return the exit code of the step."""
     os.umask(0o022)
-    if take_place():
+    if take_slot():
         # Threads would compete with the compilers beside, and cost a fifth more; the result is the same to the byte.
         flags = [*flags, "--mlir-disable-threading"]
     begun = time.monotonic()
@@ -93,9 +93,9 @@ def main(flags: List[str]) -> int:
         if os.path.exists(MODULE):
             os.unlink(MODULE)
         with open(LOG, "rb") as file:
-            said = file.read()
-        if any(words in said.lower() for words in NO_MEMORY):
-            sys.stderr.buffer.write(b"\n".join(said.splitlines()[-5:]) + b"\n")
+            log = file.read()
+        if any(words in log.lower() for words in NO_MEMORY):
+            sys.stderr.buffer.write(b"\n".join(log.splitlines()[-5:]) + b"\n")
             print("the compiler found no memory", file=sys.stderr)
             return 128 + signal.SIGKILL
     with open("/out/ended", "w") as file:

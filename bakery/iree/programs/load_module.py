@@ -74,7 +74,7 @@ def cuda_capability() -> int:
 
 def amd_gpus() -> List[str]:
     """Return the names of AMD's GPUs: ``gfx942``."""
-    found = []
+    names = []
     for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties"):
         try:
             with open(path) as file:
@@ -82,9 +82,9 @@ def amd_gpus() -> List[str]:
         except OSError:
             continue
         if match and int(match.group(1)):
-            major, rest = divmod(int(match.group(1)), 10000)
-            found.append("gfx%d%x%x" % (major, rest // 100, rest % 100))
-    return found
+            major, minor_and_stepping = divmod(int(match.group(1)), 10000)
+            names.append("gfx%d%x%x" % (major, minor_and_stepping // 100, minor_and_stepping % 100))
+    return names
 
 
 def machine() -> Dict[str, Any]:
@@ -98,32 +98,32 @@ def machine() -> Dict[str, Any]:
     }
 
 
-def score(module: Module, here: Dict[str, Any]) -> Optional[Tuple[int, int]]:
+def score(module: Module, host: Dict[str, Any]) -> Optional[Tuple[int, int]]:
     """Return how well a module suits a machine: the higher, the better; None where it does not run, or is not chosen."""
     backend, architecture = module["backend"], module["architecture"]
     if backend == "cuda":
         match = re.match(r"sm_(\d+)([a-z]?)$", architecture)
         needed = int(match.group(1)) if match else 0
         # PTX with a letter runs on that one architecture; other PTX on all that are newer, too.
-        runs = needed == here["cuda"] if match and match.group(2) else 0 < needed <= here["cuda"]
+        runs = needed == host["cuda"] if match and match.group(2) else 0 < needed <= host["cuda"]
         return (4, needed) if runs else None
     if backend == "rocm":
-        return (3, 0) if architecture in here["amd"] else None
+        return (3, 0) if architecture in host["amd"] else None
     if backend == "metal":
-        return (2, 0) if here["macos"] else None
-    if backend != "cpu" or module["machine"] != here["machine"]:
+        return (2, 0) if host["macos"] else None
+    if backend != "cpu" or module["machine"] != host["machine"]:
         return None
     if architecture in ("generic", "x86-64", ""):
         return (1, 1)
     match = re.match(r"x86-64-v(\d)$", architecture)
-    return (1, int(match.group(1))) if match and int(match.group(1)) <= here["level"] else None
+    return (1, int(match.group(1))) if match and int(match.group(1)) <= host["level"] else None
 
 
 def manifest() -> List[Module]:
     """Return the modules of this bundle."""
     with open(os.path.join(HERE, "manifest.json"), encoding="utf-8") as file:
-        found: List[Module] = json.load(file)["modules"]
-    return found
+        modules: List[Module] = json.load(file)["modules"]
+    return modules
 
 
 def choices(name: str, target: Optional[str] = None) -> List[Module]:
@@ -136,15 +136,15 @@ def choices(name: str, target: Optional[str] = None) -> List[Module]:
     if not named:
         sys.exit("run: no module %s; there are %s" % (name, ", ".join(sorted({m["name"] for m in manifest()}))))
     if target:
-        found = [module for module in named if module["target"] == target]
+        suitable = [module for module in named if module["target"] == target]
     else:
-        here = machine()
-        scored = [(score(module, here), module) for module in named]
+        host = machine()
+        scored = [(score(module, host), module) for module in named]
         ranked = sorted((pair for pair in scored if pair[0]), key=lambda pair: pair[0] or (0, 0), reverse=True)
-        found = [module for _, module in ranked]
-    if not found:
+        suitable = [module for _, module in ranked]
+    if not suitable:
         sys.exit("run: no module of %s suits; there are %s" % (name, ", ".join(m["target"] for m in named)))
-    return found
+    return suitable
 
 
 def load(name: str, target: Optional[str] = None) -> Any:
@@ -155,7 +155,7 @@ def load(name: str, target: Optional[str] = None) -> Any:
     """
     from iree import runtime
 
-    said = ""
+    reason = ""
     for module in choices(name, target):
         path = os.path.join(HERE, module["file"])
         with open(path, "rb") as file:
@@ -164,12 +164,12 @@ def load(name: str, target: Optional[str] = None) -> Any:
         try:
             loaded = runtime.load_vm_flatbuffer_file(path, driver=module["device"])
         except (RuntimeError, ValueError) as error:
-            said = str(error)
-            print("run: %s does not load: %s" % (module["target"], said.splitlines()[0][:200]), file=sys.stderr)
+            reason = str(error)
+            print("run: %s does not load: %s" % (module["target"], reason.splitlines()[0][:200]), file=sys.stderr)
             continue
         print("run: %s for %s" % (name, module["target"]), file=sys.stderr)
         return loaded
-    sys.exit("run: no module of %s loads: %s" % (name, said))
+    sys.exit("run: no module of %s loads: %s" % (name, reason))
 
 
 DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "i1": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
@@ -213,11 +213,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 def show() -> None:
     """Print what is here, and what this machine would take."""
-    here = machine()
-    print("this machine: " + json.dumps(here))
+    host = machine()
+    print("this machine: " + json.dumps(host))
     for name in sorted({module["name"] for module in manifest()}):
         named = [module for module in manifest() if module["name"] == name]
-        suited = [module["target"] for module in named if score(module, here)]
+        suited = [module["target"] for module in named if score(module, host)]
         best = choices(name)[0]["target"] if suited else "nothing"
         print("%s: %s of %s" % (name, best, ", ".join(module["target"] for module in named)))
 

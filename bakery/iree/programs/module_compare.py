@@ -4,7 +4,7 @@ Usage: module_compare.py PAIRS.json RESULT.json
 
 PAIRS is a list of ``{"got": FILE, "expected": FILE or {"number": TEXT}, "dtype": NAME, "shape": [N, …] or null, "rtol": X,
 "atol": X}``: ``shape`` is given where ``got`` holds bytes alone. An element is right where ``|got - expected| <= atol + rtol *
-|expected|``, both NaN, or both the same infinity. RESULT is a list of what was found, see `compare`; a number that JSON
+|expected|``, both NaN, or both the same infinity. RESULT is a list of differences, see `compare`; a number that JSON
 cannot hold is null.
 """
 
@@ -21,12 +21,12 @@ import numpy as np
 def load(name: str, dtype: str, shape: Optional[List[int]]) -> np.ndarray:
     """Return an array; bfloat16, which numpy does not know, as float32."""
     if shape is not None:
-        found = np.fromfile(name, dtype=np.uint16).reshape(shape)
+        array = np.fromfile(name, dtype=np.uint16).reshape(shape)
     else:
-        found = np.load(name, allow_pickle=False)
-    if dtype == "bfloat16" and found.dtype.itemsize == 2 and found.dtype.kind in "uV":
-        return (found.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return found
+        array = np.load(name, allow_pickle=False)
+    if dtype == "bfloat16" and array.dtype.itemsize == 2 and array.dtype.kind in "uV":
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array
 
 
 def finite(number: Any) -> Optional[float]:

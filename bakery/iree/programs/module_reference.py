@@ -18,27 +18,27 @@ from typing import Any, Dict, List
 import numpy as np
 
 
-def argument(told: Dict[str, str]) -> Any:
+def argument(spec: Dict[str, str]) -> Any:
     """Return an argument of a function."""
-    if "number" in told:
-        return float(told["number"]) if set(told["number"].lower()) & set(".en") else int(told["number"])
-    found = np.load(told["npy"], allow_pickle=False)
-    if told["dtype"] == "bfloat16":
-        return (found.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return found
+    if "number" in spec:
+        return float(spec["number"]) if set(spec["number"].lower()) & set(".en") else int(spec["number"])
+    array = np.load(spec["npy"], allow_pickle=False)
+    if spec["dtype"] == "bfloat16":
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array
 
 
-def call(told: Dict[str, Any]) -> str:
+def call(spec: Dict[str, Any]) -> str:
     """Call one function and save its results; return why that failed."""
     try:
-        function = runpy.run_path(told["file"]).get(told["function"])
+        function = runpy.run_path(spec["file"]).get(spec["function"])
         if not callable(function):
-            return "there is no function " + str(told["function"])
-        given = function(*map(argument, told["arguments"]))
-        results: List[Any] = list(given) if isinstance(given, (tuple, list)) else [given]
-        if len(results) != len(told["results"]):
-            return "it gave %s arrays, the module gives %s" % (len(results), len(told["results"]))
-        for index, name in enumerate(told["results"]):
+            return "there is no function " + str(spec["function"])
+        returned = function(*map(argument, spec["arguments"]))
+        results: List[Any] = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        if len(results) != len(spec["results"]):
+            return "it gave %s arrays, the module gives %s" % (len(results), len(spec["results"]))
+        for index, name in enumerate(spec["results"]):
             array = np.asarray(results[index])
             if array.dtype.kind not in "biufc":
                 return "it gave %s, and no array of numbers" % type(results[index]).__name__
@@ -52,7 +52,7 @@ def main() -> None:
     """Make all calls that are listed."""
     with open(sys.argv[1]) as file:
         calls = json.load(file)
-    results = [call(told) for told in calls]
+    results = [call(spec) for spec in calls]
     with open(sys.argv[2], "w") as file:
         json.dump(results, file)
 

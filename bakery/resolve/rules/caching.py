@@ -43,21 +43,21 @@ class CacheUse:
         cache: the settings of the cache.
         longest: the longest scope of a target, with its branch.
         shared: (location, targets) for locations that several targets write to.
-        asked: the cache that ``ci.cache`` sets; empty if an estimate decides.
+        ci_cache: the cache that ``ci.cache`` sets; empty if an estimate decides.
         estimated_mb: compressed size of the layers of all cells in MB; 0 if nothing is written to GitHub's cache.
     """
 
     cache: Cache
     longest: str
     shared: tuple[tuple[str, tuple[str, ...]], ...]
-    asked: str
+    ci_cache: str
     estimated_mb: int
 
 
 def cache_use(plan: Plan) -> CacheUse:
     """Return the layer cache of a plan as rules see it."""
-    asked = plan.ci.cache if plan.ci else ""
-    to_github = CacheBackend.GHA in (plan.cache.backend, asked)
+    ci_cache = plan.ci.cache if plan.ci else ""
+    to_github = CacheBackend.GHA in (plan.cache.backend, ci_cache)
     tail = "-" + "0" * 12 if plan.values()["CACHE_BRANCH"] else ""
     tagged = plan.cache.backend in (CacheBackend.REGISTRY, CacheBackend.INLINE)
     return CacheUse(
@@ -71,7 +71,7 @@ def cache_use(plan: Plan) -> CacheUse:
         if tagged
         else "",
         shared=tuple(_shared(plan)) if any(item.key == "cache-to" for item in plan.overrides) else (),
-        asked=asked,
+        ci_cache=ci_cache,
         estimated_mb=round(cached(plan, cache_service("gha").packed) * 1000) if to_github else 0,
     )
 

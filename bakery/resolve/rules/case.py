@@ -21,9 +21,8 @@ from bakery.plan.model import Plan
 from bakery.plan.options import Cibuildwheel
 from bakery.plan.values import Ref, Value
 from bakery.resolve.rules.caching import CacheUse, Host, cache_use
-from bakery.resolve.rules.image import manylinux
-from bakery.toolchains.facts import suites
-from bakery.toolchains.facts.rows import Suite
+from bakery.toolchains.facts import manylinux_images, suites
+from bakery.toolchains.facts.rows import ManylinuxImage, Suite
 
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
 """Variables that list architectures, by their meaning to torch and CMake."""
@@ -107,6 +106,11 @@ class Case:
         return "nvcc" if self.cuda and ((self.image and self.image.cuda) or self.arch_lists) else ""
 
     @cached_property
+    def cuda_major(self) -> str:
+        """The CUDA major that compiles; empty if the plan has no sign of CUDA code."""
+        return self.cuda.partition(".")[0] if self.compiler else ""
+
+    @cached_property
     def arch_lists(self) -> tuple[tuple[str, str], ...]:
         """(Where, text) of every list of architectures that is not empty."""
         lists = {name: self.environment.get(name, "") for name in ARCH_LISTS}
@@ -149,8 +153,12 @@ class Case:
         """The base's C library; empty where it is not known."""
         if self.debian:
             return self.debian.glibc
-        row = manylinux(self.image)
-        return row.glibc if row else ""
+        return self.manylinux.glibc if self.manylinux else ""
+
+    @cached_property
+    def manylinux(self) -> ManylinuxImage | None:
+        """The facts about the base's family of manylinux images; None for other bases."""
+        return next((row for row in manylinux_images() if self.image and row.name == self.image.family), None)
 
 
 @cache

@@ -37,8 +37,8 @@ def listed_code(case: Case) -> dict[str, tuple[str, ...]]:
 
     A list that cannot be read is left out; other rules say so.
     """
-    found = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
-    return {where: code for where, code in found.items() if code}
+    code_by_place = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
+    return {where: code for where, code in code_by_place.items() if code}
 
 
 def _code(text: str) -> tuple[str, ...]:

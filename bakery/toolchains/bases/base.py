@@ -13,7 +13,7 @@ from bakery.plan.values import Value, literal
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a recipe asks of a base.
+    """The requirements of a recipe on its base.
 
     Attributes:
         image: the image's name, which may refer to build arguments; empty where the provider needs none.
@@ -56,12 +56,12 @@ class Base(ABC):
         return (run("install-packages", *self.runtime_packages),) if self.runtime_packages else ()
 
     def for_python(self, version: Value) -> tuple[Command, ...]:
-        """Return the commands that add a Python of that version, where the base may have to be asked for it."""
+        """Return the commands that install a Python of that version; none if the base has it."""
         return ()
 
     @abstractmethod
     def stages(self, request: Request) -> tuple[Stage, ...]:
-        """Return the stages that root file systems are chosen from; none where each is an image by name.
+        """Return the stages of the root file systems; none if ``FROM`` names the image itself.
 
         Raises:
             PlanError: the base cannot serve the request.

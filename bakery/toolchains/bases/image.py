@@ -44,16 +44,16 @@ class AnyImage(Base):
 
     def root(self, request: Request, python: Value) -> Value:
         """Return the image; that of ``python`` where its name tells Pythons apart."""
-        return tuple(part for own in _reference(request) for part in (python if own == _PYTHON else (own,)))
+        return tuple(part for item in _reference(request) for part in (python if item == _PYTHON else (item,)))
 
     def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
         """Return the image with its name as the cell has it."""
-        own = {**arguments, _PYTHON.name: python}
-        name = substitute(request.image, own)
+        values = {**arguments, _PYTHON.name: python}
+        name = substitute(request.image, values)
         if not _NAME.match(name):
-            said = ", ".join(f"{part.name} is {own[part.name]!r}" for part in request.image if isinstance(part, Ref))
-            raise PlanError(f"the base image would be {name!r}, which is no name of an image", hint=said)
-        return Image(substitute(_reference(request), own), platform)
+            hint = ", ".join(f"{part.name} is {values[part.name]!r}" for part in request.image if isinstance(part, Ref))
+            raise PlanError(f"the base image would be {name!r}, which is no name of an image", hint=hint)
+        return Image(substitute(_reference(request), values), platform)
 
 
 def _reference(request: Request) -> Value:

@@ -1,48 +1,24 @@
 """Facts about CUDA, images, frameworks and GPUs: TOML tables in this folder, each row with its source and date.
 
 A function returns None or an empty result for a fact that no table has; nothing is guessed. New tables need a row class
-in ``rows`` and an entry in ``TABLES``. This package imports ``core`` only.
+in ``rows`` and a `_reader` here. This package imports ``core`` only.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import TypeVar
-
-from pydantic import TypeAdapter
 
 from bakery.toolchains.facts import rows
 from bakery.toolchains.facts.rows import Row
 
 R = TypeVar("R", bound=Row)
 
-TABLES: dict[str, dict[str, type[Row]]] = {
-    "actions": {"actions": rows.Action, "runners": rows.Runner, "sizes": rows.DiskSize, "caches": rows.CacheService},
-    "components": {"components": rows.Component},
-    "cuda": {
-        "releases": rows.CudaRelease,
-        "renamed": rows.RenamedArch,
-        "clang": rows.Clang,
-        "broken": rows.BrokenRelease,
-        "keys": rows.RepositoryKey,
-    },
-    "debian": {"suites": rows.Suite},
-    "gpus": {"gpus": rows.Gpu, "claims": rows.WrongClaim},
-    "iree": {"releases": rows.IreeRelease, "targets": rows.IreeTarget, "refused": rows.IreeRefused},
-    "jax": {"releases": rows.JaxRelease},
-    "manylinux": {
-        "images": rows.ManylinuxImage,
-        "toolsets": rows.Toolset,
-        "missing": rows.MissingImage,
-        "removed-pythons": rows.RemovedPythons,
-    },
-    "secret_files": {"files": rows.SecretFile},
-    "tools": {"sccache": rows.Sccache, "zig": rows.Zig},
-    "torch": {"releases": rows.TorchRelease, "arch-lists": rows.TorchArchList},
-}
-"""File → table → what its rows are."""
+TABLES: dict[str, dict[str, type[Row]]] = {}
+"""File → table → what its rows are. `_reader` fills it."""
 
 
 @cache
@@ -56,11 +32,86 @@ def table(file: str, name: str, kind: type[R]) -> tuple[R, ...]:
     Raises:
         ValueError: a row has an unknown key, lacks one, or has a value of another type.
     """
-    found = _file(file)[name]
-    if not isinstance(found, list):
+    entries = _file(file)[name]
+    if not isinstance(entries, list):
         raise ValueError(f"{file}.toml: {name} is no list of tables")
-    adapter: TypeAdapter[R] = TypeAdapter(kind)
-    return tuple(adapter.validate_python(row) for row in found)
+    return tuple(map(kind.model_validate, entries))
+
+
+def _reader(file: str, name: str, kind: type[R]) -> Callable[[], tuple[R, ...]]:
+    """Return the function that returns the rows of a table; the table is read once."""
+    TABLES.setdefault(file, {})[name] = kind
+    return cache(lambda: table(file, name, kind))
+
+
+cuda_releases = _reader("cuda", "releases", rows.CudaRelease)
+"""The releases of CUDA, oldest first."""
+
+secret_files = _reader("secret_files", "files", rows.SecretFile)
+"""The names of files that hold credentials."""
+
+renamed_archs = _reader("cuda", "renamed", rows.RenamedArch)
+"""The architectures that a release calls differently."""
+
+clangs = _reader("cuda", "clang", rows.Clang)
+"""What clang compiles CUDA for."""
+
+broken_releases = _reader("cuda", "broken", rows.BrokenRelease)
+"""The releases that do not work."""
+
+repository_keys = _reader("cuda", "keys", rows.RepositoryKey)
+"""The keys that sign NVIDIA's package repositories."""
+
+suites = _reader("debian", "suites", rows.Suite)
+"""Debian's releases, oldest first."""
+
+components = _reader("components", "components", rows.Component)
+"""CUDA's libraries in the package index."""
+
+gpus = _reader("gpus", "gpus", rows.Gpu)
+"""GPUs by compute capability, oldest first."""
+
+wrong_claims = _reader("gpus", "claims", rows.WrongClaim)
+"""What guides say of GPUs that is not so."""
+
+jax_releases = _reader("jax", "releases", rows.JaxRelease)
+"""The releases of JAX, oldest first."""
+
+manylinux_images = _reader("manylinux", "images", rows.ManylinuxImage)
+"""The manylinux images, oldest first."""
+
+toolsets = _reader("manylinux", "toolsets", rows.Toolset)
+"""The gcc-toolset packages of distributions that manylinux images are made of."""
+
+missing_images = _reader("manylinux", "missing", rows.MissingImage)
+"""Image names that do not exist."""
+
+removed_pythons = _reader("manylinux", "removed-pythons", rows.RemovedPythons)
+"""The Pythons that manylinux images no longer hold."""
+
+iree_releases = _reader("iree", "releases", rows.IreeRelease)
+"""The releases of IREE's compiler that bakery knows; the first is the one it takes."""
+
+iree_targets = _reader("iree", "targets", rows.IreeTarget)
+"""What IREE's compiler compiles for."""
+
+iree_refused = _reader("iree", "refused", rows.IreeRefused)
+"""Names of targets that look right and are not."""
+
+torch_releases = _reader("torch", "releases", rows.TorchRelease)
+"""The releases of torch, oldest first."""
+
+torch_arch_lists = _reader("torch", "arch-lists", rows.TorchArchList)
+"""What TORCH_CUDA_ARCH_LIST may say, newest torch first."""
+
+sccache = _reader("tools", "sccache", rows.Sccache)
+"""Where sccache fails."""
+
+_actions = _reader("actions", "actions", rows.Action)
+_runners = _reader("actions", "runners", rows.Runner)
+_disk_sizes = _reader("actions", "sizes", rows.DiskSize)
+_cache_services = _reader("actions", "caches", rows.CacheService)
+_zig = _reader("tools", "zig", rows.Zig)
 
 
 def minor(version: str) -> str:
@@ -74,129 +125,15 @@ def number(version: str) -> tuple[int, ...]:
 
 
 @cache
-def cuda_releases() -> tuple[rows.CudaRelease, ...]:
-    """Return the releases of CUDA, oldest first."""
-    return table("cuda", "releases", rows.CudaRelease)
-
-
-@cache
-def secret_files() -> tuple[rows.SecretFile, ...]:
-    """Return the names of files that hold credentials."""
-    return table("secret_files", "files", rows.SecretFile)
-
-
-@cache
 def cuda_release(version: str) -> rows.CudaRelease | None:
     """Return the release that ``version`` (``12.8`` or ``12.8.1``) is of; None for one that is not known."""
     return next((row for row in cuda_releases() if row.version == minor(version)), None)
-
-
-@cache
-def renamed_archs() -> tuple[rows.RenamedArch, ...]:
-    """Return the architectures that a release calls differently."""
-    return table("cuda", "renamed", rows.RenamedArch)
-
-
-@cache
-def clangs() -> tuple[rows.Clang, ...]:
-    """Return what clang compiles CUDA for."""
-    return table("cuda", "clang", rows.Clang)
-
-
-@cache
-def broken_releases() -> tuple[rows.BrokenRelease, ...]:
-    """Return the releases that do not work."""
-    return table("cuda", "broken", rows.BrokenRelease)
-
-
-@cache
-def repository_keys() -> tuple[rows.RepositoryKey, ...]:
-    """Return the keys that sign NVIDIA's package repositories."""
-    return table("cuda", "keys", rows.RepositoryKey)
-
-
-@cache
-def suites() -> tuple[rows.Suite, ...]:
-    """Return Debian's releases, oldest first."""
-    return table("debian", "suites", rows.Suite)
-
-
-@cache
-def components() -> tuple[rows.Component, ...]:
-    """Return CUDA's libraries in the package index."""
-    return table("components", "components", rows.Component)
-
-
-@cache
-def gpus() -> tuple[rows.Gpu, ...]:
-    """Return GPUs by compute capability, oldest first."""
-    return table("gpus", "gpus", rows.Gpu)
-
-
-@cache
-def wrong_claims() -> tuple[rows.WrongClaim, ...]:
-    """Return what guides say of GPUs that is not so."""
-    return table("gpus", "claims", rows.WrongClaim)
-
-
-@cache
-def jax_releases() -> tuple[rows.JaxRelease, ...]:
-    """Return the releases of JAX, oldest first."""
-    return table("jax", "releases", rows.JaxRelease)
-
-
-@cache
-def manylinux_images() -> tuple[rows.ManylinuxImage, ...]:
-    """Return the manylinux images, oldest first."""
-    return table("manylinux", "images", rows.ManylinuxImage)
-
-
-@cache
-def toolsets() -> tuple[rows.Toolset, ...]:
-    """Return the gcc-toolset packages of distributions that manylinux images are made of."""
-    return table("manylinux", "toolsets", rows.Toolset)
-
-
-@cache
-def missing_images() -> tuple[rows.MissingImage, ...]:
-    """Return image names that do not exist."""
-    return table("manylinux", "missing", rows.MissingImage)
-
-
-@cache
-def removed_pythons() -> tuple[rows.RemovedPythons, ...]:
-    """Return the Pythons that manylinux images no longer hold."""
-    return table("manylinux", "removed-pythons", rows.RemovedPythons)
-
-
-@cache
-def iree_releases() -> tuple[rows.IreeRelease, ...]:
-    """Return the releases of IREE's compiler that bakery knows; the first is the one it takes."""
-    return table("iree", "releases", rows.IreeRelease)
 
 
 def iree_requirements(runtime: str) -> str:
     """Return what runs modules of a release of iree-base-runtime, as pip's requirements with hashes; empty if not known."""
     file = files(__package__) / f"iree-runtime-{runtime}.txt"
     return file.read_text(encoding="utf-8") if file.is_file() else ""
-
-
-@cache
-def iree_targets() -> tuple[rows.IreeTarget, ...]:
-    """Return what IREE's compiler compiles for."""
-    return table("iree", "targets", rows.IreeTarget)
-
-
-@cache
-def iree_refused() -> tuple[rows.IreeRefused, ...]:
-    """Return names of targets that look right and are not."""
-    return table("iree", "refused", rows.IreeRefused)
-
-
-@cache
-def torch_releases() -> tuple[rows.TorchRelease, ...]:
-    """Return the releases of torch, oldest first."""
-    return table("torch", "releases", rows.TorchRelease)
 
 
 @cache
@@ -207,21 +144,9 @@ def torch_release(version: str) -> rows.TorchRelease | None:
 
 
 @cache
-def torch_arch_lists() -> tuple[rows.TorchArchList, ...]:
-    """Return what TORCH_CUDA_ARCH_LIST may say, newest torch first."""
-    return table("torch", "arch-lists", rows.TorchArchList)
-
-
-@cache
-def sccache() -> tuple[rows.Sccache, ...]:
-    """Return where sccache fails."""
-    return table("tools", "sccache", rows.Sccache)
-
-
-@cache
 def zig() -> rows.Zig:
     """Return why zig compiles no CUDA."""
-    return table("tools", "zig", rows.Zig)[0]
+    return _zig()[0]
 
 
 @cache
@@ -231,25 +156,25 @@ def action(name: str) -> rows.Action:
     Raises:
         KeyError: none is known.
     """
-    return {row.name: row for row in table("actions", "actions", rows.Action)}[name]
+    return {row.name: row for row in _actions()}[name]
 
 
 @cache
 def runners() -> dict[str, str]:
     """Return platform → the label of GitHub's own runner for it."""
-    return {row.platform: row.label for row in table("actions", "runners", rows.Runner)}
+    return {row.platform: row.label for row in _runners()}
 
 
 @cache
 def runner_disk(label: str) -> int:
     """Return the GB of disk that a runner has; 0 for one that is not known."""
-    return next((row.disk for row in table("actions", "runners", rows.Runner) if row.label == label), 0)
+    return next((row.disk for row in _runners() if row.label == label), 0)
 
 
 @cache
 def disk_sizes() -> dict[str, int]:
     """Return what → the GB that its layers take."""
-    return {row.what: row.gb for row in table("actions", "sizes", rows.DiskSize)}
+    return {row.what: row.gb for row in _disk_sizes()}
 
 
 @cache
@@ -259,4 +184,4 @@ def cache_service(name: str) -> rows.CacheService:
     Raises:
         KeyError: nothing is.
     """
-    return {row.name: row for row in table("actions", "caches", rows.CacheService)}[name]
+    return {row.name: row for row in _cache_services()}[name]

@@ -51,7 +51,7 @@ class Arch:
         return f"{self.major}{self.minor}{self.suffix}"
 
     def __str__(self) -> str:
-        kinds = [prefix + self.number for prefix, made in (("sm_", self.cubin), ("compute_", self.ptx)) if made]
+        kinds = [prefix + self.number for prefix, is_made in (("sm_", self.cubin), ("compute_", self.ptx)) if is_made]
         return "+".join(kinds)
 
 
@@ -69,22 +69,22 @@ def parse(text: str) -> tuple[Arch, ...]:
     words = [word for word in SEPARATORS.split(text) if word]
     if not words:
         raise UsageError("the list of architectures is empty", hint="write it as '8.0;9.0+PTX', '80;90' or 'sm_80'")
-    found: dict[str, Arch] = {}
+    archs: dict[str, Arch] = {}
     problems = []
     for word in words:
         arch = _parse_word(word)
         if arch is None:
             problems.append(_problem(word))
             continue
-        known = found.get(arch.number, arch)
-        found[arch.number] = replace(known, cubin=known.cubin or arch.cubin, ptx=known.ptx or arch.ptx)
+        previous = archs.get(arch.number, arch)
+        archs[arch.number] = replace(previous, cubin=previous.cubin or arch.cubin, ptx=previous.ptx or arch.ptx)
     if problems:
         raise UsageError(
             f"no list of GPU architectures: {_shorten(text)!r}",
             details=problems,
             hint="torch writes 9.0 or 9.0+PTX, CMake 90, 90-real or 90-virtual, nvcc sm_90 or compute_90",
         )
-    return tuple(found.values())
+    return tuple(archs.values())
 
 
 def _parse_word(word: str) -> Arch | None:
@@ -109,14 +109,14 @@ def _problem(word: str) -> str:
 @cache
 def _spellings() -> dict[str, str]:
     """Return every known architecture in every spelling, by that spelling in lower case."""
-    found = []
+    spellings = []
     for number in known():
         match = _CMAKE.fullmatch(number)
         if match:
             dotted = f"{match['major']}.{match['minor']}{match['suffix']}"
-            found += [dotted, dotted + "+PTX", number, f"{number}-real", f"{number}-virtual"]
-            found += [f"sm_{number}", f"compute_{number}"]
-    return {spelling.lower(): spelling for spelling in found}
+            spellings += [dotted, dotted + "+PTX", number, f"{number}-real", f"{number}-virtual"]
+            spellings += [f"sm_{number}", f"compute_{number}"]
+    return {spelling.lower(): spelling for spelling in spellings}
 
 
 def _shorten(text: str) -> str:

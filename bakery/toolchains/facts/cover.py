@@ -73,7 +73,7 @@ def lack(arch: str, release: CudaRelease) -> Lack | None:
 @cache
 def _nearest(arch: str) -> str:
     suffix = arch.lstrip("0123456789")
-    wanted = int(arch.removesuffix(suffix))
+    target = int(arch.removesuffix(suffix))
     plain = [int(item) for item in known() if item.isdigit()]
-    near = sorted(plain, key=lambda item: (abs(item - wanted), item))[:2]
+    near = sorted(plain, key=lambda item: (abs(item - target), item))[:2]
     return " and ".join(f"sm_{item}" for item in sorted(near))

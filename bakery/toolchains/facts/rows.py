@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
 
-from pydantic import ConfigDict
+from packaging.version import Version
+from pydantic import BaseModel, ConfigDict
 
 
 def _key(field: str) -> str:
     return field.replace("_", "-")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(BaseModel):
     """What every row says of itself.
 
     Attributes:
@@ -23,14 +21,13 @@ class Row:
         verified: no primary source says otherwise, and at least one says so.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", alias_generator=_key)
+    model_config = ConfigDict(extra="forbid", alias_generator=_key, frozen=True, defer_build=True)
 
     source: str
     read: str
     verified: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CudaRelease(Row):
     """A minor release of CUDA.
 
@@ -52,7 +49,6 @@ class CudaRelease(Row):
     verified_min: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFile(Row):
     """A name that files with credentials have.
 
@@ -69,7 +65,6 @@ class SecretFile(Row):
     but: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RenamedArch(Row):
     """An architecture that a release calls differently."""
 
@@ -78,7 +73,6 @@ class RenamedArch(Row):
     since: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Clang(Row):
     """The newest architecture that a clang compiles CUDA for."""
 
@@ -86,7 +80,6 @@ class Clang(Row):
     newest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenRelease(Row):
     """A release of a package that does not work, and the one to take instead."""
 
@@ -96,7 +89,6 @@ class BrokenRelease(Row):
     instead: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryKey(Row):
     """A key that signs packages, by the whole fingerprint that its owner published."""
 
@@ -104,7 +96,6 @@ class RepositoryKey(Row):
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Suite(Row):
     """A Debian release: its C library, its default compiler, its Python.
 
@@ -119,7 +110,6 @@ class Suite(Row):
     python: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Component(Row):
     """A library of CUDA's in the package index.
 
@@ -136,11 +126,14 @@ class Component(Row):
     majors: tuple[int, ...]
     extras: tuple[str, ...] = ()
     package: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = {}
     since: str = ""
 
+    def version_for(self, release: str) -> str:
+        """Return the version of ``package`` for a CUDA release, as ``12.6``."""
+        return [version for since, version in self.versions.items() if Version(since) <= Version(release)][-1]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class ManylinuxImage(Row):
     """A family of manylinux images.
 
@@ -165,7 +158,6 @@ class ManylinuxImage(Row):
     ended: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Toolset(Row):
     """The gcc-toolset packages of the distribution that a family of images is made of (``ManylinuxImage.base``)."""
 
@@ -173,7 +165,6 @@ class Toolset(Row):
     gccs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MissingImage(Row):
     """An image name that stands in guides and in no registry."""
 
@@ -182,7 +173,6 @@ class MissingImage(Row):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedPythons(Row):
     """Pythons that manylinux images no longer hold; ``removed`` is a day or a month."""
 
@@ -190,7 +180,6 @@ class RemovedPythons(Row):
     removed: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TorchRelease(Row):
     """A release of torch.
 
@@ -213,7 +202,6 @@ class TorchRelease(Row):
     new_abi: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TorchArchList(Row):
     """What TORCH_CUDA_ARCH_LIST may say from a release of torch on."""
 
@@ -222,7 +210,6 @@ class TorchArchList(Row):
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JaxRelease(Row):
     """A release of JAX; ``pythons`` and ``tag`` are empty where they were not read."""
 
@@ -232,7 +219,6 @@ class JaxRelease(Row):
     tag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu(Row):
     """The GPUs of one compute capability; ``tegra`` marks a system on chip."""
 
@@ -241,7 +227,6 @@ class Gpu(Row):
     tegra: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WrongClaim(Row):
     """A GPU that guides put under the wrong compute capability."""
 
@@ -250,7 +235,6 @@ class WrongClaim(Row):
     capability: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sccache(Row):
     """From which CUDA on sccache fails, and what will not."""
 
@@ -260,7 +244,6 @@ class Sccache(Row):
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Zig(Row):
     """Why zig is no host compiler for CUDA."""
 
@@ -268,7 +251,6 @@ class Zig(Row):
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Row):
     """A release of a GitHub action.
 
@@ -282,7 +264,6 @@ class Action(Row):
     commit: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Runner(Row):
     """GitHub's own runner for a platform, which emulates nothing; ``disk`` in GB."""
 
@@ -291,7 +272,6 @@ class Runner(Row):
     disk: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheService(Row):
     """A service that keeps layer caches.
 
@@ -305,7 +285,6 @@ class CacheService(Row):
     packed: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSize(Row):
     """What layers take on the disk of who builds them, in GB."""
 
@@ -313,7 +292,6 @@ class DiskSize(Row):
     gb: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IreeRelease(Row):
     """A release of IREE's compiler; ``runtime`` is the oldest release of its runtime that is known to load modules."""
 
@@ -321,7 +299,6 @@ class IreeRelease(Row):
     runtime: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IreeTarget(Row):
     """Devices that IREE's compiler compiles for with the same flags.
 
@@ -344,7 +321,6 @@ class IreeTarget(Row):
     is_local: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IreeRefused(Row):
     """Names of targets that look right and are not."""
 

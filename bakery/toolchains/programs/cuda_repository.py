@@ -61,16 +61,16 @@ def key(address: str, accepted: list[str]) -> bytes:
     Raises:
         SystemExit: there is none, it cannot be reached, or its fingerprint is none of those that are accepted.
     """
-    found = fetched_key(address)
+    fetched = fetched_key(address)
     try:
-        data = b"".join(map(unarmored, BLOCK.findall(found))) if b"-----BEGIN" in found else found
-        known = fingerprints(data)
+        data = b"".join(map(unarmored, BLOCK.findall(fetched))) if b"-----BEGIN" in fetched else fetched
+        key_fingerprints = fingerprints(data)
     except (ValueError, IndexError) as error:
         sys.exit("bakery: the key in " + address + " cannot be read: " + str(error))
-    if not known or not set(known) <= set(accepted):
-        said = (", ".join(known) or "of no key") + ", and not " + " or ".join(accepted)
+    if not key_fingerprints or not set(key_fingerprints) <= set(accepted):
+        message = (", ".join(key_fingerprints) or "of no key") + ", and not " + " or ".join(accepted)
         sys.exit(
-            "bakery: the key in " + address + " has the fingerprint " + said + "\n"
+            "bakery: the key in " + address + " has the fingerprint " + message + "\n"
             "bakery: compare it with what the repository's owner publishes, then name it: builder.cuda-repository-key"
         )
     return armored(data)
@@ -83,7 +83,7 @@ def fingerprints(data: bytes) -> list[str]:
         ValueError: it holds something else than keys.
         IndexError: it is cut off.
     """
-    known = []
+    result = []
     while data:
         tag, body, data = packet(data)
         if tag not in PACKETS:
@@ -92,8 +92,8 @@ def fingerprints(data: bytes) -> list[str]:
             if body[0] != 4:
                 raise ValueError("its version is " + str(body[0]) + ", and not 4")
             framed = b"\x99" + len(body).to_bytes(2, "big") + body
-            known.append(hashlib.sha1(framed).hexdigest().upper())
-    return known
+            result.append(hashlib.sha1(framed).hexdigest().upper())
+    return result
 
 
 def unarmored(block: bytes) -> bytes:
@@ -159,18 +159,18 @@ def fetched_key(address: str) -> bytes:
     """
     if not address.startswith(("https://", "file://")):
         sys.exit("bakery: " + address + " starts with neither https: nor file:")
-    said = ""
+    reason = ""
     for name in KEYS:
         try:
             with urllib.request.urlopen(address + "/" + name, timeout=60) as reply:
                 return bytes(reply.read(LARGEST_KEY))
         except (OSError, ValueError) as error:
-            said = str(error)
+            reason = str(error)
             # A server that does not answer has no other key, either.
             if not isinstance(error, urllib.error.HTTPError) and not address.startswith("file:"):
                 break
     sys.exit(
-        "bakery: no key of NVIDIA's can be had from " + address + ": " + said + "\n"
+        "bakery: no key of NVIDIA's can be had from " + address + ": " + reason + "\n"
         "bakery: builder.cuda-repository is the folder of one distribution and machine, such as …/rhel8/x86_64"
     )
 
@@ -191,14 +191,14 @@ def main(arguments: list[str]) -> None:
     family = "deb" if shutil.which("apt-get") else "rpm"
     write(KEY_FILES[family], key(address, arguments[2].split(",")))
     write(LISTS[family], listing(address, family).encode())
-    wanted = packages(arguments[3:], release, family)
+    names = packages(arguments[3:], release, family)
     try:
-        done = subprocess.run(["install-packages", *wanted], check=False)
+        done = subprocess.run(["install-packages", *names], check=False)
     finally:
         os.unlink(LISTS[family])
     if done.returncode:
-        sys.exit("bakery: " + address + " does not give " + " ".join(wanted) + " (above is why)")
-    print("installed " + " ".join(wanted))
+        sys.exit("bakery: " + address + " does not give " + " ".join(names) + " (above is why)")
+    print("installed " + " ".join(names))
 
 
 if __name__ == "__main__":

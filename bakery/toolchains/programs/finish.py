@@ -90,8 +90,8 @@ def repaired(wheel: str, options: Options, folder: str) -> str:
 
 def machine(wheel: str) -> str:
     """Return the machine that a wheel's name says, which need not be the one that built it."""
-    found = re.search(r"linux(?:_[0-9]+_[0-9]+|1|2010|2014)?_([a-z0-9_]+)\.whl\Z", wheel)
-    return found.group(1) if found else platform.machine()
+    match = re.search(r"linux(?:_[0-9]+_[0-9]+|1|2010|2014)?_([a-z0-9_]+)\.whl\Z", wheel)
+    return match.group(1) if match else platform.machine()
 
 
 def only(folder: str, pattern: str) -> str:
@@ -100,11 +100,11 @@ def only(folder: str, pattern: str) -> str:
     Raises:
         SystemExit: there is none, or more than one.
     """
-    found = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
-    if len(found) != 1:
-        names = ", ".join(os.path.basename(path) for path in found) or "none"
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    if len(paths) != 1:
+        names = ", ".join(os.path.basename(path) for path in paths) or "none"
         sys.exit("finish: expected one " + pattern + " in " + folder + ", found " + names)
-    return found[0]
+    return paths[0]
 
 
 def naming(text: str) -> dict[str, str]:
@@ -213,16 +213,16 @@ def named(wheel: str, parts: dict[str, str], dist: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         if "local" in parts or "clean" in parts:
             wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))
-        own = os.path.join(folder, "named")
-        os.mkdir(own)
-        shutil.copyfile(wheel, os.path.join(own, os.path.basename(wheel)))
+        scratch = os.path.join(folder, "named")
+        os.mkdir(scratch)
+        shutil.copyfile(wheel, os.path.join(scratch, os.path.basename(wheel)))
         if "build-tag" in parts:
-            run("wheel", "tags", "--remove", "--build", parts["build-tag"], only(own, "*.whl"))
-        made = only(own, "*.whl")
-        target = os.path.join(dist, os.path.basename(made))
+            run("wheel", "tags", "--remove", "--build", parts["build-tag"], only(scratch, "*.whl"))
+        new_wheel = only(scratch, "*.whl")
+        target = os.path.join(dist, os.path.basename(new_wheel))
         if os.path.exists(target):
-            sys.exit("finish: two namings give one name: " + os.path.basename(made))
-        shutil.copyfile(made, target)
+            sys.exit("finish: two namings give one name: " + os.path.basename(new_wheel))
+        shutil.copyfile(new_wheel, target)
     return target
 
 
@@ -236,11 +236,11 @@ def main() -> None:
         if options.require:
             wheel = edited(wheel, folder, lambda root: require(root, options.require))
         os.makedirs(options.dist, exist_ok=True)
-        made = [named(wheel, parts, options.dist) for parts in namings]
+        wheels = [named(wheel, parts, options.dist) for parts in namings]
     if options.first:
         os.makedirs(options.first, exist_ok=True)
-        shutil.copy(made[0], options.first)
-    print("finished " + ", ".join(map(os.path.basename, made)))
+        shutil.copy(wheels[0], options.first)
+    print("finished " + ", ".join(map(os.path.basename, wheels)))
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ def packages(root: str) -> dict[str, str]:
         return {name: item["Version"] for name, item in installed(root).items()}
     if shutil.which("rpm"):
         command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
-        said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
-        return dict(line.split("\t", 1) for line in said.splitlines())
+        output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+        return dict(line.split("\t", 1) for line in output.splitlines())
     return {}
 
 
@@ -51,15 +51,15 @@ def installed(root: str) -> dict[str, Fields]:
     """
     with open(os.path.join(root, STATUS), encoding="utf-8") as stream:
         paragraphs = stream.read().split("\n\n")
-    found = [dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", text)) for text in paragraphs]
-    found = [fields for fields in found if fields.get("Status", "").endswith(" installed")]
-    own = {"all", *(fields["Architecture"] for fields in found if fields["Package"] == "dpkg")}
+    entries = [dict(re.findall(r"(?m)^(Package|Status|Version|Architecture): (.*)$", text)) for text in paragraphs]
+    entries = [fields for fields in entries if fields.get("Status", "").endswith(" installed")]
+    architectures = {"all", *(fields["Architecture"] for fields in entries if fields["Package"] == "dpkg")}
 
     def name(fields: Fields) -> str:
         arch = fields.get("Architecture", "all")
-        return fields["Package"] + ("" if own == {"all"} or arch in own else ":" + arch)
+        return fields["Package"] + ("" if architectures == {"all"} or arch in architectures else ":" + arch)
 
-    return {name(fields): fields for fields in found}
+    return {name(fields): fields for fields in entries}
 
 
 def release() -> tuple[str, str]:
@@ -89,26 +89,26 @@ def purls(versions: dict[str, str]) -> dict[str, str]:
             name: purl("deb", known[name]["Package"], version, arch=known[name].get("Architecture", ""))
             for name, version in versions.items()
         }
-    found = {}
+    result = {}
     for name, version in versions.items():
         epoch, _, rest = version.rpartition(":")
         number, _, machine = rest.rpartition(".")
-        found[name] = purl("rpm", name, number, arch=machine, epoch=epoch if epoch.isdigit() else "")
-    return found
+        result[name] = purl("rpm", name, number, arch=machine, epoch=epoch if epoch.isdigit() else "")
+    return result
 
 
 def sums(names: Iterable[str]) -> dict[str, str]:
     """Return package → SHA-256 of dpkg's list of its files and their MD5 sums; of those that have one."""
-    found = {}
-    known = installed("/") if os.path.exists(os.path.join("/", STATUS)) else {}
-    for name in (name for name in names if name in known):
-        package, arch = known[name]["Package"], known[name].get("Architecture", "")
+    result = {}
+    versions = installed("/") if os.path.exists(os.path.join("/", STATUS)) else {}
+    for name in (name for name in names if name in versions):
+        package, arch = versions[name]["Package"], versions[name].get("Architecture", "")
         # That of a package that may be there for several architectures is in the file's name.
         for path in ("/" + INFO + package + ".md5sums", "/" + INFO + package + ":" + arch + ".md5sums"):
             if os.path.exists(path):
                 with open(path, "rb") as stream:
-                    found[name] = hashlib.sha256(stream.read()).hexdigest()
-    return found
+                    result[name] = hashlib.sha256(stream.read()).hexdigest()
+    return result
 
 
 def program(name: str) -> str:
@@ -119,16 +119,16 @@ def program(name: str) -> str:
     done = subprocess.run([path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     # nvcc says its release further down.
-    said = next((line for line in lines if "release" in line and name == "nvcc"), lines[0] if lines else "")
-    return "" if done.returncode else said
+    version = next((line for line in lines if "release" in line and name == "nvcc"), lines[0] if lines else "")
+    return "" if done.returncode else version
 
 
 def image(name: str, base: str) -> None:
     """Write what this image has beside what the one below it has."""
     below = packages(base)
-    own = {key: version for key, version in packages("/").items() if below.get(key) != version}
+    added = {key: version for key, version in packages("/").items() if below.get(key) != version}
     tools = {key: said for key in PROGRAMS if (said := program(key))}
-    write(name, {"packages": own, "tools": tools, "purls": purls(own), "sums": sums(own)})
+    write(name, {"packages": added, "tools": tools, "purls": purls(added), "sums": sums(added)})
 
 
 def suites() -> None:
@@ -137,21 +137,21 @@ def suites() -> None:
         with open(LOCKED, encoding="utf-8") as stream:
             write("suites", json.load(stream)["suites"])
         return
-    found = {}
+    result = {}
     if shutil.which("apt-get"):
         subprocess.run(["apt-get", "update", "-qq"], check=True)
         for path in glob.glob("/var/lib/apt/lists/*Release"):
             with open(path, encoding="utf-8") as stream:
                 fields = dict(re.findall(r"(?m)^(Codename|Date): (.*)$", stream.read()))
             if "Codename" in fields:
-                found[fields["Codename"]] = fields.get("Date", "")
-    write("suites", found)
+                result[fields["Codename"]] = fields.get("Date", "")
+    write("suites", result)
 
 
-def write(name: str, told: dict[str, Any]) -> None:
+def write(name: str, data: dict[str, Any]) -> None:
     """Write and print a file."""
     os.makedirs(FOLDER, exist_ok=True)
-    text = json.dumps(told, indent=1, sort_keys=True)
+    text = json.dumps(data, indent=1, sort_keys=True)
     with open(os.path.join(FOLDER, name + ".json"), "w", encoding="utf-8") as stream:
         stream.write(text)
     print(text)

@@ -69,10 +69,10 @@ def only_wheel(folder: str) -> str:
     """
     if folder.endswith(".whl"):
         return os.path.basename(folder)
-    found = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
-    if len(found) != 1:
-        sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(found) or "none"))
-    return found[0]
+    names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
+    if len(names) != 1:
+        sys.exit("smoke: expected one wheel in " + folder + ", found " + (", ".join(names) or "none"))
+    return names[0]
 
 
 def shared_objects(name: str) -> tuple[str, list[str]]:
@@ -92,8 +92,8 @@ def shared_objects(name: str) -> tuple[str, list[str]]:
 
 def folders(root: str) -> list[str]:
     """Return the folders of other wheels' libraries, and of those bundled with this one."""
-    found = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
-    return sorted({os.path.dirname(path) for path in found})
+    paths = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
+    return sorted({os.path.dirname(path) for path in paths})
 
 
 def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:

@@ -33,8 +33,7 @@ VERSION = Ref("CUDA_VERSION")
 """The CUDA release, as ``12.8.0``; the same Dockerfile text serves all of them."""
 
 _WHEELS = "/tmp/cuda-wheels"
-_OF_MAJOR = re.compile(r"cuda-([0-9]+)")
-_REQUIREMENTS_OF_MAJOR = re.compile(r"cuda-([0-9]+)-requirements")
+_OF_MAJOR = re.compile(r"cuda-([0-9]+)(-requirements)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +63,23 @@ class Toolkit:
     nvcc: bool = True
     releases: tuple[str, ...] = ()
 
-    def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
+    def stage(self, component_names: Sequence[str] = ()) -> tuple[Stage, ...]:
         """Return the Dockerfile stages; those that a release is chosen from are named ``cuda-MAJOR``.
 
         Stages that two toolkits share are equal, so that a file which has both writes them once.
 
         Args:
-            wanted: the components that the recipe names.
+            component_names: the components that the recipe names.
         """
-        made = []
+        stages = []
         for stage in self.stages():
             match = _OF_MAJOR.fullmatch(stage.name)
-            asked = _REQUIREMENTS_OF_MAJOR.fullmatch(stage.name)
-            if match is None and asked is None:
-                made.append(stage)
-            elif asked and int(asked[1]) in self.majors:
-                made.append(replace(stage, steps=(*stage.steps, *_component_requirements(wanted, int(asked[1])))))
-            elif match and int(match[1]) in self.majors:
-                made.append(replace(stage, steps=(*stage.steps, *_component_steps(wanted, int(match[1])))))
-        return tuple(made)
+            if match is None:
+                stages.append(stage)
+            elif int(match[1]) in self.majors:
+                component_steps = _component_requirements if match[2] else _component_steps
+                stages.append(replace(stage, steps=(*stage.steps, *component_steps(component_names, int(match[1])))))
+        return tuple(stages)
 
     def of_choice(self, *, nvcc: bool) -> Toolkit:
         """Return this toolkit for the majors alone for which ``toolkit = "cuda"`` means it.
@@ -142,28 +139,28 @@ def _component_place(major: int) -> str:
     return f"cuda-{major}-components"
 
 
-def _component_requirements(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
+def _component_requirements(component_names: Sequence[str], major: int) -> tuple[Step, ...]:
     """Return the step that resolves the components a recipe names; none where the major lacks one."""
-    if not wanted or components.lacking(wanted, major):
+    if not component_names or components.lacking(component_names, major):
         return ()
     place = _component_place(major)
     file = f"/tmp/{place}.txt"
-    tied = components.tied(wanted, major, file)
+    tied = components.tied(component_names, major, file)
     listed = (literal("-r"), literal(file)) if tied else ()
-    return (_resolved(place, (*components.requirements(wanted, major), *listed), *tied),)
+    return (_resolved(place, (*components.requirements(component_names, major), *listed), *tied),)
 
 
-def _component_steps(wanted: Sequence[str], major: int) -> tuple[Step, ...]:
+def _component_steps(component_names: Sequence[str], major: int) -> tuple[Step, ...]:
     """Return the step that adds the components a recipe names: in a layer of their own, above what all share."""
-    if not wanted:
+    if not component_names:
         return ()
-    missing = components.lacking(wanted, major)
+    missing = components.lacking(component_names, major)
     if missing:
         # No cell of the recipe is of this major, but a file can be built with any release.
         return (Run((Script(f"echo 'bakery: {missing}' >&2; exit 1"),), network=False),)
     install = (*install_tree(_component_place(major)), LOADER)
     mounts = (*pip_steps.resolved(f"cuda-{major}-requirements", _component_place(major)), *NETWORK)
-    return (Run(install, mounts, comment=f"Components: {', '.join(wanted)}."),)
+    return (Run(install, mounts, comment=f"Components: {', '.join(component_names)}."),)
 
 
 def host_compiler() -> Run:
@@ -205,18 +202,10 @@ def nvcc_environment() -> Env:
     calls it, ccache too. nvcc and CMake are told by an absolute path: ccache takes names for what they are not.
     NVCC_CCBIN is for a recipe that has flags of its own: nvcc of CUDA 11.8 and 12.4 does not read it.
     """
-    given = dict(environment("nvcc"))
-    path = (f"{HOST}:", *given.pop("PATH"))
-    host = literal(f"{HOST}/g++")
-    return Env(
-        (
-            *given.items(),
-            ("CUDAHOSTCXX", host),
-            ("NVCC_CCBIN", host),
-            ("NVCC_PREPEND_FLAGS", (f"-ccbin {HOST}/g++",)),
-            ("PATH", path),
-        )
-    )
+    *variables, (_, path) = environment("nvcc")
+    host = {name: literal(f"{HOST}/g++") for name in ("CUDAHOSTCXX", "NVCC_CCBIN")}
+    flags = ("NVCC_PREPEND_FLAGS", literal(f"-ccbin {HOST}/g++"))
+    return Env((*variables, *host.items(), flags, ("PATH", (f"{HOST}:", *path))))
 
 
 LOADER = Script(f"echo {HOME}/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig")

@@ -31,7 +31,9 @@ _TOOLCHAIN = f"{base.HOME}/clang-cuda.cmake"
 
 def _stages() -> tuple[Stage, ...]:
     programs = pip_steps.resolve(_PROGRAMS, (literal(BINARIES),), options=("--only-binary=:all:", "--no-deps"))
-    wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs))
+    requirements = base.requirements_stage(
+        _NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs)
+    )
     compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=CERTIFICATES)
     install = Run(
         (
@@ -42,7 +44,7 @@ def _stages() -> tuple[Stage, ...]:
             base.run_python("libcuda_stub.py", base.HOME, f"{base.HOME}/bin/clang++"),
             base.LOADER,
         ),
-        mounts=(*pip_steps.resolved(wanted.name, _NAME, _PROGRAMS), *NETWORK),
+        mounts=(*pip_steps.resolved(requirements.name, _NAME, _PROGRAMS), *NETWORK),
     )
     steps = (
         compiler,
@@ -50,7 +52,7 @@ def _stages() -> tuple[Stage, ...]:
         install,
         Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
     )
-    return (wanted, base.cuda_stage(MAJOR, _COMMENT, steps))
+    return (requirements, base.cuda_stage(MAJOR, _COMMENT, steps))
 
 
 PROVIDER = base.Toolkit(

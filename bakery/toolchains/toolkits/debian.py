@@ -23,8 +23,8 @@ _TREE = "cuda-debian"
 
 def _stages() -> tuple[Stage, ...]:
     rows = [f"{release}:{suite}" for release, suite in RELEASES.items()]
-    wanted = base.requirements_stage(_TREE, (base.resolve_tree(_TREE, "nvcc", "cudart", "cccl", "curand"),))
-    mounts = (*pip_steps.resolved(wanted.name, _TREE), *NETWORK)
+    requirements = base.requirements_stage(_TREE, (base.resolve_tree(_TREE, "nvcc", "cudart", "cccl", "curand"),))
+    mounts = (*pip_steps.resolved(requirements.name, _TREE), *NETWORK)
     wheels = Run(base.install_tree(_TREE, without=("libcurand*",)), mounts=mounts)
     compiler = Run(
         (
@@ -41,11 +41,11 @@ def _stages() -> tuple[Stage, ...]:
         base.host_compiler(),
     )
     tree = Stage(_TREE, literal("base"), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
-    asked = (base.requirements_stage(f"cuda-{major}", (), wanted.name) for major in MAJORS)
-    own = (
+    requirement_stages = (base.requirements_stage(f"cuda-{major}", (), requirements.name) for major in MAJORS)
+    cuda_stages = (
         Stage(f"cuda-{major}", literal(_TREE), (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
     )
-    return (wanted, tree, *asked, *own)
+    return (requirements, tree, *requirement_stages, *cuda_stages)
 
 
 PROVIDER = base.Toolkit(

@@ -58,25 +58,24 @@ class Repository(base.Toolkit):
         """Return the toolkit of the repository at ``address``."""
         return replace(self, address=address, declared=declared, key=key)
 
-    def stage(self, wanted: Sequence[str] = ()) -> tuple[Stage, ...]:
+    def stage(self, component_names: Sequence[str] = ()) -> tuple[Stage, ...]:
         """Return the stage that builders start from, with the components that the recipe names.
 
         Raises:
             PlanError: one has no package whose name is known here.
         """
-        unknown = [item for item in wanted if item not in COMPONENTS]
+        unknown = [item for item in component_names if item not in COMPONENTS]
         if unknown:
             raise PlanError(
                 f"toolkit {self.name!r} has no component {', '.join(unknown)}",
                 hint=f"it has {', '.join(COMPONENTS)}; other packages of the base: builder.system-packages",
             )
-        return (self._stage(wanted),)
-
-    def _stage(self, components: Sequence[str]) -> Stage:
-        wanted = (*PACKAGES, *(COMPONENTS[name] for name in components))
+        packages = (*PACKAGES, *(COMPONENTS[name] for name in component_names))
         program = program_mounts.path("cuda_repository.py")
         keys = self.key or ",".join(row.fingerprint for row in facts.repository_keys())
-        install = Script(f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(wanted)}')
+        install = Script(
+            f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(packages)}'
+        )
         steps: tuple[Step, ...] = (
             *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
             Arg("CUDA_REPOSITORY", self.address),
@@ -84,7 +83,7 @@ class Repository(base.Toolkit):
             base.host_compiler(),
             base.nvcc_environment(),
         )
-        return Stage(LAST, literal("base"), steps, "CUDA of NVIDIA's own packages.")
+        return (Stage(LAST, literal("base"), steps, "CUDA of NVIDIA's own packages."),)
 
 
 PROVIDER = Repository(

@@ -13,14 +13,14 @@ _NAME = f"cuda-{MAJOR}"
 
 
 def _stages() -> tuple[Stage, ...]:
-    wanted = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "crt", "nvvm"),))
+    requirements = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "crt", "nvvm"),))
     install = Run(
         (
             *base.install_tree(_NAME),
             base.run_python("libcuda_stub.py", base.HOME, "cc"),
             base.LOADER,
         ),
-        mounts=(*pip_steps.resolved(wanted.name, _NAME), *NETWORK),
+        mounts=(*pip_steps.resolved(requirements.name, _NAME), *NETWORK),
     )
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),
@@ -28,7 +28,7 @@ def _stages() -> tuple[Stage, ...]:
         base.host_compiler(),
         base.nvcc_environment(),
     )
-    return (wanted, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
+    return (requirements, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
 
 
 PROVIDER = base.Toolkit(

@@ -35,12 +35,12 @@ def home() -> str:
     Raises:
         SystemExit: there is none.
     """
-    own = os.path.dirname(os.path.dirname(sys.executable))
-    for root in (MOUNTED, TOOLS, own):
-        found = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "pip", "__init__.py"))
-        if found:
-            return os.path.dirname(os.path.dirname(found[0]))
-    sys.exit("bakery: there is no pip in " + ", ".join((MOUNTED, TOOLS, own)))
+    environment = os.path.dirname(os.path.dirname(sys.executable))
+    for root in (MOUNTED, TOOLS, environment):
+        paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "pip", "__init__.py"))
+        if paths:
+            return os.path.dirname(os.path.dirname(paths[0]))
+    sys.exit("bakery: there is no pip in " + ", ".join((MOUNTED, TOOLS, environment)))
 
 
 def major() -> int:

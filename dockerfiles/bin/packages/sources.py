@@ -59,8 +59,8 @@ class Source(NamedTuple):
 
     def package(self) -> Dict[str, Any]:
         """Return it as a lock names it."""
-        made: Dict[str, Any] = {"name": self.name, "version": self.version, "file": self.file, "sha256": self.sha256}
-        return {**made, "origin": self.origin} if self.origin else made
+        fields: Dict[str, Any] = {"name": self.name, "version": self.version, "file": self.file, "sha256": self.sha256}
+        return {**fields, "origin": self.origin} if self.origin else fields
 
 
 def of_index(requirement: Any, folder: str) -> Source | None:
@@ -69,17 +69,17 @@ def of_index(requirement: Any, folder: str) -> Source | None:
     from pip._vendor.packaging.version import Version
 
     here = ".".join(map(str, sys.version_info[:3]))
-    found: dict[Version, tuple[sdist.Entry, str]] = {}
+    candidates: dict[Version, tuple[sdist.Entry, str]] = {}
     for entry, index in offered(requirement.name):
         pinned = any(item.operator in ("==", "===") for item in requirement.specifier)
         version = sdist.version_of(entry.filename, requirement.name)
         fits = not entry.python or SpecifierSet(entry.python).contains(here, prereleases=True)
         if version and fits and (pinned or not entry.yanked):
-            found.setdefault(version, (entry, index))
-    chosen = max(requirement.specifier.filter(found), default=None)
+            candidates.setdefault(version, (entry, index))
+    chosen = max(requirement.specifier.filter(candidates), default=None)
     if chosen is None:
         return None
-    entry, index = found[chosen]
+    entry, index = candidates[chosen]
     found_source = archive(entry, index, requirement.name, folder)
     if not sdist.same_version(found_source.version, str(chosen)):
         sys.exit("bakery: " + entry.filename + " of the package index says that it is " + found_source.version)
@@ -88,16 +88,16 @@ def of_index(requirement: Any, folder: str) -> Source | None:
 
 def offered(name: str) -> list[tuple[sdist.Entry, str]]:
     """Return the files that the configured indexes have of a project, each with its index; none of one out of reach."""
-    found = []
+    files = []
     for index in sdist.indexes():
         try:
-            found += [(entry, index) for entry in sdist.listing(index, name)]
+            files += [(entry, index) for entry in sdist.listing(index, name)]
         except urllib.error.HTTPError as error:
             if error.code != 404:
                 sys.stderr.write("sdist: the package index answered " + str(error.code) + " for " + name + "\n")
         except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
             sys.stderr.write("sdist: cannot read " + name + " in the package index: " + str(error) + "\n")
-    return found
+    return files
 
 
 def locked(package: dict[str, Any], folder: str) -> Source:
@@ -255,8 +255,8 @@ def of_egg(folder: str) -> tuple[list[str], list[str]]:
     for pattern in ("*.egg-info", os.path.join("*", "*.egg-info")):
         for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
             if all(inside(os.path.join(path, file), folder) for file in ("PKG-INFO", "METADATA", "requires.txt")):
-                found = importlib.metadata.Distribution.at(path)
-                return list(found.requires or []), list(found.metadata.get_all("Provides-Extra") or [])
+                metadata = importlib.metadata.Distribution.at(path)
+                return list(metadata.requires or []), list(metadata.metadata.get_all("Provides-Extra") or [])
     return [], []
 
 
@@ -280,8 +280,8 @@ def toml(path: str) -> dict[str, Any]:
         from pip._vendor import tomli as tomllib
     try:
         with open(path, "rb") as stream:
-            found: dict[str, Any] = tomllib.load(stream)
-            return found
+            table: dict[str, Any] = tomllib.load(stream)
+            return table
     except (OSError, ValueError) as error:
         sys.exit("bakery: cannot read " + path + ": " + str(error))
 
@@ -315,28 +315,28 @@ def build(source: Source, wheels: str, out: str) -> None:
     before = set(os.listdir(out))
     command = [sys.executable, runner, *words, "--find-links", wheels, "--wheel-dir", out, source.folder]
     done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
-    said = done.stderr.decode(errors="replace")
-    sys.stderr.write(said)
+    output = done.stderr.decode(errors="replace")
+    sys.stderr.write(output)
     named = source.name + " " + source.version
     if done.returncode:
-        lacking = re.search(r"No matching distribution found for (.+)", said)
+        lacking = re.search(r"No matching distribution found for (.+)", output)
         why = (
             ": its build asks for " + lacking.group(1) + ", which [build-system] in its pyproject.toml does not require"
             if lacking
             else ": above is why; a source is built without network and without secrets"
         )
         sys.exit("bakery: " + named + " has no wheel here, and cannot be built" + why)
-    made = sorted(set(os.listdir(out)) - before)
-    if len(made) != 1 or not is_of(made[0], source):
-        sys.exit("bakery: the source of " + named + " builds " + (", ".join(made) or "nothing"))
+    built = sorted(set(os.listdir(out)) - before)
+    if len(built) != 1 or not is_of(built[0], source):
+        sys.exit("bakery: the source of " + named + " builds " + (", ".join(built) or "nothing"))
 
 
 def is_of(file: str, source: Source) -> bool:
     """Say whether a wheel's name is that of what a source says it is."""
     name, _, rest = file.partition("-")
     version = urllib.parse.unquote(rest.partition("-")[0])
-    known = source.version == UNKNOWN or sdist.same_version(version, source.version)
-    return file.endswith(".whl") and sdist.canonical(name) == source.name and known
+    is_same = source.version == UNKNOWN or sdist.same_version(version, source.version)
+    return file.endswith(".whl") and sdist.canonical(name) == source.name and is_same
 
 
 def required(wheel: str) -> list[str]:

@@ -34,8 +34,8 @@ def unpack(archive: str, folder: str) -> None:
             else:
                 unpack_tar(stream, folder)
     except DAMAGES as error:
-        said = str(error).partition("\n")[0].rstrip(":")
-        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + said)
+        reason = str(error).partition("\n")[0].rstrip(":")
+        sys.exit("sdist: cannot unpack " + os.path.basename(archive) + ": " + reason)
 
 
 def unpack_zip(stream: IO[bytes], folder: str) -> None:

@@ -10,36 +10,41 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from bakery.build import processes
-from bakery.build.buildx.arguments import bake_argv
+from bakery.build.buildx.bake import BakeRequest, bake_argv
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.log_files import OPEN, LogFiles
 from bakery.build.buildx.progress import LogLines, StepFinished, StepStarted
 from bakery.build.processes import Children, Ended, Stopped
 from bakery.build.signals import caught
 from bakery.core.errors import EngineError, PlanError
+from bakery.plan.cells import Target
 
 
 def test_arguments() -> None:
-    argv = bake_argv(
-        ["/usr/bin/docker", "--host", "unix:///x"],
+    request = BakeRequest(
+        root=Path("/project"),
         bakefile=Path("bake/x.hcl"),
-        targets=["wheel-cp311"],
-        metadata=Path("/state/metadata.json"),
+        targets=(cast(Target, SimpleNamespace(name="wheel-cp311")),),
+        environment={},
+        variables={},
+        state=Path("/state"),
         scope="0123",
         overrides=("*.args.X=a b", "*.args.BUILDKIT_CACHE_MOUNT_NS=mine"),
         builder="two",
         no_cache=True,
         pull=True,
         defer_errors=True,
-        flags=["--allow=fs.write=/out"],
     )
+    argv = bake_argv(request, ["/usr/bin/docker", "--host", "unix:///x"], ["--allow=fs.write=/out"])
     assert argv == [
         *("/usr/bin/docker", "--host", "unix:///x", "buildx", "bake", "--file=bake/x.hcl", "--progress=rawjson"),
-        *("--metadata-file=/state/metadata.json", "--builder=two", "--no-cache", "--pull"),
+        *("--metadata-file=/state/metadata/wheel-cp311.json", "--builder=two", "--no-cache", "--pull"),
         *("--execution=defer-error", "--allow=fs.write=/out"),
         # The last one wins.
         *("--set=*.args.X=a b", "--set=*.args.BUILDKIT_CACHE_MOUNT_NS=mine"),

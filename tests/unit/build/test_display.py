@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.progress import Board, Progress
-from bakery.build.display.display import HEARTBEAT_S, PlainDisplay, QuietDisplay, RawDisplay, choose
+from bakery.build.display.display import HEARTBEAT_S, PlainDisplay, RawDisplay, choose
 from bakery.build.display.live import LiveDisplay
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError
@@ -163,7 +163,7 @@ def test_raw_passes_json_only() -> None:
         ("tty", False, {}, LiveDisplay),
         ("plain", True, {}, PlainDisplay),
         ("rawjson", True, {}, RawDisplay),
-        ("quiet", True, {}, QuietDisplay),
+        ("quiet", True, {}, Listener),
     ],
 )
 def test_choice(mode: str, terminal: bool, environ: dict[str, str], kind: type) -> None:

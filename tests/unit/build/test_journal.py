@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakery.build.buildx.outcome import Result
-from bakery.build.journal import KEPT, LARGEST, Journal, KeptWheel, Record, last_run, open_journal, read
+from bakery.build.journal import LARGEST, MAX_JOURNALS, Journal, Record, RecordedWheel, last_run, open_journal, read
 from bakery.core.errors import OutputError
 
-WHEEL = KeptWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
+WHEEL = RecordedWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
 RECORDS = st.lists(
     st.builds(
         Record,
@@ -22,7 +22,7 @@ RECORDS = st.lists(
         result=st.sampled_from(Result),
         memory=st.integers(0, 10**6),
         wheels=st.lists(
-            st.builds(KeptWheel, st.text(max_size=9), st.text(max_size=4), st.integers(0, 10**9)), max_size=2
+            st.builds(RecordedWheel, st.text(max_size=9), st.text(max_size=4), st.integers(0, 10**9)), max_size=2
         ).map(tuple),
     ),
     max_size=8,
@@ -60,10 +60,10 @@ def test_damage_makes_up_no_finished_cell(records: list[Record], noise: bytes, d
 
 
 def test_last_run_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
-    for number in range(KEPT + 3):
+    for number in range(MAX_JOURNALS + 3):
         open_journal(tmp_path, "demo").write(Record("cp311", str(number), Result.DONE))
-    assert last_run(tmp_path, "demo")["cp311"].key == str(KEPT + 2)
-    assert len(list((tmp_path / "journal" / "demo").iterdir())) == KEPT
+    assert last_run(tmp_path, "demo")["cp311"].key == str(MAX_JOURNALS + 2)
+    assert len(list((tmp_path / "journal" / "demo").iterdir())) == MAX_JOURNALS
     assert last_run(tmp_path, "other") == {}
 
 

@@ -12,8 +12,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from locks import CELL, DEBIAN, ONE, TWO, file, locked_as_asked, planned
 
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import BakeOutcome, Failure
-from bakery.build.display.display import QuietDisplay
 from bakery.build.lock import build_context, lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure
@@ -381,7 +381,7 @@ def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
 
 
 def bench(root: Path, plan: Plan, name: str = "") -> BuildSession:
-    return BuildSession(root, plan, {}, {DEBIAN: name} if name else {}, {}, QuietDisplay(), root / "state")
+    return BuildSession(root, plan, {}, {DEBIAN: name} if name else {}, {}, Listener(), root / "state")
 
 
 def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:

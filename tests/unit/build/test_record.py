@@ -29,7 +29,6 @@ from bakery.build.records.provenance import definition, settings, statement
 from bakery.build.records.read import read
 from bakery.build.records.recorder import is_recorded
 from bakery.build.records.sbom import sbom
-from bakery.build.records.wheelfile import contents
 from bakery.core.errors import UnavailableError
 from bakery.plan.materials_targets import beside, overrides
 from bakery.plan.model import Plan
@@ -188,11 +187,11 @@ def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps(told))
     found = read(wheel)
-    assert made.again(found) == Materials(
+    assert made.locked_from_provenance(found) == Materials(
         sources={"https://host/owner/project.git#v1": "ab" * 20}, packages=MADE.packages
     )
     assert made.images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}
-    text = sbom(wheel.name, digest, contents(wheel), materials, 1_700_000_000)
+    text = sbom(wheel, digest, materials, 1_700_000_000)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     listed = {(item["name"], item.get("version"), item.get("purl")) for item in json.loads(text)["components"]}
     assert ("build", "1.2", "pkg:pypi/build@1.2") in listed
@@ -224,9 +223,9 @@ def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> N
         'Requires-Dist: numpy>=1.26\nRequires-Dist: rich; extra == "show"\n'
     )
     wheel = write_wheel(tmp_path, files={EXTENSION: shared_object(), library: shared_object()}, metadata=metadata)
-    text = sbom(wheel.name, "12" * 32, contents(wheel), MATERIALS, 1_700_000_000)
+    text = sbom(wheel, "12" * 32, MATERIALS, 1_700_000_000)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
-    assert text == sbom(wheel.name, "12" * 32, contents(wheel), MATERIALS, 1_700_000_000)
+    assert text == sbom(wheel, "12" * 32, MATERIALS, 1_700_000_000)
     found = json.loads(text)
     subject = found["metadata"]["component"]
     assert subject["purl"] == f"pkg:pypi/demo@1.0?file_name={wheel.name}"

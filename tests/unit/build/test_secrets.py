@@ -22,7 +22,7 @@ from bakery.build.buildx.entitlements import Grants
 from bakery.build.secrets import read
 from bakery.build.secrets.mask import HELD, Mask, MaskedStream
 from bakery.build.secrets.private_files import private_files
-from bakery.build.secrets.read import LARGEST, revealed
+from bakery.build.secrets.read import LARGEST, read_secrets
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import RecipeError, UsageError
 from bakery.core.names import Kind, Phase
@@ -225,7 +225,7 @@ def python(text: str) -> tuple[str, ...]:
 def test_each_kind_is_read(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(VALUE + b"\n")
     wanted = [a("one", env="ONE"), a("two", file="key"), a("three", command=python("print('printed'); print('x')"))]
-    with revealed(wanted, wanted, tmp_path, {"ONE": "1" * 8}) as told:
+    with read_secrets(wanted, wanted, tmp_path, {"ONE": "1" * 8}) as told:
         files = {name: Path(path) for name, path in told.variables.items()}
         assert set(files) == {"SECRET_TWO", "SECRET_THREE"}
         assert files["SECRET_TWO"].read_bytes() == VALUE + b"\n"
@@ -235,7 +235,7 @@ def test_each_kind_is_read(tmp_path: Path) -> None:
 
 
 def test_what_no_target_needs_is_not_read(tmp_path: Path) -> None:
-    with revealed([a(command=python("open('ran', 'w')")), a("b", env="NOT_SET")], [], tmp_path, {}) as told:
+    with read_secrets([a(command=python("open('ran', 'w')")), a("b", env="NOT_SET")], [], tmp_path, {}) as told:
         assert told.variables == {"SECRET_KEY": ""}
     assert not (tmp_path / "ran").exists()
 
@@ -259,7 +259,7 @@ def test_all_that_is_missing_is_told_at_once_and_no_value_is(tmp_path: Path) -> 
         a("k", command=python("pass")),
         a("l", command=python("while True: print('x' * 1000)")),
     ]
-    with pytest.raises(UsageError) as caught, revealed(wanted, wanted, tmp_path, {"EMPTY": ""}):
+    with pytest.raises(UsageError) as caught, read_secrets(wanted, wanted, tmp_path, {"EMPTY": ""}):
         pass
     said = [line.partition(": ")[2] for line in caught.value.details]
     assert said == [
@@ -281,7 +281,7 @@ def test_all_that_is_missing_is_told_at_once_and_no_value_is(tmp_path: Path) -> 
 def test_a_command_has_a_time_limit_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "COMMAND_S", 3)
     wanted = [a(command=("sh", "-c", "echo $$ > pid; sleep 300 & sleep 300"))]
-    with pytest.raises(UsageError) as caught, revealed(wanted, wanted, tmp_path, dict(os.environ)):
+    with pytest.raises(UsageError) as caught, read_secrets(wanted, wanted, tmp_path, dict(os.environ)):
         pass
     assert "not done within 3 s" in caught.value.details[0]
     group = (tmp_path / "pid").read_text().strip()
@@ -293,7 +293,7 @@ def test_a_command_has_a_time_limit_and_leaves_nothing(tmp_path: Path, monkeypat
 def test_no_shell_reads_a_command(tmp_path: Path) -> None:
     words = ("$(touch ran)", "; touch ran", "*", "a b")
     wanted = [a(command=(*python("import sys; print(sys.argv[1:])"), *words))]
-    with revealed(wanted, wanted, tmp_path, {}) as told:
+    with read_secrets(wanted, wanted, tmp_path, {}) as told:
         assert Path(told.variables["SECRET_KEY"]).read_text() == str(list(words))
     assert list(tmp_path.iterdir()) == []
 
@@ -331,7 +331,7 @@ def test_forms_of_a_value_are_hidden(before: int, after: int) -> None:
     ]
     for form in forms:
         assert b"***" in mask.hide(form), form
-    assert mask.told_by(forms[1]) == {"key"}
+    assert mask.names_in(forms[1]) == {"key"}
 
 
 def test_every_line_of_a_key_is_hidden_and_nothing_short_is() -> None:
@@ -441,7 +441,7 @@ def test_what_is_common_is_no_part_of_a_value() -> None:
 def test_two_secrets_that_overlap_leave_nothing() -> None:
     mask = Mask({"one": b"abcdefgh", "two": b"efghijkl"})
     assert mask.hide(b"<abcdefghijkl>") == b"<***>"
-    assert mask.told_by(b"<abcdefghijkl>") == {"one", "two"}
+    assert mask.names_in(b"<abcdefghijkl>") == {"one", "two"}
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_a_secret_in_pieces_is_hidden(size: int) -> None:
     out = [line for at in range(0, len(text), size) for line in stream.feed(log("v", text[at : at + size]))]
     out += list(stream.close())
     assert shown(out) == b"one ***\rtwo ***\nthree\n***"
-    assert list(stream.told) == ["key"]
+    assert list(stream.printed) == ["key"]
 
 
 def test_a_line_without_an_end_is_held_within_bounds() -> None:

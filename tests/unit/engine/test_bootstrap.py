@@ -106,10 +106,10 @@ def test_other_systems_are_refused(text: str) -> None:
 
 
 def test_bundle_key_depends_on_content() -> None:
-    one = debian_packages.bundle_key(Bundle("x", own=("runc",)), "bookworm", "x86_64")
-    assert one == debian_packages.bundle_key(Bundle("y", own=("runc",)), "bookworm", "x86_64")
+    one = debian_packages.bundle_key(Bundle("x", packages=("runc",)), "bookworm", "x86_64")
+    assert one == debian_packages.bundle_key(Bundle("y", packages=("runc",)), "bookworm", "x86_64")
     assert one != debian_packages.bundle_key(Bundle("x", newer=("runc",)), "bookworm", "x86_64")
-    assert one != debian_packages.bundle_key(Bundle("x", own=("runc",)), "bookworm", "aarch64")
+    assert one != debian_packages.bundle_key(Bundle("x", packages=("runc",)), "bookworm", "aarch64")
 
 
 def test_no_host_name_of_a_mirror_or_registry_is_written_down() -> None:

@@ -11,7 +11,7 @@ import pytest
 from bakery.core.errors import RecipeError, UsageError
 from bakery.engine import nodes
 from bakery.engine.builder_config import nodes_of, require_nodes
-from bakery.engine.nodes import Look, Node, Watch, create_arguments, native_first
+from bakery.engine.nodes import Node, NodeStatus, Watch, create_arguments, native_first
 from bakery.recipe.load import load
 
 REMOTE = """\
@@ -179,12 +179,12 @@ def test_builder_that_is_as_it_should_be_stays() -> None:
 def test_emulated_platforms_are_left_to_nodes_that_have_them() -> None:
     both = ("linux/amd64", "linux/386", "linux/arm64")
     amd, arm = (
-        Look(Node("a", "a", "remote"), platforms=both),
-        Look(Node("b", "b", "remote"), platforms=("linux/arm64",)),
+        NodeStatus(Node("a", "a", "remote"), platforms=both),
+        NodeStatus(Node("b", "b", "remote"), platforms=("linux/arm64",)),
     )
-    assert [look.platforms for look in native_first([amd, arm])] == [("linux/amd64", "linux/386"), ("linux/arm64",)]
-    assert [look.platforms for look in native_first([amd])] == [both]
-    stated = Look(Node("a", "a", "remote", platforms=both[::2]), platforms=both[::2])
+    assert [status.platforms for status in native_first([amd, arm])] == [("linux/amd64", "linux/386"), ("linux/arm64",)]
+    assert [status.platforms for status in native_first([amd])] == [both]
+    stated = NodeStatus(Node("a", "a", "remote", platforms=both[::2]), platforms=both[::2])
     assert native_first([stated, arm])[0].platforms == ("linux/amd64", "linux/arm64")
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import Result
-from bakery.build.display.display import QuietDisplay
-from bakery.build.journal import KeptWheel, Record, last_run, open_journal
+from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.core.errors import CompilerError, ModuleError
 from bakery.engine.session import EngineSession
 from bakery.iree.compiler import JOURNAL, CompileOptions, _check_plain, _key, _output, compile_job, reusable_record
@@ -89,7 +89,7 @@ def made(plan: JobPlan) -> Path:
 def remembered(plan: JobPlan, state: Path) -> None:
     """Write down that this machine compiled what `made` wrote."""
     (cell,) = plan.cells
-    wheel = KeptWheel(f"{cell.id}.vmfb", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1)
+    wheel = RecordedWheel(f"{cell.id}.vmfb", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1)
     open_journal(state, JOURNAL, [Record(_output(plan, cell), _key(plan, cell), Result.DONE, wheels=(wheel,))])
 
 
@@ -119,17 +119,17 @@ def test_what_is_all_there_needs_no_engine(plan: JobPlan, tmp_path: Path) -> Non
     module = made(plan)
     state = tmp_path / "state"
     with pytest.raises(EngineAsked):
-        compile_job(tmp_path, plan, CompileOptions(state), engine, QuietDisplay())
+        compile_job(tmp_path, plan, CompileOptions(state), engine, Listener())
     remembered(plan, state)
-    run = compile_job(tmp_path, plan, CompileOptions(state), engine, QuietDisplay())
+    run = compile_job(tmp_path, plan, CompileOptions(state), engine, Listener())
     assert [(item.result, item.path) for item in run.modules] == [("kept", module)]
     assert conclusion(run) is None
     for asked in (CompileOptions(state, again=True), CompileOptions(state, no_cache=True)):
         with pytest.raises(EngineAsked):
-            compile_job(tmp_path, plan, asked, engine, QuietDisplay())
+            compile_job(tmp_path, plan, asked, engine, Listener())
     module.write_bytes(b"y")
     with pytest.raises(EngineAsked):
-        compile_job(tmp_path, plan, CompileOptions(state), engine, QuietDisplay())
+        compile_job(tmp_path, plan, CompileOptions(state), engine, Listener())
 
 
 def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobPlan, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobP
         raise AssertionError
 
     both = replace(plan, cells=(bad, *plan.cells))
-    run = compile_job(tmp_path, both, CompileOptions(tmp_path / "state"), engine, QuietDisplay())
+    run = compile_job(tmp_path, both, CompileOptions(tmp_path / "state"), engine, Listener())
     assert [item.result for item in run.modules] == ["failed", "kept"]
     error = conclusion(run)
     assert error is not None

@@ -19,10 +19,10 @@ from bakery.cli.app import app
 from bakery.cli.compile import CompileArguments
 from bakery.cli.json_schema import schema
 from bakery.core.errors import ModuleError, UsageError
-from bakery.iree.job.json_positions import places
+from bakery.iree.job.json_positions import key_lines
 from bakery.iree.job.load import from_inputs, load
 from bakery.iree.job.resolve import resolve
-from bakery.iree.job.targets import UnknownTarget, known, target
+from bakery.iree.job.targets import UnknownTarget, all_targets, target
 from bakery.iree.models.job import Job
 from bakery.iree.models.module import TargetRecord
 from bakery.iree.plan import BATCH, JobPlan
@@ -62,7 +62,8 @@ def test_cells_are_modules_times_targets(tmp_path: Path) -> None:
     assert not found.cells[0].target.is_local
     assert (found.compiler, found.output) == ("3.13.0", tmp_path / "out")
     (function,) = found.cells[0].source.functions
-    assert function.arguments[0] == ("tensor<64x64xf32>", (64, 64), "float32")
+    argument = function.arguments[0]
+    assert (argument.text, argument.shape, argument.dtype) == ("tensor<64x64xf32>", (64, 64), "float32")
     assert [cell.id for cell in found.select(["*metal", "own.*"]).cells] == ["m.metal", "own.cpu-host"]
     with pytest.raises(UsageError):
         found.select(["x"])
@@ -181,10 +182,10 @@ def test_targets_that_are_none(name: str, said: str) -> None:
 
 
 def test_every_target_has_a_record_and_a_name_of_its_own() -> None:
-    slugs = [item.slug for item in known().values()]
+    slugs = [item.slug for item in all_targets().values()]
     assert len(set(slugs)) == len(slugs)
     assert not any("--" in slug or slug.startswith("-") for slug in slugs)
-    for item in known().values():
+    for item in all_targets().values():
         TargetRecord(
             name=item.name,
             backend=item.backend,
@@ -212,7 +213,7 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from([None, 0, 1, 4]))
 def test_places_are_those_of_the_values(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
-    found = places(text)
+    found = key_lines(text)
 
     def paths(item: Any, path: tuple[str | int, ...]) -> set[tuple[str | int, ...]]:
         inner = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ()

@@ -22,6 +22,7 @@ from bakery.iree.benchmark import Measurement, _compared, baseline_of, conclusio
 from bakery.iree.benchmark import read_subjects as read_benchmarks
 from bakery.iree.bundle import bundle
 from bakery.iree.job.load import load
+from bakery.iree.mlir.signature import Function, Type
 from bakery.iree.models.job import Benchmark, Check
 from bakery.iree.models.module import BenchmarkRecord
 from bakery.iree.modules import find_modules, inspect, open_module, write_record
@@ -30,7 +31,7 @@ from bakery.iree.validate import read_subjects
 from bakery.iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.toolchains import facts
 
-MATMUL = ("tensor<64x64xf32>",) * 3
+MATMUL = (Type("tensor<64x64xf32>"),) * 3
 ARGUMENTS = ("64x64xf32=1",) * 3
 
 
@@ -50,7 +51,7 @@ def test_module_is_opened(name: str, kind: str, architecture: str, said: str) ->
     (code,) = module.content.codes
     (function,) = module.content.functions
     assert (code.kind, code.architecture) == (kind, architecture)
-    assert (function.name, function.arguments, function.results) == ("main", MATMUL, MATMUL[:1])
+    assert function == Function("main", MATMUL, MATMUL[:1])
     assert (module.target.backend, len(code.texts)) == (kind, 1)
     right, wrong = inspect(module)
     assert not wrong
@@ -77,11 +78,9 @@ def test_module_may_hold_much_code(tmp_path: Path) -> None:
 
 def test_functions_are_the_modules_own() -> None:
     found = read_vmfb(DATA / "ident.vmfb")
-    types = ("tensor<?xi32>", "i32", "tensor<bf16>")
-    assert [(item.name, item.arguments, item.results) for item in found.functions] == [
-        ("main", ("tensor<4xf32>",), ("tensor<4xf32>",)),
-        ("second", types, types),
-    ]
+    vector = (Type("tensor<4xf32>"),)
+    types = tuple(map(Type, ("tensor<?xi32>", "i32", "tensor<bf16>")))
+    assert found.functions == (Function("main", vector, vector), Function("second", types, types))
     assert found.codes == ()
 
 
@@ -157,7 +156,7 @@ def test_all_that_does_not_fit_is_told_at_once(tmp_path: Path) -> None:
     title = "matmul.cpu-x86-64-v3"
     assert list(caught.value.details) == [
         f"{title}: check 0: there is no function mian; did you mean main?",
-        f"{title}: check 1: input: expected 3 values ({', '.join(MATMUL)}), got 2",
+        f"{title}: check 1: input: expected 3 values ({', '.join(map(str, MATMUL))}), got 2",
         f"{title}: check 2: input 0: expected the shape 64x64 (tensor<64x64xf32>), got float32 of shape 64x63",
         f"{title}: check 2: input 1: expected float32 (tensor<64x64xf32>), got int32 of shape 64x64",
         f"{title}: check 3: input: none.npy: no such file",

@@ -18,7 +18,7 @@ from bakery.build.context_digest import tree_hash
 from bakery.build.records import materials
 from bakery.build.records.buildkit import FOLDER, Machine
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST, Recorded, read
+from bakery.build.records.read import LARGEST, Provenance, read
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import committed
@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def recorded(project: Path) -> Recorded:
+def recorded(project: Path) -> Provenance:
     """Return what bakery would record of a wheel that is built from the project as it is."""
     (loaded,) = load("./bakery.toml", project)
     plan = resolve(loaded, None, {}, committed(project / "pkg"))
@@ -130,7 +130,7 @@ def test_work_in_progress(project: Path) -> None:
 # --- a provenance of anybody
 
 
-def rewritten(project: Path, change: Callable[[dict[str, Any]], object]) -> Recorded:
+def rewritten(project: Path, change: Callable[[dict[str, Any]], object]) -> Provenance:
     """Return the provenance of a wheel after somebody changed its buildDefinition."""
     path = recorded(project).path
     told = json.loads(path.read_text())
@@ -139,7 +139,7 @@ def rewritten(project: Path, change: Callable[[dict[str, Any]], object]) -> Reco
     return read(path.parent.parent / path.name.removesuffix(".provenance.json"))
 
 
-def refusal(project: Path, then: Recorded, again: RebuildOptions | None = None) -> str:
+def refusal(project: Path, then: Provenance, again: RebuildOptions | None = None) -> str:
     with pytest.raises(UnavailableError) as caught, _project(then, project, again or RebuildOptions()):
         pass
     assert caught.value.exit_code == 9
@@ -179,7 +179,7 @@ def test_settings_that_are_no_variable_of_the_recipe(project: Path, setting: str
     assert said.count("--set") == 1, "the others are variables"
 
 
-def refuse_any(project: Path, then: Recorded, here: bool) -> str:
+def refuse_any(project: Path, then: Provenance, here: bool) -> str:
     with pytest.raises(BakeryError) as caught, _project(then, project, RebuildOptions(here=here)):
         pass
     return "\n".join([caught.value.message, *caught.value.details])
@@ -270,7 +270,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
 
     def reproduced() -> None:
         then = rewritten(project, apply)
-        materials.again(then)
+        materials.locked_from_provenance(then)
         (project / "pkg" / "a.py").write_text("2\n")
         with _project(then, project, RebuildOptions()):
             pass

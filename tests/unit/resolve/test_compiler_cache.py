@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.progress import Progress
 from bakery.build.compiler_cache import compiler_cache_targets, restore, save
-from bakery.build.display.display import QuietDisplay
 from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import OutputError
 from bakery.emit.dockerfile import dockerfile
@@ -65,7 +65,7 @@ def test_a_link_of_the_checkout_is_neither_taken_in_nor_written_through(tmp_path
     outside.mkdir()
     (folder / name).symlink_to(outside)
     plan = planned(root)
-    bench = BuildSession(root, plan, {}, {}, {}, QuietDisplay(), tmp_path / "state")
+    bench = BuildSession(root, plan, {}, {}, {}, Listener(), tmp_path / "state")
     for move in (restore, save):
         with pytest.raises(OutputError, match="is a link"):
             move(bench, Pins({}), compiler_cache_targets(plan, plan.cells), folder, root / "run")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.display.display import QuietDisplay
+from bakery.build.buildx.listener import Listener
 from bakery.build.lock.pins import pins_of
 from bakery.build.session import BuildSession
 from bakery.cli.tables.plan import print_cells
 from bakery.core.names import Kind
 from bakery.engine import platform_support
-from bakery.engine.nodes import Look, Node
+from bakery.engine.nodes import Node, NodeStatus
 from bakery.plan.dockerfile import Run
 from bakery.plan.model import Plan
 from bakery.plan.values import substitute
@@ -83,7 +83,7 @@ def test_base_images(tmp_path: Path, builders: list[str], amd: list[str], arm: l
 def bench(made: Plan) -> BuildSession:
     """Return a bench whose engine has the base for arm64 under a name of its own."""
     names = {(BASE, "linux/amd64"): BASE, (BASE, "linux/arm64"): "own/base:arm64"}
-    return BuildSession(Path(), made, {}, names, {}, QuietDisplay(), Path())
+    return BuildSession(Path(), made, {}, names, {}, Listener(), Path())
 
 
 def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:
@@ -124,22 +124,22 @@ def test_how_a_machine_has_platforms(tmp_path: Path, text: str, emulated: bool, 
     assert arm in row.split("linux/arm64")[1]
 
 
-def look(name: str, *offered: str, said: tuple[str, ...] = ()) -> Look:
-    return Look(Node(name, f"bakery-farm--{name}", "remote", platforms=said), platforms=said or offered)
+def status(name: str, *offered: str, said: tuple[str, ...] = ()) -> NodeStatus:
+    return NodeStatus(Node(name, f"bakery-farm--{name}", "remote", platforms=said), platforms=said or offered)
 
 
 @pytest.mark.parametrize(
-    ("text", "looks", "arm"),
+    ("text", "statuses", "arm"),
     [
-        (BOTH, [look("a", "linux/amd64"), look("b", "linux/arm64", "linux/amd64")], "node b"),
-        (CROSS, [look("a", "linux/amd64", "linux/arm64"), look("b", said=("linux/arm64",))], "node b"),
-        (CROSS, [look("a", "linux/amd64", "linux/arm64")], "cross, test emulated: node a"),
-        (BOTH, [look("a", "linux/amd64", "linux/arm64")], "emulated: node a"),
-        (BOTH, [look("a", "linux/amd64")], "none"),
+        (BOTH, [status("a", "linux/amd64"), status("b", "linux/arm64", "linux/amd64")], "node b"),
+        (CROSS, [status("a", "linux/amd64", "linux/arm64"), status("b", said=("linux/arm64",))], "node b"),
+        (CROSS, [status("a", "linux/amd64", "linux/arm64")], "cross, test emulated: node a"),
+        (BOTH, [status("a", "linux/amd64", "linux/arm64")], "emulated: node a"),
+        (BOTH, [status("a", "linux/amd64")], "none"),
     ],
 )
-def test_how_nodes_have_platforms(tmp_path: Path, text: str, looks: list[Look], arm: str) -> None:
-    found = platform_support.on_nodes(plan(tmp_path, text), looks)
+def test_how_nodes_have_platforms(tmp_path: Path, text: str, statuses: list[NodeStatus], arm: str) -> None:
+    found = platform_support.on_nodes(plan(tmp_path, text), statuses)
     assert (found[AMD], found[ARM]) == ("node a", arm)
 
 

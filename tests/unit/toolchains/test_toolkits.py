@@ -13,7 +13,7 @@ import pytest
 from bakery.core.errors import PlanError
 from bakery.plan.dockerfile import Command, Env, Run, Script
 from bakery.plan.values import Ref
-from bakery.resolve.toolkit import check_components, check_release
+from bakery.resolve.select_toolkits import check_components, check_release
 from bakery.toolchains import components, programs, toolkits
 from bakery.toolchains.facts import cuda_releases
 from bakery.toolchains.programs import cuda_tree, fatbinary, glibc_headers, libcuda_stub

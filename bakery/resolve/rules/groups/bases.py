@@ -1,4 +1,4 @@
-"""Base images: whether they exist, and what is in them."""
+"""Base images: whether they exist, and what they contain."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from bakery.core.image_names import ImageName
 from bakery.core.names import MACHINES
 from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.image import manylinux
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.toolchains.facts import manylinux_images, missing_images, number, removed_pythons
+from bakery.toolchains.facts.rows import ManylinuxImage
 
 _PYPA = ("pypa", "")
-"""Owners whose manylinux images are pypa's, there or in a mirror; or nobody is named."""
+"""Owners of pypa's manylinux images, also in mirrors; empty if the name has no owner."""
 
 _PYPA_PLACES = ("quay.io/pypa", "pypa", "")
-"""Where nobody but pypa puts images."""
+"""Locations where only pypa publishes images."""
 
 _TWO_PARTS = re.compile(r"([0-9]+\.[0-9]+)-(.+)")
 _POLICY = re.compile(r"manylinux_([0-9]+)_([0-9]+)\Z")
@@ -43,12 +43,11 @@ def _name(case: Case) -> Iterator[str]:
             f"{match[1]}.1-{match[2]} or {match[1]}.0-{match[2]}"
         )
     if image.family and image.owner in _PYPA:
-        yield from _manylinux_name(image)
+        yield from _manylinux_name(image, case.manylinux)
 
 
-def _manylinux_name(image: ImageName) -> Iterator[str]:
+def _manylinux_name(image: ImageName, row: ManylinuxImage | None) -> Iterator[str]:
     missing = next((item for item in missing_images() if item.name == image.family), None)
-    row = manylinux(image)
     if missing:
         instead = f"{missing.instead}_{image.machine}" if image.machine else missing.instead
         yield f"{image.text}: {missing.why}: {instead}"
@@ -72,7 +71,7 @@ def _manylinux_name(image: ImageName) -> Iterator[str]:
     severity=Severity.WARNING,
 )
 def _ended(case: Case) -> Iterator[str]:
-    row = manylinux(case.image)
+    row = case.manylinux
     if row and case.image and row.ended:
         yield f"{case.image.text}: {row.base}, whose images ended on {row.ended}"
 
@@ -111,7 +110,7 @@ def _platform(case: Case) -> Iterator[str]:
 
 
 def _lacks_tools(image: ImageName) -> bool:
-    """Whether an image is one of those that came without what builds need; others may have been completed."""
+    """Whether an image is known to lack build tools; other images may have them."""
     return image.name == "centos" or (image.owner, image.name) == ("nvidia", "cuda")
 
 
@@ -125,8 +124,7 @@ def _lacks_tools(image: ImageName) -> bool:
 )
 def _centos(case: Case) -> Iterator[str]:
     image = case.image
-    row = manylinux(image)
-    is_manylinux = row is not None and row.base == "CentOS 7"
+    is_manylinux = case.manylinux is not None and case.manylinux.base == "CentOS 7"
     is_plain = image is not None and ((image.name, image.tag[:1]) == ("centos", "7") or image.tag.endswith("centos7"))
     if image is None or not (is_manylinux or is_plain):
         return
@@ -167,6 +165,6 @@ def _glibc(case: Case) -> Iterator[str]:
     source="layout of nvidia/cuda and manylinux_cuda images",
 )
 def _release(case: Case) -> Iterator[str]:
-    inside, asked = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
-    if case.image and inside and asked and inside.split(".")[:2] != asked.split(".")[:2]:
-        yield f"{case.image.text} has CUDA {inside}, and CUDA_VERSION is {asked}"
+    image_cuda, cuda_version = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
+    if case.image and image_cuda and cuda_version and image_cuda.split(".")[:2] != cuda_version.split(".")[:2]:
+        yield f"{case.image.text} has CUDA {image_cuda}, and CUDA_VERSION is {cuda_version}"

@@ -1,4 +1,4 @@
-"""Layer caches: what the field lost them to."""
+"""Layer caches: shared scopes, credentials, limits and names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _is_gha(case: Case) -> bool:
     source="docker/buildx#3819; docker/bake-action#329; kroki#2070 for local folders",
 )
 def _scopes(case: Case) -> Iterator[str]:
-    for place, targets in case.cache.shared:
-        yield f"{len(targets)} targets write to one cache ({place}): {', '.join(targets[:3])}{', …' * bool(targets[3:])}"
+    for location, targets in case.cache.shared:
+        yield f"{len(targets)} targets write to one cache ({location}): {', '.join(targets[:3])}{', …' * bool(targets[3:])}"
 
 
 @rule(
@@ -55,7 +55,7 @@ def _token(case: Case) -> Iterator[str]:
 )
 def _limit(case: Case) -> Iterator[str]:
     size, limit = case.cache.estimated_mb, case.cache.cache.limit_mb
-    if (_is_gha(case) or case.cache.asked == CacheBackend.GHA) and size > limit:
+    if (_is_gha(case) or case.cache.ci_cache == CacheBackend.GHA) and size > limit:
         yield f"the layers of all cells take some {size / 1000:.1f} GB, and GitHub's cache keeps {limit / 1000:g} GB"
 
 
@@ -71,10 +71,10 @@ def _limit(case: Case) -> Iterator[str]:
 )
 def _life(case: Case) -> Iterator[str]:
     life = cache_service("gha").minutes * 60
-    left = life if case.host.token_s is None else min(life, case.host.token_s)
+    remaining = life if case.host.token_s is None else min(life, case.host.token_s)
     expected = case.cache.cache.expected_s
-    if _is_gha(case) and expected > left:
-        yield f"a cell is expected to take {duration(expected)}, and the right to write ends after {duration(left)}"
+    if _is_gha(case) and expected > remaining:
+        yield f"a cell is expected to take {duration(expected)}, and the right to write ends after {duration(remaining)}"
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""The host compiler: what nvcc hands C++ code to."""
+"""The host compiler, which nvcc calls for C++ code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.image import manylinux
 from bakery.resolve.rules.rule import rule
 from bakery.toolchains.facts import cuda_release, suites, toolsets, zig
 from bakery.toolchains.facts.rows import CudaRelease
@@ -17,7 +16,7 @@ _CHOSEN = ("CUDAHOSTCXX", "NVCC_CCBIN")
 
 _FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 _PLAIN = ("CC", "CXX")
-"""torch hands CC to nvcc, CMake neither: what they mean for .cu depends on the project."""
+"""torch passes CC to nvcc, CMake passes neither: their effect on .cu files depends on the project."""
 
 _GCC = re.compile(r"(?<![a-z])(?:gcc|g\+\+|gcc-toolset|devtoolset)-([0-9]+)")
 _CLANG = re.compile(r"clang(?:\+\+)?-([0-9]+)")
@@ -32,7 +31,7 @@ def _named(text: str) -> tuple[str, int] | None:
 
 
 def _chosen(case: Case) -> tuple[str, int, str] | None:
-    """Return kind, major version and origin of the compiler that the recipe names; None where it names none."""
+    """Return kind, major version and origin of the compiler that the recipe names; None if it names none."""
     for name in _CHOSEN:
         if case.environment.get(name):
             named = _named(case.environment[name])
@@ -40,22 +39,22 @@ def _chosen(case: Case) -> tuple[str, int, str] | None:
     return None
 
 
-def _own(case: Case) -> tuple[int, str] | None:
-    """Return the base's own gcc, and what the base is; None where the plan does not tell."""
+def _base_gcc(case: Case) -> tuple[int, str] | None:
+    """Return the major version of the base's gcc and a name of the base; None if unknown."""
     if case.debian:
         return case.debian.gcc, f"Debian {case.suite}"
     image = case.image
-    row = manylinux(image) if image and not image.cuda else None
+    row = case.manylinux if image and not image.cuda else None
     if image is None or row is None:
         return None
-    # Of a tag that tells no day, or one before its family changed its compiler, the compiler is not known.
+    # The compiler is unknown for a tag without a date, or with a date before the family changed its compiler.
     if not image.newest and (not image.date or image.date < row.gcc_since):
         return None
     return row.gcc, image.text
 
 
 def _installable(case: Case) -> tuple[int, ...]:
-    """Return the gcc majors that the toolkit's stage can install beside the base's own.
+    """Return the gcc majors that the toolkit's stage can install in addition to the base's.
 
     On Debian these are those of its packages and of older releases: what is newer would need a newer C library.
     """
@@ -64,7 +63,7 @@ def _installable(case: Case) -> tuple[int, ...]:
     if case.debian:
         older = itertools.takewhile(lambda row: row.name != case.suite, suites())
         return tuple(number for row in (*older, case.debian) for number in row.gccs)
-    row = manylinux(case.image) if case.image else None
+    row = case.manylinux
     return next((item.gccs for item in toolsets() if row and item.base == row.base), ())
 
 
@@ -76,11 +75,11 @@ def _check(case: Case, *, new: bool) -> Iterator[str]:
         if host := _chosen(case):
             yield from _judge(release, *host, new=new)
         return
-    own = _own(case)
-    if own is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
+    base_gcc = _base_gcc(case)
+    if base_gcc is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
         return
     if not any(release.min_gcc <= number <= release.max_gcc for number in _installable(case)):
-        yield from _judge(release, "gcc", *own, new=new)
+        yield from _judge(release, "gcc", *base_gcc, new=new)
 
 
 def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bool) -> Iterator[str]:

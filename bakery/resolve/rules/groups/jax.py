@@ -1,4 +1,4 @@
-"""JAX: what handlers for it can be built with."""
+"""JAX: what its handlers can be built with."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def _python(case: Case) -> Iterator[str]:
     source="metadata of jax on PyPI",
 )
 def _cuda(case: Case) -> Iterator[str]:
-    row, major = _row(case), case.cuda.partition(".")[0] if case.compiler else ""
+    row, major = _row(case), case.cuda_major
     if row and major and f"cuda{major}" not in row.extras:
         yield f"JAX {row.version} has no extra cuda{major}; it has {', '.join(row.extras)}"

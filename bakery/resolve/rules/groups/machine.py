@@ -1,4 +1,4 @@
-"""The machine that builds: what it must have."""
+"""The machine that builds: its memory."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _NUMBER = re.compile(r"[1-9][0-9]*")
     "#2079",
 )
 def _jobs_memory(case: Case) -> Iterator[str]:
-    said, jobs = max(_fixed(case), key=lambda item: item[1])
+    setting, jobs = max(_fixed(case), key=lambda item: item[1])
     if case.host.memory and jobs * case.job_memory > case.host.memory:
         each, all_, there = (
             f"{size / 1e9:.1f} GB" for size in (case.job_memory, jobs * case.job_memory, case.host.memory)
         )
-        yield f"{said}: {jobs} compilers of {each} need {all_}, and the machine has {there}"
+        yield f"{setting}: {jobs} compilers of {each} need {all_}, and the machine has {there}"
 
 
 def _fixed(case: Case) -> Iterator[tuple[str, int]]:
     """Yield every way in which the recipe fixes the number of compilers, with the number; 0 for none."""
     yield f"builder.jobs = {case.jobs}", case.jobs
-    found = {
+    texts = {
         name: case.environment.get(name, "") for name in ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS")
     }
-    numbers = {name: int(text) for name, text in found.items() if _NUMBER.fullmatch(text)}
+    numbers = {name: int(text) for name, text in texts.items() if _NUMBER.fullmatch(text)}
     level = numbers.pop("CMAKE_BUILD_PARALLEL_LEVEL", 0)
     yield f"CMAKE_BUILD_PARALLEL_LEVEL = {level}", level
     product = 1

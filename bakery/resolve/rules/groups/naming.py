@@ -1,4 +1,4 @@
-"""Names of wheels and where these go."""
+"""Names of wheels, and the indexes they are for."""
 
 from __future__ import annotations
 

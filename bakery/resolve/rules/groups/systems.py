@@ -1,4 +1,4 @@
-"""macOS and Windows: what cibuildwheel has there, and what of a recipe has no meaning there."""
+"""macOS and Windows: what cibuildwheel supports, and which parts of a recipe do not apply."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ def _sccache(case: Case) -> Iterator[str]:
 
 def _has_fixed(case: Case, fixed: str) -> bool:
     """Whether the recipe asks for no sccache that has the defect, or for none at all: an image may bring its own."""
-    asked = [item for item in case.requirements if item.name == "sccache"]
-    if not asked and "sccache" not in case.packages:
+    requirements = [item for item in case.requirements if item.name == "sccache"]
+    if not requirements and "sccache" not in case.packages:
         return True
-    floors = [spec for item in asked for spec in item.specifier if spec.operator in (">=", "==", "~=")]
+    floors = [spec for item in requirements for spec in item.specifier if spec.operator in (">=", "==", "~=")]
     return any(Version(spec.version.removesuffix(".*")) >= Version(fixed) for spec in floors)
 
 

@@ -1,4 +1,4 @@
-"""torch: what an extension for it can be built with."""
+"""torch: what its extensions can be built with."""
 
 from __future__ import annotations
 
@@ -30,16 +30,12 @@ def _row(case: Case) -> TorchRelease | None:
     return torch_release(version.base_version) if version else None
 
 
-def _cuda_major(case: Case) -> str:
-    return case.cuda.partition(".")[0] if case.compiler else ""
-
-
 def _variants(row: TorchRelease) -> dict[str, list[str]]:
     """Return CUDA major → variants: ``cu128`` is of major 12."""
-    found: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}
     for variant in row.variants:
-        found.setdefault(variant[2:-1], []).append(variant)
-    return found
+        variants.setdefault(variant[2:-1], []).append(variant)
+    return variants
 
 
 def _accepting(case: Case) -> TorchArchList:
@@ -110,7 +106,7 @@ def _python(case: Case) -> Iterator[str]:
     source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
 )
 def _cuda(case: Case) -> Iterator[str]:
-    row, major = _row(case), _cuda_major(case)
+    row, major = _row(case), case.cuda_major
     if row and major and major not in _variants(row):
         yield f"torch {case.torch} is never built for CUDA {major}; there are {', '.join(row.variants)}"
 
@@ -125,11 +121,13 @@ def _cuda(case: Case) -> Iterator[str]:
     severity=Severity.WARNING,
 )
 def _index(case: Case) -> Iterator[str]:
-    row, major, version = _row(case), _cuda_major(case), _version(case)
+    row, major, version = _row(case), case.cuda_major, _version(case)
     if row is None or version is None or not major or major not in _variants(row):
         return
-    own = version.local[2:-1] if version.local and version.local.startswith("cu") else minor(row.cuda).partition(".")[0]
-    if own != major:
+    torch_cuda = (
+        version.local[2:-1] if version.local and version.local.startswith("cu") else minor(row.cuda).partition(".")[0]
+    )
+    if torch_cuda != major:
         yield (
             f"torch {case.torch} on PyPI is built for CUDA {row.cuda}, and this cell compiles with CUDA {case.cuda}; "
             f"torch's index has {', '.join(_variants(row)[major])}"

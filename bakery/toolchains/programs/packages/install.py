@@ -29,10 +29,10 @@ def build(place: str) -> None:
     os.makedirs(out, exist_ok=True)
     for number in sorted(os.listdir(folder), key=int):
         with open(os.path.join(folder, number, "source.json"), encoding="utf-8") as stream:
-            told = json.load(stream)
-        source = sources.Source(**told["source"])
+            record = json.load(stream)
+        source = sources.Source(**record["source"])
         sources.build(source, os.path.join(folder, number, "wheels"), out)
-        check_requires(source, built(source.name, source.version, out), told["beside"])
+        check_requires(source, built(source.name, source.version, out), record["beside"])
 
 
 def built(name: str, version: str, folder: str) -> str:
@@ -115,6 +115,6 @@ def wheel(environment: str, arguments: list[str]) -> None:
                 + (",\nbakery: then run `wheel-bakery lock`" if is_locked else "")
             )
         with open(path, encoding="utf-8") as stream:
-            found = packages(json.load(stream))
-    own = {os.path.basename(file) for file in files}
-    check_found([item for item in found if item["file"] not in own], allowed, "the wheel")
+            locked = packages(json.load(stream))
+    names = {os.path.basename(file) for file in files}
+    check_found([item for item in locked if item["file"] not in names], allowed, "the wheel")

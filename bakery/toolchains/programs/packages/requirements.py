@@ -36,18 +36,18 @@ def words_of(arguments: list[str]) -> list[str]:
     Raises:
         SystemExit: one is no requirement: pip would take it for an option, or a file.
     """
-    found = []
+    words = []
     rest = iter(arguments)
     for word in rest:
         if word != "-r":
-            found.append(word)
+            words.append(word)
             continue
         with open(next(rest), encoding="utf-8") as stream:
-            found += [line.strip() for line in stream if line.strip()]
-    bad = [word for word in found if requirement(word) is None]
+            words += [line.strip() for line in stream if line.strip()]
+    bad = [word for word in words if requirement(word) is None]
     if bad:
         sys.exit("\n".join("bakery: " + repr(word) + " is no requirement, such as 'cmake>=3.26'" for word in bad))
-    return found
+    return words
 
 
 def check_direct(words: Collection[str], allowed: Collection[str], whose: str = "") -> None:
@@ -62,14 +62,14 @@ def check_direct(words: Collection[str], allowed: Collection[str], whose: str = 
         refuse([(item.name, item.url) for item in refused], whose)
 
 
-def refuse(found: list[tuple[str, str]], whose: str) -> NoReturn:
+def refuse(refused: list[tuple[str, str]], whose: str) -> NoReturn:
     """End with what is not allowed, and with what to do.
 
     Raises:
         SystemExit: always.
     """
-    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in found]
-    names = ", ".join('"' + canonical(name) + '"' for name, _ in found)
+    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in refused]
+    names = ", ".join('"' + canonical(name) + '"' for name, _ in refused)
     sys.exit(
         "\n".join(lines) + "\nbakery: an address is no package of the index, and the recipe does not allow it\n"
         "bakery: require a release of the index, or allow it by name: builder.allow-direct = [" + names + "]"
@@ -82,19 +82,19 @@ def name_of(word: str) -> str:
     return canonical(match.group(1)) if match else ""
 
 
-def unknown_extras(said: str, words: list[str]) -> list[str]:
+def unknown_extras(output: str, words: list[str]) -> list[str]:
     """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
 
     What a package of the index asks of another is between the two.
     """
-    found = []
-    for match in EXTRA.finditer(said):
+    warnings = []
+    for match in EXTRA.finditer(output):
         for word in words:
             extras = re.search(r"\[([^]]*)\]", word)
-            asked = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
-            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in asked:
-                found.append(match.group(0))
-    return found
+            requested = map(canonical, extras.group(1).replace(" ", "").split(",")) if extras else []
+            if name_of(word) == canonical(match.group("name")) and canonical(match.group("extra")) in requested:
+                warnings.append(match.group(0))
+    return warnings
 
 
 def is_source(package: Package) -> bool:
@@ -116,13 +116,13 @@ def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
     return {canonical(name) for name in names if name}, [word for word in arguments if not word.startswith(prefix)]
 
 
-def check_found(found: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
+def check_found(packages: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
     """Make sure that only allowed packages come from an address.
 
     Raises:
         SystemExit: others do.
     """
-    others = [(item["name"], item["origin"]) for item in found if item.get("origin") and item["name"] not in allowed]
+    others = [(item["name"], item["origin"]) for item in packages if item.get("origin") and item["name"] not in allowed]
     if others:
         refuse(others, whose)
 

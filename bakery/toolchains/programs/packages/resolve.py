@@ -57,29 +57,29 @@ def read(name: str) -> dict[str, Any] | None:
     if not os.path.exists(path):
         return None
     with open(path, encoding="utf-8") as stream:
-        told: dict[str, Any] = json.load(stream)
-        return told
+        data: dict[str, Any] = json.load(stream)
+        return data
 
 
-def locked(place: str, words: list[str], told: dict[str, Any], allowed: Collection[str]) -> list[Package]:
+def locked(place: str, words: list[str], lock: dict[str, Any], allowed: Collection[str]) -> list[Package]:
     """Return the packages that are locked.
 
     Raises:
         SystemExit: they were locked for other requirements, or one cannot be held to its hash.
     """
-    before, now = set(told["requirements"]), set(words)
+    before, now = set(lock["requirements"]), set(words)
     lines = ["bakery: bakery.lock is out of date for " + place + ":"]
     lines += ["bakery:   + " + word + " is asked for, and was not when it was locked" for word in sorted(now - before)]
     lines += ["bakery:   - " + word + " was locked, and is not asked for" for word in sorted(before - now)]
     if before != now:
         sys.exit("\n".join([*lines, ADVICE]))
-    packages: list[Package] = told["packages"]
+    packages: list[Package] = lock["packages"]
     direct = [(item["name"], item["origin"]) for item in packages if item.get("origin")]
     refused = [(name, origin) for name, origin in direct if canonical(name) not in allowed]
     if refused:
         refuse(refused, "bakery.lock")
     archives = [item["file"] or item["origin"] for item in packages if is_source(item)]
-    if archives and told.get("strict"):
+    if archives and lock.get("strict"):
         sys.exit(
             "bakery: --locked takes no source archives, since what builds them is not locked: " + ", ".join(archives)
         )
@@ -112,25 +112,25 @@ def report(words: list[str], *options: str) -> Answer:
             return Answer(packages(json.load(stream)), out, err)
 
 
-def packages(told: dict[str, Any]) -> list[Package]:
+def packages(report: dict[str, Any]) -> list[Package]:
     """Return the packages of pip's report (version 1), sorted by name.
 
     Of a package that a requirement names by its address, ``origin`` is that.
     """
-    found = []
-    for item in told["install"]:
+    result = []
+    for item in report["install"]:
         download = item["download_info"]
         path = urllib.parse.urlsplit(download["url"]).path
-        made = {
+        package = {
             "name": canonical(item["metadata"]["name"]),
             "version": item["metadata"]["version"],
             "file": urllib.parse.unquote(path.rsplit("/", 1)[-1]),
             "sha256": download.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
         }
         if item.get("is_direct"):
-            made["origin"] = download["url"]
-        found.append(made)
-    return sorted(found, key=lambda item: (item["name"], item["version"]))
+            package["origin"] = download["url"]
+        result.append(package)
+    return sorted(result, key=lambda item: (item["name"], item["version"]))
 
 
 class Sources:
@@ -168,9 +168,9 @@ class Sources:
         self.found[sdist.digest(sources.stub(source, self.stubs), "sha256")] = source
         return True
 
-    def add_of_index(self, wanted: Any) -> bool:
+    def add_of_index(self, needed: Any) -> bool:
         """Take the newest one that satisfies a requirement; say whether there is one, and it is new."""
-        source = sources.of_index(wanted, self.fresh()) if self.asks else None
+        source = sources.of_index(needed, self.fresh()) if self.asks else None
         return source is not None and self.add(source)
 
     def of(self, package: Package) -> sources.Source | None:
@@ -178,8 +178,8 @@ class Sources:
         if package["sha256"]:
             return self.found.get(package["sha256"])
         # pip 23.0 has no hash of a file that it need not fetch.
-        own = (package["name"], package["version"])
-        return next((item for item in self.found.values() if (item.name, item.version) == own), None)
+        key = (package["name"], package["version"])
+        return next((item for item in self.found.values() if (item.name, item.version) == key), None)
 
     def in_place_of_address(self, word: str) -> str:
         """Return a requirement for the stub of what a requirement names by its address; wheels stay as they are."""
@@ -201,22 +201,22 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
     Raises:
         SystemExit: nothing satisfies the requirements; pip said why.
     """
-    known = preferred or {"requirements": [], "packages": []}
-    kept = [item for item in known["packages"] if not item.get("origin")]
-    changed = {name_of(word) for word in {*words, *options} ^ set(known["requirements"])}
-    others = [item for item in kept if canonical(item["name"]) not in changed]
-    tries = [kept] if kept else []
-    tries += [others] if others and others != kept else []
-    for item in filter(is_source, kept):
+    recorded = preferred or {"requirements": [], "packages": []}
+    of_index = [item for item in recorded["packages"] if not item.get("origin")]
+    changed = {name_of(word) for word in {*words, *options} ^ set(recorded["requirements"])}
+    others = [item for item in of_index if canonical(item["name"]) not in changed]
+    tries = [of_index] if of_index else []
+    tries += [others] if others and others != of_index else []
+    for item in filter(is_source, of_index):
         stand_ins.add_of_index(requirement(item["name"] + "==" + item["version"]))
-    asked = [stand_ins.in_place_of_address(word) for word in words]
+    requested = [stand_ins.in_place_of_address(word) for word in words]
     with tempfile.TemporaryDirectory() as scratch:
         constraints = os.path.join(scratch, "constraints.txt")
         for constrained in [*tries, []]:
             with open(constraints, "w", encoding="utf-8") as stream:
                 stream.writelines(item["name"] + "==" + item["version"] + "\n" for item in constrained)
             held = {canonical(item["name"]) for item in constrained}
-            answer = with_sources(asked, ["--constraint", constraints, *options], stand_ins, held)
+            answer = with_sources(requested, ["--constraint", constraints, *options], stand_ins, held)
             lacking = unknown_extras(answer.err, words)
             if lacking:
                 # pip goes on without what was asked for: the build would fail later, or be built without it.
@@ -227,17 +227,17 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
     end(answer, words)
 
 
-def check_recorded(place: str, told: dict[str, Any], made: list[Package]) -> None:
+def check_recorded(place: str, record: dict[str, Any], resolved: list[Package]) -> None:
     """Make sure that pip came to what a record lists: nothing is installed because a record has it.
 
     Raises:
         SystemExit: pip came to other packages; all of them are named.
     """
-    listed = {canonical(item["name"]): item for item in told["packages"]}
-    found = {item["name"]: item for item in made}
+    listed = {canonical(item["name"]): item for item in record["packages"]}
+    by_name = {item["name"]: item for item in resolved}
     lines = []
-    for name in sorted(set(listed) | set(found)):
-        before, now = listed.get(name), found.get(name)
+    for name in sorted(set(listed) | set(by_name)):
+        before, now = listed.get(name), by_name.get(name)
         if before is None and now:
             lines.append(shown(now) + " is required, and the provenance does not name it")
         elif before and now is None:
@@ -269,8 +269,8 @@ def with_sources(words: list[str], options: list[str], stand_ins: Sources, held:
     while True:
         answer = report(words, *options, "--find-links", stand_ins.stubs)
         missing = MISSING.search(answer.err) if answer.packages is None else None
-        wanted = requirement(missing.group("requirement")) if missing else None
-        if wanted is None or wanted.url or canonical(wanted.name) in held or not stand_ins.add_of_index(wanted):
+        needed = requirement(missing.group("requirement")) if missing else None
+        if needed is None or needed.url or canonical(needed.name) in held or not stand_ins.add_of_index(needed):
             return answer
 
 
@@ -280,14 +280,16 @@ def end(answer: Answer, words: list[str]) -> NoReturn:
     Raises:
         SystemExit: always.
     """
-    own = {canonical(item.name) for item in map(requirement, words) if item.url}
-    others = [match for match in DIRECT.finditer(answer.out) if canonical(match.group("name")) not in own]
+    own_names = {canonical(item.name) for item in map(requirement, words) if item.url}
+    others = [match for match in DIRECT.finditer(answer.out) if canonical(match.group("name")) not in own_names]
     sys.stderr.write(answer.err)
     if others:
         last = others[-1]
-        said = (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
+        message = (
+            (last.group("by") or "a dependency") + " requires " + last.group("name") + " @ " + last.group("address")
+        )
         why = "of what dependencies name by an address, only wheels can be allowed, by builder.allow-direct"
-        sys.exit("bakery: " + said + "\nbakery: " + why)
+        sys.exit("bakery: " + message + "\nbakery: " + why)
     sys.exit(1)
 
 
@@ -298,31 +300,31 @@ def resolve(place: str, arguments: list[str]) -> None:
     words = words_of(arguments[cut + 1 :])
     check_direct(words, allowed)
     renew_pip()
-    told, record = read("locked.json"), read("recorded.json")
+    lock, record = read("locked.json"), read("recorded.json")
     folder = os.path.join(SOURCES, place)
     os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         stand_ins = Sources(scratch, asks="--no-index" not in options)
-        if told is not None:
-            found = locked(place, [*options, *words], told, allowed)
-            folders = (os.path.join(scratch, "locked-" + str(number)) for number in range(len(found)))
-            chosen = [sources.locked(item, next(folders)) for item in found if is_source(item)]
+        if lock is not None:
+            result = locked(place, [*options, *words], lock, allowed)
+            folders = (os.path.join(scratch, "locked-" + str(number)) for number in range(len(result)))
+            chosen = [sources.locked(item, next(folders)) for item in result if is_source(item)]
         else:
             preferred = read("preferred.json") if record is None else {**record, "requirements": [*options, *words]}
-            made = ask(words, options, preferred, stand_ins) if words else []
-            found = [source.package() if (source := stand_ins.of(item)) else item for item in made]
+            resolved = ask(words, options, preferred, stand_ins) if words else []
+            result = [source.package() if (source := stand_ins.of(item)) else item for item in resolved]
             if record is not None:
-                check_recorded(place, record, found)
-            check_found(found, allowed)
-            chosen = [source for item in made if (source := stand_ins.of(item))]
+                check_recorded(place, record, result)
+            check_found(result, allowed)
+            chosen = [source for item in resolved if (source := stand_ins.of(item))]
         for number, source in enumerate(chosen):
-            prepare(source, os.path.join(folder, str(number)), allowed, found)
-    text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in found)
+            prepare(source, os.path.join(folder, str(number)), allowed, result)
+    text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
     os.makedirs(RESOLVED, exist_ok=True)
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
-        json.dump({"requirements": sorted({*options, *words}), "packages": found}, stream, indent=1)
+        json.dump({"requirements": sorted({*options, *words}), "packages": result}, stream, indent=1)
     print(text, end="")
 
 

@@ -53,8 +53,8 @@ def pip_config(key: str) -> str:
         return given
     # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
     command = [*pip_alone.command(), "config", "list"]
-    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", found.stdout.decode()))
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", done.stdout.decode()))
     text = values.get("install." + key) or values.get("global." + key, "")
     return " ".join(text.replace("\\n", " ").split())
 
@@ -85,34 +85,36 @@ class Anchors(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Take one anchor: its address, and the hash in its fragment."""
-        own = dict(attrs)
-        href = own.get("href")
+        attributes = dict(attrs)
+        href = attributes.get("href")
         if tag == "a" and href:
             url, _, fragment = href.partition("#")
             name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
             algorithm, _, digest = fragment.partition("=")
             hashes = {algorithm: digest} if digest else {}
-            self.entries.append(Entry(url, name, hashes, own.get("data-requires-python") or "", "data-yanked" in own))
+            self.entries.append(
+                Entry(url, name, hashes, attributes.get("data-requires-python") or "", "data-yanked" in attributes)
+            )
 
 
 def request(url: str, index: str) -> urllib.request.Request:
     """Return a request; the user and the password in the index's address are for its own host only."""
-    parts, own = urllib.parse.urlsplit(url), urllib.parse.urlsplit(index)
-    credentials, _, host = own.netloc.rpartition("@")
+    parts, index_parts = urllib.parse.urlsplit(url), urllib.parse.urlsplit(index)
+    credentials, _, host = index_parts.netloc.rpartition("@")
     bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1, */*;q=0.01"
-    made = urllib.request.Request(bare.geturl(), headers={"Accept": accept})
-    if credentials and (bare.scheme, bare.netloc) == (own.scheme, host):
+    http_request = urllib.request.Request(bare.geturl(), headers={"Accept": accept})
+    if credentials and (bare.scheme, bare.netloc) == (index_parts.scheme, host):
         plain = urllib.parse.unquote(credentials).encode()
         # Unredirected: another host is not told.
-        made.add_unredirected_header("Authorization", "Basic " + base64.b64encode(plain).decode())
-    return made
+        http_request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(plain).decode())
+    return http_request
 
 
 def listing(index: str, name: str) -> list[Entry]:
     """Return the files of a project as the index lists them."""
-    wanted = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
-    with urllib.request.urlopen(wanted, timeout=120) as reply:
+    http_request = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
+    with urllib.request.urlopen(http_request, timeout=120) as reply:
         body, kind, base = reply.read(LARGEST_LISTING + 1), reply.headers.get_content_type(), reply.geturl()
     if len(body) > LARGEST_LISTING:
         raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
@@ -239,7 +241,7 @@ def digest(path: str, algorithm: str) -> str:
     return value.hexdigest()
 
 
-def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
+def locked(index: str, name: str, pinned: str) -> tuple[Entry, str] | None:
     """Return the archive that is locked and its hash; None without a lock.
 
     Raises:
@@ -248,15 +250,15 @@ def locked(index: str, name: str, wanted: str) -> tuple[Entry, str] | None:
     if not os.path.exists(LOCK):
         return None
     with open(LOCK, encoding="utf-8") as stream:
-        told = json.load(stream)
-    package = told["packages"][0]
-    if told["requirements"] != [wanted]:
-        said = "bakery: bakery.lock holds the source of " + " ".join(told["requirements"]) + ", and " + wanted
-        sys.exit(said + " is asked for\nbakery: run `wheel-bakery lock`")
-    found = [entry for entry in offered(index, name) if entry.filename == package["file"]]
-    if not found:
+        lock = json.load(stream)
+    package = lock["packages"][0]
+    if lock["requirements"] != [pinned]:
+        message = "bakery: bakery.lock holds the source of " + " ".join(lock["requirements"]) + ", and " + pinned
+        sys.exit(message + " is asked for\nbakery: run `wheel-bakery lock`")
+    entries = [entry for entry in offered(index, name) if entry.filename == package["file"]]
+    if not entries:
         sys.exit("sdist: the package index does not have " + package["file"] + ", which bakery.lock names")
-    return found[0], package["sha256"]
+    return entries[0], package["sha256"]
 
 
 def download(wanted: str, folder: str) -> None:

@@ -14,7 +14,7 @@ from wheels import write_wheel
 from bakery.build.cibuildwheel import process as tool
 from bakery.build.cibuildwheel.run import Host, build_plan
 from bakery.build.exit_status import conclusion
-from bakery.build.options import Again, Options
+from bakery.build.options import CellSelection, Options
 from bakery.build.report import RunReport
 from bakery.core.errors import AuditError, SomeFailed, UsageError
 from bakery.plan.model import Plan
@@ -45,7 +45,7 @@ class Builder:
         request.log.parent.mkdir(parents=True, exist_ok=True)
         request.log.write_text("building\n")
         if self.late:
-            stopped = stop.asked.wait(request.timeout_s)
+            stopped = stop.requested.wait(request.timeout_s)
             return tool.Ended("killed", late=not stopped, stopped=stopped)
         if request.identifiers[0] in self.fails:
             return tool.Ended("no compiler\nreally none", late=False)
@@ -91,17 +91,17 @@ def test_what_is_finished_is_not_built_again(project: Path, plan: Plan, builder:
     first = run(project, plan)
     assert conclusion([first]) is None
     assert builder.built == ["cp311-manylinux_x86_64", "cp313-manylinux_x86_64"]
-    second = run(project, plan, again=Again.UNFINISHED)
+    second = run(project, plan, selection=CellSelection.UNFINISHED)
     assert set(results(second).values()) == {"kept"}
     assert sorted(wheel.path for target in second.targets for wheel in target.wheels) == sorted(
         (project / "dist").iterdir()
     )
     # A wheel that is gone, another test, another file: built again.
     next((project / "dist").glob("*cp313*")).unlink()
-    assert results(run(project, plan, again=Again.UNFINISHED))["wheel-cp313"] == "done"
+    assert results(run(project, plan, selection=CellSelection.UNFINISHED))["wheel-cp313"] == "done"
     assert len(builder.built) == 3
     (project / "new.c").write_text("int x;")
-    run(project, plan, again=Again.UNFINISHED)
+    run(project, plan, selection=CellSelection.UNFINISHED)
     assert len(builder.built) == 5
 
 
@@ -120,9 +120,9 @@ def test_a_failed_cell_stops_no_other(project: Path, plan: Plan, builder: Builde
     assert "1 of 2 cells failed: cp311: cibuildwheel failed" in judged.message
     assert judged.details == ("no compiler", "really none")
     builder.fails = set()
-    again = run(project, plan, again=Again.FAILED)
+    again = run(project, plan, selection=CellSelection.FAILED)
     assert results(again) == {"wheel-cp311": "done", "test-cp311": "done"}
-    assert results(run(project, plan, again=Again.FAILED)) == {}
+    assert results(run(project, plan, selection=CellSelection.FAILED)) == {}
 
 
 def test_fail_fast_ends_the_others(project: Path, plan: Plan, builder: Builder) -> None:
@@ -134,7 +134,7 @@ def test_fail_fast_ends_the_others(project: Path, plan: Plan, builder: Builder) 
 
 def test_time_that_is_over(project: Path, plan: Plan, builder: Builder) -> None:
     run(project, plan, only=("cp313",))
-    report = run(project, plan, deadline=time.monotonic() - 1, again=Again.UNFINISHED)
+    report = run(project, plan, deadline=time.monotonic() - 1, selection=CellSelection.UNFINISHED)
     assert report.stopped == "timeout"
     assert {name: result for name, result in results(report).items() if name.startswith("wheel")} == {
         "wheel-cp311": "canceled",
@@ -179,18 +179,14 @@ def test_a_build_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.
     program.chmod(0o755)
     monkeypatch.setattr(tool, "command", lambda _: [str(program)])
     request = tool.Build(
-        platform="linux",
-        arch="x86_64",
+        arguments=("--platform", "linux", "."),
         identifiers=("cp311-manylinux_x86_64",),
         root=tmp_path,
-        package=".",
-        config=tmp_path / "none.toml",
         output=tmp_path / "out",
         log=tmp_path / "log",
         tested=False,
         timeout_s=1,
-        mounts={},
-        container={},
+        create_args=(),
     )
     lines: list[str] = []
     ended = tool.build(request, {"PATH": "/usr/bin:/bin"}, lines.append, tool.Stop())
