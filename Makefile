@@ -38,7 +38,7 @@ check: setup ## Format, lint, types, drift of generated files, unit and golden t
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(BAKERY) generate --check
-	$(VENV)/bin/pytest -q -n 2 tests/unit tests/golden
+	$(VENV)/bin/pytest -q -n 2 --dist worksteal tests/unit tests/golden
 
 test: check engine ## All tests, up to real bakes on a real engine
 	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract
