@@ -99,9 +99,8 @@ def run_benchmark(
     Raises:
         BakeryError: there is no benchmark, a call does not fit its function, or a container cannot be run.
     """
-    from bakery.iree.benchmark import measure, read_subjects
+    from bakery.iree.benchmark import measure, read_baseline, read_subjects
     from bakery.iree.modules import write_record
-    from bakery.iree.requests import read_baseline
 
     subjects = read_subjects((item.module, item.benchmark, item.folder) for item in requests if item.benchmark)
     if not subjects:
@@ -145,7 +144,7 @@ def run_compiled(
         The results as JSON, and the failures.
     """
     from bakery.iree import benchmark as benchmarks
-    from bakery.iree import report_runs
+    from bakery.iree import report
     from bakery.iree import validate as validation
     from bakery.iree.job.load import load
     from bakery.iree.modules import find_modules
@@ -163,16 +162,16 @@ def run_compiled(
     failures: list[BakeryError | None] = []
     if validate:
         verdicts = run_validation(requests, Path(), source)
-        document["validation"] = report_runs.validation_rows(verdicts)
+        document["validation"] = report.validation_rows(verdicts)
         failures.append(validation.conclusion(verdicts))
         if show_tables:
-            err.print(report_runs.validation_table(verdicts))
+            err.print(report.validation_table(verdicts))
     if benchmark:
         measurements = run_benchmark(requests, Path(), source)
-        document["benchmarks"] = report_runs.benchmark_rows(measurements)
+        document["benchmarks"] = report.benchmark_rows(measurements)
         failures.append(benchmarks.conclusion(measurements))
         if show_tables:
-            err.print(report_runs.benchmarks_table(measurements))
+            err.print(report.benchmarks_table(measurements))
     return document, failures
 
 

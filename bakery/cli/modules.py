@@ -231,7 +231,7 @@ def _validate(arguments: ValidateArguments) -> None:
     [dim]wheel-bakery validate job.json[/dim]
     """
     from bakery.iree.bundle import bundle
-    from bakery.iree.report_runs import to_json, validation_rows, validation_table
+    from bakery.iree.report import to_json, validation_rows, validation_table
     from bakery.iree.validate import conclusion
 
     checks = arguments.checks()
@@ -254,7 +254,7 @@ def _benchmark(arguments: BenchmarkArguments) -> None:
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion
     from bakery.iree.models.job import Benchmark
-    from bakery.iree.report_runs import benchmark_rows, benchmarks_table, to_json
+    from bakery.iree.report import benchmark_rows, benchmarks_table, to_json
 
     settings = arguments.settings()
     requests = arguments.requests(

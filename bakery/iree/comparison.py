@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bakery.core.errors import EngineError
-from bakery.iree import programs
 from bakery.iree.call_args import Case
-from bakery.iree.limits import CALL_S, limits_for
 from bakery.iree.mlir.signature import Type
 from bakery.iree.models.job import Tolerance
 from bakery.iree.models.module import CheckRecord, ErrorRecord
 from bakery.iree.npy import ELEMENTS
-from bakery.iree.sandbox import Sandbox
+from bakery.iree.sandbox import RESULT, Sandbox
 from bakery.plan.values import Json
 
 Pending = tuple[Case, tuple[Path | bytes, ...]]
@@ -47,8 +45,8 @@ def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sa
     Raises:
         EngineError: the container cannot be run, or fails.
     """
-    files: dict[str, Path | bytes] = {"compare.py": programs.text("module_compare.py").encode()}
-    pairs: list[dict[str, Json]] = []
+    files: dict[str, Path | bytes] = {}
+    pairs: list[Json] = []
     for case, expected in pending:
         tolerances = dict(TOLERANCES)
         tolerances.update((case.check.tolerance or {}).items())
@@ -66,17 +64,10 @@ def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sa
             pairs.append(pair)
     if not pairs:
         return [CheckRecord(function=case.call.function.name, status="passed") for case, _ in pending]
-    files["pairs.json"] = json.dumps(pairs).encode()
-    result = sandbox.run(
-        image,
-        ["python3", "-I", "compare.py", "pairs.json", "out/compared.json"],
-        files,
-        outputs=("compared.json",),
-        limits=limits_for(files, CALL_S),
-    )
-    if result.code or "compared.json" not in result.files:
+    result = sandbox.run_program(image, "module_compare.py", pairs, files)
+    if result.code or RESULT not in result.files:
         raise EngineError("results cannot be compared", details=result.log.splitlines()[-8:])
-    differences = iter(json.loads(result.files["compared.json"].read_bytes()))
+    differences = iter(json.loads(result.files[RESULT].read_bytes()))
     return [_record(case, differences) for case, _ in pending]
 
 

@@ -14,10 +14,9 @@ from bakery.core.errors import BakeryError, InterruptedBake
 from bakery.core.names import MACHINES
 from bakery.engine.client import Engine, EngineInfo
 from bakery.engine.qemu import emulated
-from bakery.iree.limits import Limits
 from bakery.iree.models.module import TargetRecord
 from bakery.iree.modules import Compiled
-from bakery.iree.sandbox import Sandbox
+from bakery.iree.sandbox import Limits, Sandbox
 from bakery.iree.vmfb import Code, as_spirv_1_6, spirv_version
 
 CPU_IMAGE = "iree-cpu"

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.iree import programs
 from bakery.iree.call_args import Case
-from bakery.iree.limits import CALL_S, limits_for
 from bakery.iree.npy import Scalar
-from bakery.iree.sandbox import ProgramResult, Sandbox
+from bakery.iree.sandbox import CALL_S, RESULT, ProgramResult, Sandbox
 from bakery.plan.values import Json
 
 
@@ -48,11 +46,8 @@ def call_references(cases: Iterable[Case], sandbox: Sandbox, image: str) -> dict
 
 
 def _call(file: Path, cases: Mapping[int, Case], sandbox: Sandbox, image: str) -> dict[int, Reference]:
-    files: dict[str, Path | bytes] = {
-        "call.py": programs.text("module_reference.py").encode(),
-        "reference.py": file,
-    }
-    calls: list[dict[str, Json]] = []
+    files: dict[str, Path | bytes] = {"reference.py": file}
+    calls: list[Json] = []
     names: list[tuple[str, ...]] = []
     for number, case in enumerate(cases.values()):
         arguments: list[Json] = []
@@ -74,14 +69,8 @@ def _call(file: Path, cases: Mapping[int, Case], sandbox: Sandbox, image: str) -
                 "results": [f"out/{name}" for name in results],
             }
         )
-    files["calls.json"] = json.dumps(calls).encode()
-    result = sandbox.run(
-        image,
-        ["python3", "call.py", "calls.json", "out/ended.json"],
-        files,
-        outputs=("ended.json", *(name for group in names for name in group)),
-        limits=limits_for(files, CALL_S),
-    )
+    outputs = [name for group in names for name in group]
+    result = sandbox.run_program(image, "module_reference.py", calls, files, outputs=outputs, options=())
     references = {}
     for key, results, problem in zip(cases, names, _read_problems(result, len(calls)), strict=True):
         if problem or any(name not in result.files for name in results):
@@ -96,7 +85,7 @@ def _read_problems(result: ProgramResult, count: int) -> list[str]:
     if result.timed_out:
         return [f"it took longer than {CALL_S} s"] * count
     try:
-        problems = json.loads(result.files["ended.json"].read_bytes())
+        problems = json.loads(result.files[RESULT].read_bytes())
         if isinstance(problems, list) and len(problems) == count:
             return [str(item).strip().replace("\n", " | ") for item in problems]
     except (KeyError, OSError, ValueError, RecursionError):

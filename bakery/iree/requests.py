@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from bakery.core.errors import ModuleError, UsageError
-from bakery.core.plain_files import read_plain
+from bakery.core.errors import ModuleError
 from bakery.iree.job.load import OUTPUT, LoadedJob
-from bakery.iree.models.baseline import Baseline, Measured
 from bakery.iree.models.job import Benchmark, Check, name_of
 from bakery.iree.modules import Compiled, find_modules
 
@@ -62,23 +58,3 @@ def requests_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Request]
         for module in modules
         if module.name in inputs
     ]
-
-
-_LARGEST_BASELINE = 4 << 20
-
-
-def read_baseline(path: Path) -> dict[str, Measured]:
-    """Read a baseline: title of a module → its earlier measurement.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
-    try:
-        baseline = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="write one with --save-baseline") from error
-    except ValidationError as error:
-        raise UsageError(
-            f"{path} is not a baseline: {error.errors()[0]['msg']}", hint="write one with --save-baseline"
-        ) from error
-    return {item.module: item for item in baseline.benchmarks}

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.iree import programs
 from bakery.iree.call_args import Case
 from bakery.iree.devices import Device
-from bakery.iree.limits import CALL_S, limits_for
 from bakery.iree.modules import Compiled
-from bakery.iree.sandbox import ProgramResult, Sandbox
+from bakery.iree.sandbox import CALL_S, RESULT, ProgramResult, Sandbox
 from bakery.plan.values import Json
 
 _ILLEGAL = "ended by SIGILL: this machine's CPU lacks instructions that the module uses"
@@ -20,8 +18,6 @@ _KILLED = "killed: it needs more memory than the container's limit"
 
 SIGNALS = {-4: _ILLEGAL, 132: _ILLEGAL, -9: _KILLED, 137: _KILLED}
 """Exit code → reason. Python reports a signal as a negative number, a shell as 128 plus the number."""
-
-_ENDED = "ended.json"
 
 _Ended = tuple[int | None, str]
 """A program's exit code, None if it exceeded its time limit; and the end of its output."""
@@ -49,7 +45,6 @@ def run_cases(module: Compiled, cases: Sequence[Case], sandbox: Sandbox, device:
         EngineError: the container cannot be run.
     """
     files: dict[str, Path | bytes] = {"module.vmfb": module.path}
-    files["run.py"] = programs.text("module_calls.py").encode()
     calls: list[Json] = []
     for case in cases:
         files |= case.call.files
@@ -57,13 +52,14 @@ def run_cases(module: Compiled, cases: Sequence[Case], sandbox: Sandbox, device:
         argv += [f"--function={case.call.function.name}", *case.call.words]
         argv += [f"--output=@out/{name}" for name in case.results]
         calls.append({"argv": list[Json](argv), "seconds": CALL_S})
-    files["calls.json"] = json.dumps(calls).encode()
-    result = sandbox.run(
+    result = sandbox.run_program(
         device.image,
-        ["python3", "-I", "run.py", "calls.json", f"out/{_ENDED}"],
+        "module_calls.py",
+        calls,
         files,
-        outputs=(_ENDED, *(name for case in cases for name in case.results)),
-        limits=limits_for(files, CALL_S * len(calls) + 30, cores=cores),
+        outputs=[name for case in cases for name in case.results],
+        seconds=CALL_S * len(calls) + 30,
+        cores=cores,
         platform=device.platform,
         gpus=device.gpus,
     )
@@ -80,7 +76,7 @@ def _read_ended(result: ProgramResult, count: int) -> tuple[list[_Ended], str]:
     """Read from the untrusted output how each call ended, and the version of the runtime; a missing call has failed."""
     failed: list[_Ended] = [(result.code or 1, result.log[-2000:])] * count
     try:
-        document = json.loads(result.files[_ENDED].read_bytes())
+        document = json.loads(result.files[RESULT].read_bytes())
         ended: list[_Ended] = [(item["code"], str(item["log"])) for item in document["calls"]]
         runtime = str(document["runtime"])[:40]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -15,6 +15,7 @@ bakery closes it when the time is over, and the kernel closes it when bakery is 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import subprocess
@@ -30,8 +31,9 @@ from typing import IO
 from bakery.build.signals import caught
 from bakery.core.errors import EngineError, OutputError
 from bakery.engine.client import DOCTOR, ClientError, Engine
+from bakery.iree import programs
 from bakery.iree.container_io import Receiver, Tail, pack, unpack
-from bakery.iree.limits import Limits
+from bakery.plan.values import Json
 
 LABEL = "bakery.sandbox"
 """Label of every container: the process that runs it, see `_owner`."""
@@ -45,8 +47,14 @@ USER = 65534
 WATCHER = 65533
 """The user of the container's first process. No other process or file belongs to it."""
 
+RESULT = "result.json"
+"""The output file of `Sandbox.run_program`."""
+
 GRACE_S = 5
 """Seconds between SIGTERM and SIGKILL when the time is over."""
+
+CALL_S = 300
+"""Seconds that one call of a function may take."""
 
 _START_S = 300
 """Seconds that docker may take to start and to end a container, besides the program's own time."""
@@ -80,14 +88,37 @@ exit $code
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramResult:
-    """How a program ended.
+class Limits:
+    """Limits of a container.
 
     Attributes:
-        code: its exit code; 128 plus the number of the signal that ended it.
-        timed_out: it exceeded its time limit.
-        files: name → output file.
-        log: the end of its output.
+        memory: bytes, of the program and of its files together.
+        files: bytes of its files: inputs, and those that it writes.
+        processes: processes and threads.
+        cores: CPU cores that it may use, as ``0-3,6``; empty for all.
+        seconds: run time of the program.
+        output: bytes of its output files.
+    """
+
+    memory: int = 4 * 1024**3
+    files: int = 2 * 1024**3
+    processes: int = 256
+    cores: str = ""
+    seconds: int = 600
+    output: int = 1024**3
+
+    @classmethod
+    def for_files(cls, files: Mapping[str, Path | bytes], seconds: int, cores: str = "") -> Limits:
+        """Return the default limits, with space for input files and results."""
+        inputs = sum(len(item) if isinstance(item, bytes) else item.stat().st_size for item in files.values())
+        space = inputs + cls().output
+        return cls(memory=cls().memory + space, files=space, cores=cores, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """How a program ended: its exit code (128 plus the number of the signal that ended it), its output files by name,
+    and the end of its log.
     """
 
     code: int
@@ -150,6 +181,39 @@ class Sandbox:
             except BaseException:
                 self._remove(["--filter", f"name=^/?{name}$"])
                 raise
+
+    def run_program(
+        self,
+        image: str,
+        program: str,
+        tasks: Sequence[Json],
+        files: Mapping[str, Path | bytes],
+        *,
+        outputs: Sequence[str] = (),
+        seconds: int = CALL_S,
+        cores: str = "",
+        platform: str = "",
+        gpus: bool = False,
+        options: Sequence[str] = ("-I",),
+    ) -> ProgramResult:
+        """Run one of `bakery.iree.programs`, which reads its tasks from a JSON file and writes `RESULT`.
+
+        Args:
+            options: of Python.
+
+        Raises:
+            EngineError, OutputError: see `run`.
+        """
+        inputs = {**files, "program.py": programs.text(program).encode(), "tasks.json": json.dumps(tasks).encode()}
+        return self.run(
+            image,
+            ["python3", *options, "program.py", "tasks.json", f"out/{RESULT}"],
+            inputs,
+            outputs=(RESULT, *outputs),
+            limits=Limits.for_files(inputs, seconds, cores),
+            platform=platform,
+            gpus=gpus,
+        )
 
     @contextmanager
     def _container(self, words: Sequence[str]) -> Iterator[None]:

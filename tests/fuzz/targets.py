@@ -358,7 +358,7 @@ def _left_seeds() -> list[bytes]:
 def _left(folder: Path, data: bytes) -> str:
     """Read what a container left where a module was run, measured, or held against a reference."""
     path = _written(folder, "left.json", data)
-    result = ProgramResult(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
+    result = ProgramResult(0, False, dict.fromkeys(("result.json", "machine"), path), "log")
     ended, _ = run_module._read_ended(result, 2)
     problems = [run_module._problem(code, log, timed_out=False) for code, log in ended]
     times, failures = benchmark._times(result), references._read_problems(result, 2)

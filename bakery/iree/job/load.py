@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,16 +11,19 @@ from pathlib import Path
 
 from bakery.core.errors import ModuleError
 from bakery.core.plain_files import read_plain
-from bakery.iree.job.json_positions import key_lines
 from bakery.iree.models.job import Input, Job
 from bakery.recipe.problems import Problem, listed
 from bakery.recipe.pydantic_errors import find_problems
-from bakery.recipe.toml_positions import TooMuch, line_of
+from bakery.recipe.toml_positions import DEEPEST, TooMuch, line_of
 from bakery.recipe.type_names import Step
 
 LARGEST = 2 * 1024**2
-"""Bytes that a job file may have."""
+"""Maximum size of a job file, in bytes."""
 
+MOST = 200_000
+"""Maximum number of keys and list items of a job."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|\n')
 
 OUTPUT = "out"
 """The default output folder."""
@@ -165,3 +169,48 @@ def _data(text: str, shown: str) -> object:
     if duplicates:
         raise _error(shown, Problem((duplicates[0],), "this key is twice in one object", "keep one of the two"))
     return data
+
+
+def key_lines(text: str) -> dict[tuple[Step, ...], int]:
+    """Return the 1-based line of every key and list item of ``text``, by path.
+
+    Raises:
+        TooMuch: lists or objects are nested more than `DEEPEST` levels deep, or there are more than `MOST` entries.
+    """
+    lines: dict[tuple[Step, ...], int] = {}
+    stack: list[list[Step]] = []
+    line = 1
+    key = True
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == "\n":
+            line += 1
+            continue
+        if token in "}]":
+            stack.pop()
+            key = False
+            continue
+        if token == ",":
+            key = isinstance(stack[-1][-1], str)
+            if not key:
+                stack[-1][-1] = _next(stack[-1][-1])
+            continue
+        if token == ":":
+            key = False
+            continue
+        if stack and key and isinstance(stack[-1][-1], str):
+            stack[-1][-1] = json.loads(token)
+        if stack:
+            lines.setdefault(tuple(level[-1] for level in stack), line)
+            if len(lines) > MOST:
+                raise TooMuch(f"more than {MOST} keys and list items", line)
+        if token in "{[":
+            if len(stack) >= DEEPEST:
+                raise TooMuch(f"lists or objects are nested more than {DEEPEST} levels deep", line)
+            stack.append([""] if token == "{" else [0])
+            key = token == "{"
+    return lines
+
+
+def _next(step: Step) -> Step:
+    return step + 1 if isinstance(step, int) else step
