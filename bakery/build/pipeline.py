@@ -34,7 +34,6 @@ from bakery.engine.memory_peaks import is_here
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
-from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
 
@@ -144,7 +143,7 @@ def pin(context: BakeContext) -> None:
     targets = context.task_targets
     context.pins = pins_of(
         session,
-        (*targets, *beside(context.plan, targets), *context.cache_targets),
+        (*targets, *context.plan.materials_of(targets), *context.cache_targets),
         context.locked,
         strict=options.locked,
     )

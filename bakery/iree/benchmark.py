@@ -38,11 +38,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A module and how to benchmark it.
-
-    Attributes:
-        threshold: how much slower than the baseline is a regression.
-    """
+    """A module and how to benchmark it. If it is slower than the baseline by more than ``threshold``, it is a regression."""
 
     module: Compiled
     call: Call
@@ -69,10 +65,7 @@ class Measurement:
 
 
 def read_subjects(modules: Iterable[tuple[Compiled, Benchmark, Path]]) -> list[Subject]:
-    """Read the benchmarks of modules. No engine is needed.
-
-    Args:
-        modules: each with its benchmark, and the folder that its paths are relative to.
+    """Read the benchmarks of modules; each comes with the folder that its paths are relative to. No engine is needed.
 
     Raises:
         ModuleError: a call does not fit its function; all problems are listed.
@@ -106,11 +99,10 @@ def measure(
     baseline: Mapping[str, Measured],
     on_measurement: Callable[[Measurement], None] = lambda measurement: None,
 ) -> list[Measurement]:
-    """Benchmark modules, one after the other.
+    """Benchmark modules, one after the other, and call ``on_measurement`` with each result.
 
     Args:
         baseline: title of a module → its earlier measurement.
-        on_measurement: called with each measurement.
 
     Raises:
         EngineError: a container cannot be run.

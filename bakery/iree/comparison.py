@@ -33,14 +33,11 @@ They are wider than NumPy's because compilers reorder sums: about a thousand rou
 
 
 def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sandbox, image: str) -> list[CheckRecord]:
-    """Compare results in a container that runs nothing else.
+    """Compare results in a container that runs nothing else. Return one record for each check, in order.
 
     Args:
         results: name → file with a result.
         image: an image with Python and NumPy, for the engine's own platform.
-
-    Returns:
-        One record for each check, in order.
 
     Raises:
         EngineError: the container cannot be run, or fails.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import signal
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,6 @@ from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here
 from bakery.iree import programs
-from bakery.iree.compiler_errors import failure, with_users_paths
 from bakery.iree.emit_job import (
     BAKEFILE,
     CONTEXT,
@@ -59,6 +59,14 @@ JOURNAL = "iree.modules"
 _LOG = 4 * 1024**2
 """Bytes of a compiler's log that are kept."""
 
+_SHOWN = 20
+"""Lines of a log that an error shows."""
+
+_BAD_ARGUMENT = 74
+"""The exit code of iree-compile for an argument that LLVM refuses, such as an unknown CPU."""
+
+_NOISE = re.compile(r"Please report issues|^PLEASE submit|^Stack dump|^ ?#?\d+ +0x|^\d+\.\s|^Stack dump without symbol")
+
 _STAGE = re.compile(r"\[(?:\S+ )?(cell-\S+) ")
 
 
@@ -69,13 +77,13 @@ class CompileOptions:
     Attributes:
         state: the project's state folder, with the journal of compiled modules.
         again: also compile modules that the output folder already has.
-        parallel: batches that are baked in parallel; 0 for two.
+        parallel: batches that are baked in parallel.
         timeout_s: seconds that a batch may take; None for no limit.
     """
 
     state: Path
     again: bool = False
-    parallel: int = 0
+    parallel: int = 2
     timeout_s: float | None = None
     no_cache: bool = False
     builder: str | None = None
@@ -86,12 +94,11 @@ def compile_job(
 ) -> ModuleRun:
     """Compile the cells of a plan. The modules of a batch are published as soon as it is finished.
 
+    A run that a signal ended, or whose cells failed, has a report, too.
+
     Args:
         root: the folder whose ``.bakery`` holds logs.
         engine: finds the engine; called only if a cell must be compiled.
-
-    Returns:
-        The report, which includes failed cells. A run that a signal ended has a report, too.
 
     Raises:
         BakeryError: a failure of all cells. Modules that were published before remain.
@@ -116,7 +123,9 @@ def _initial_report(plan: JobPlan, cell: ModuleCell, options: CompileOptions, en
     if cell.source.problem:
         return ModuleReport(cell, "failed", ModuleError(cell.source.problem, subject=cell.id))
     record = None if options.again or options.no_cache else reusable_record(plan, cell, entry)
-    return ModuleReport(cell, "kept", record=record, path=_module(plan, cell)) if record else ModuleReport(cell)
+    return (
+        ModuleReport(cell, "kept", record=record, path=plan.output / cell.file_name) if record else ModuleReport(cell)
+    )
 
 
 def reusable_record(plan: JobPlan, cell: ModuleCell, entry: Record | None) -> ModuleRecord | None:
@@ -148,11 +157,7 @@ def _key(plan: JobPlan, cell: ModuleCell) -> str:
 
 def _output(plan: JobPlan, cell: ModuleCell) -> str:
     """Return the path of a cell's module. The journal needs it: two jobs of a project may have cells of the same name."""
-    return str(plan.output.resolve() / f"{cell.id}.vmfb")
-
-
-def _module(plan: JobPlan, cell: ModuleCell) -> Path:
-    return plan.output / f"{cell.id}.vmfb"
+    return str(plan.output.resolve() / cell.file_name)
 
 
 @dataclass(slots=True)
@@ -187,7 +192,7 @@ class _Run:
         names = [name for name, _ in self._waiting]
         with caught() as signals, open_bakes(names, self.state / "logs", signals, listener) as bakes:
             while (self._waiting or self._running) and not (signals.arrived and not self._running):
-                while self._waiting and not signals.arrived and len(self._running) < (self.options.parallel or 2):
+                while self._waiting and not signals.arrived and len(self._running) < self.options.parallel:
                     name, cells = self._waiting.pop(0)
                     self._running[name] = cells
                     bakes.start(self._request(name))
@@ -272,7 +277,7 @@ class _Run:
             folder = stage if single else stage / cell.id
             reports[cell.id] = self._read_result(cell, folder)
             if reports[cell.id].record:
-                files += [folder / f"{cell.id}.vmfb", folder / f"{cell.id}.json"]
+                files += [folder / cell.file_name, folder / f"{cell.id}.json"]
         if files:
             publish(files, self.plan.output, root=self.plan.root)
         for cell in cells:
@@ -295,7 +300,7 @@ class _Run:
                 return ModuleReport(cell, "failed", error, seconds, log=log)
             module = folder / "module.vmfb"
             _check_plain(module)
-            final = folder / f"{cell.id}.vmfb"
+            final = folder / cell.file_name
             module.rename(final)
             final.chmod(0o644)
             record = _record(self.plan, cell, final)
@@ -303,7 +308,7 @@ class _Run:
         except (OSError, ValueError) as damage:
             reason = f"the output of the compilation is damaged: {damage}"
             return ModuleReport(cell, "failed", CompilerError(reason, subject=cell.id))
-        return ModuleReport(cell, "done", None, seconds, record, _module(self.plan, cell), log)
+        return ModuleReport(cell, "done", None, seconds, record, self.plan.output / cell.file_name, log)
 
 
 def _read(path: Path, limit: int) -> str:
@@ -313,14 +318,46 @@ def _read(path: Path, limit: int) -> str:
 
 
 def _check_plain(path: Path) -> None:
-    """Check that the output of a container is a plain file.
-
-    Raises:
-        ValueError: it is something else, or too large.
-    """
+    """Check that the output of a container is a plain file; raise ValueError if not, or if it is too large."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > LARGEST:
         raise ValueError(f"{path.name} is not a plain file, or too large")
+
+
+def with_users_paths(cell: ModuleCell, text: str) -> str:
+    """Return the log of a compiler with the user's file name in place of the one inside the container."""
+    shown = cell.source.shown
+    return re.sub(r"(?<![\w./-])module\.mlir(?=[\"':])", lambda _: shown, text)
+
+
+def failure(cell: ModuleCell, code: int, log: str, log_file: Path) -> BakeryError:
+    """Return why a compilation failed.
+
+    Args:
+        code: the exit code of the compiler as a shell reports it: 128 plus the number of a signal for a crash.
+        log: the output of the compiler; all of it is in ``log_file``.
+    """
+    lines = [line for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\b(?:error|fatal|LLVM ERROR|Assertion)\b", line)]
+    messages = [line for line in lines if not _NOISE.search(line)]
+    details = [line[:400] for line in (errors or messages or lines)[:_SHOWN]]
+    if code > 128:
+        name = signal.Signals(code - 128).name if code - 128 in set(signal.Signals) else f"signal {code - 128}"
+        first = messages[0][:200] if messages else "no output"
+        return CompilerError(
+            f"the compiler crashed ({name}): {first}",
+            subject=cell.id,
+            hint=f"this is a bug of iree-compile, triggered by {cell.source.shown}; the whole log: {log_file}",
+            details=details,
+        )
+    first = (errors or messages or [f"iree-compile ended with exit code {code}"])[0][:300]
+    refused = "an argument" if code == _BAD_ARGUMENT else "the module"
+    return ModuleError(
+        f"the compiler refused {refused}: {first}",
+        subject=cell.id,
+        hint=f"the whole log: {log_file}",
+        details=details,
+    )
 
 
 def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
@@ -340,7 +377,7 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
         target=TargetRecord.model_validate(target),
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
-        output=FileRecord(name=f"{cell.id}.vmfb", sha256=file_sha256(module), size=size),
+        output=FileRecord(name=cell.file_name, sha256=file_sha256(module), size=size),
         functions=tuple(
             FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
             for item in cell.source.functions

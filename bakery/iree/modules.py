@@ -25,13 +25,9 @@ DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "me
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled module.
+    """A compiled module: its ``.vmfb`` file and the content of that, and the record next to it, if there is one.
 
-    Attributes:
-        path: the ``.vmfb`` file.
-        record: the record next to it; None if there is none.
-        content: the content of the file.
-        target: from its record; without one, from its content.
+    Without a record, the target is that of the content.
     """
 
     path: Path
@@ -209,13 +205,7 @@ def _target(path: Path, content: Vmfb) -> TargetRecord:
             hint="put the record that `compile` wrote next to it",
         )
     kind, architecture = kinds[0], architectures[0] if architectures else ""
-    machine = architecture if kind == "cpu" else ""
-    return TargetRecord.model_validate(
-        {
-            "name": f"{kind}:{architecture}" if architecture else kind,
-            "backend": kind,
-            "architecture": "" if kind == "cpu" else architecture,
-            "machine": machine,
-            "device": DEVICES[kind],
-        }
-    )
+    name = f"{kind}:{architecture}" if architecture else kind
+    key = "machine" if kind == "cpu" else "architecture"
+    fields = {"name": name, "backend": kind, "architecture": "", "device": DEVICES[kind]}
+    return TargetRecord.model_validate(fields | {key: architecture})

@@ -42,8 +42,7 @@ class ModuleReport:
         result: ``done``, ``failed``, ``canceled``, or ``kept`` if the output folder already had the module.
         error: why it failed.
         seconds: the run time of the compiler, which may have run earlier.
-        record: the record of the module; None if there is no module.
-        path: the module in the output folder; None if there is none.
+        record: the record of the module, and ``path`` its file; None if there is no module.
     """
 
     cell: ModuleCell

@@ -14,11 +14,7 @@ from bakery.iree.modules import Compiled, find_modules
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A module with its checks and its benchmark.
-
-    Attributes:
-        folder: the folder that paths in checks are relative to.
-    """
+    """A module with its checks and its benchmark, and the folder that their paths are relative to."""
 
     module: Compiled
     checks: tuple[Check, ...]
@@ -27,10 +23,7 @@ class Request:
 
 
 def requests_of_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Request]:
-    """Return a request for each compiled module of a job.
-
-    Args:
-        output: the folder of results; that of the job if None.
+    """Return a request for each compiled module of a job, in ``output`` or in the folder of the job.
 
     Raises:
         ModuleError: one of its modules is not compiled.

@@ -89,15 +89,15 @@ exit $code
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a container.
+    """Limits of a container; sizes are in bytes.
 
     Attributes:
-        memory: bytes, of the program and of its files together.
-        files: bytes of its files: inputs, and those that it writes.
+        memory: of the program and of its files together.
+        files: of its files: inputs, and those that it writes.
         processes: processes and threads.
         cores: CPU cores that it may use, as ``0-3,6``; empty for all.
         seconds: run time of the program.
-        output: bytes of its output files.
+        output: of its output files.
     """
 
     memory: int = 4 * 1024**3
@@ -129,12 +129,7 @@ class ProgramResult:
 
 @dataclass(slots=True)
 class Sandbox:
-    """Runs programs in containers. It can be used from several threads; `open_sandbox` makes one.
-
-    Attributes:
-        engine: the engine that runs the containers.
-        scratch: the folder for output files.
-    """
+    """Runs programs in containers of an engine. Several threads can use it; `open_sandbox` makes one."""
 
     engine: Engine
     scratch: Path
@@ -160,7 +155,6 @@ class Sandbox:
             files: the input files, by relative name.
             outputs: the names of files that it may leave in ``out``; any other file is an error.
             platform: for an image of several platforms; empty for the engine's own.
-            gpus: the program can use the machine's GPUs.
 
         Raises:
             EngineError: the engine does not run it.
@@ -217,11 +211,7 @@ class Sandbox:
 
     @contextmanager
     def _container(self, words: Sequence[str]) -> Iterator[None]:
-        """Run a container while the context lasts.
-
-        Raises:
-            EngineError: the engine does not run it, or does not end it.
-        """
+        """Run a container while the context lasts; raise EngineError if the engine does not run it, or does not end it."""
         process = self.engine.start(words, subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -324,11 +314,7 @@ def _not_run(log: str) -> EngineError:
 def open_sandbox(environment: Mapping[str, str], scratch: Path) -> Iterator[Sandbox]:
     """Give a sandbox. When the context ends, all of its containers and files are removed.
 
-    Leftovers of killed processes are removed first.
-
-    Args:
-        environment: the docker client's whole environment.
-        scratch: an existing folder; a folder in it is made and removed.
+    Leftovers of killed processes are removed first. ``scratch`` is an existing folder.
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-", dir=scratch, ignore_cleanup_errors=True) as folder:
         sandbox = Sandbox(Engine(environment), Path(folder))

@@ -31,12 +31,9 @@ OUTPUT = "out"
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job and its position.
+    """A job, its file in messages (empty for a job of the command line), and the folder that its paths are relative to.
 
-    Attributes:
-        file: its file in messages; empty for a job of the command line.
-        folder: the folder that its paths are relative to.
-        lines: path of a key → 1-based line.
+    ``lines`` maps the path of a key to its 1-based line.
     """
 
     job: Job
@@ -47,8 +44,7 @@ class LoadedJob:
     def required_grants(self, *, output: bool) -> tuple[str, ...]:
         """Return a grant of ``--allow`` for each path that the job names; none for a job of the command line.
 
-        Args:
-            output: results go to the job's own folder.
+        ``output``: results go to the job's own folder.
         """
         if not self.file:
             return ()
@@ -79,10 +75,7 @@ def _read_by(item: Input) -> Iterator[str]:
 
 
 def load(file: Path, shown: str) -> LoadedJob:
-    """Load a job file.
-
-    Args:
-        shown: its name in messages.
+    """Load a job file, which messages call ``shown``.
 
     Raises:
         ModuleError: it cannot be read, is not JSON, or not a job; ``details`` has every problem.
@@ -103,11 +96,7 @@ def load(file: Path, shown: str) -> LoadedJob:
 
 
 def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
-    """Return a job that compiles some files.
-
-    Raises:
-        ModuleError: a path is malformed.
-    """
+    """Return a job that compiles some files; raise ModuleError if a path is malformed."""
     data = {"version": 1, "modules": [{"input": item} for item in dict.fromkeys(inputs)]}
     problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in find_problems(Job, data)]
     if problems:
@@ -118,11 +107,7 @@ def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
 def _error(
     shown: str, *problems: Problem, lines: Mapping[tuple[Step, ...], int] | None = None, hint: str = ""
 ) -> ModuleError:
-    """Return the one error that lists all ``problems``.
-
-    Args:
-        lines: path of a key → 1-based line, for problems without one.
-    """
+    """Return the one error that lists all ``problems``; ``lines`` maps paths of keys to 1-based lines."""
     if lines:
         problems = tuple(replace(item, line=item.line or line_of(lines, item.path)) for item in problems)
     what, details = listed(shown, problems)
@@ -172,7 +157,7 @@ def _data(text: str, shown: str) -> object:
 
 
 def key_lines(text: str) -> dict[tuple[Step, ...], int]:
-    """Return the 1-based line of every key and list item of ``text``, by path.
+    """Return the 1-based line of every key and list item of valid JSON, by path.
 
     Raises:
         TooMuch: lists or objects are nested more than `DEEPEST` levels deep, or there are more than `MOST` entries.

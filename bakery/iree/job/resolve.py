@@ -40,9 +40,7 @@ def resolve(
     An input that cannot be compiled fails only its own cells (`Source.problem`).
 
     Args:
-        targets: the targets of the command line, which replace those of the job.
-        output: the folder for results; None for the job's.
-        compiler: the release of the compiler; None for the job's.
+        targets, output, compiler: replace those of the job, if given.
         root: the project; None for the job's folder.
 
     Raises:

@@ -1,8 +1,8 @@
-"""A module's file → its exported functions, or what is wrong with it, with line and column.
+"""Reads the exported functions of an MLIR file, or its first problem, with line and column.
 
 This is no parser of MLIR. It follows brackets, strings and comments (MLIR language reference, "Notation" and "Common
-syntax"), and reads the headers of ``func.func`` operations, in their own and in the generic form. What it lets pass,
-the compiler may still refuse; what it refuses, the compiler does, too.
+syntax"), and reads the headers of ``func.func`` operations, in their own and in the generic form. The compiler may refuse
+what this accepts, but not the other way round.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _HEADER = re.compile(r'\s*(?:(?P<visibility>public|private|nested)\s+)?@(?P<name>[\w$.-]+|"(?:[^"\\]|\\.)*")\s*\(')
 _RESULTS = re.compile(r"\s*->\s*")
 _GENERIC = re.compile(r"\s*\(\)\s*(?:<\s*)?\{")
-# A text may hold as many functions as it likes: each is read from where it stands, and nothing is copied.
+# A text may have any number of functions: each is read in place, and nothing is copied.
 _IN_TYPE = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\]]|\battributes\b|\n|\bfunc\.func\b')
 _IN_BRACKETS = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]')
-_SPACE = re.compile(r"\s+")
+_IN_LIST = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\],]')
 
 
 def read_module(path: Path) -> Module:
-    """Return what a module's file holds.
+    """Return the content of a module's file.
 
     Raises:
-        ModuleError: it cannot be read, is no MLIR, or exports no function.
+        ModuleError: it cannot be read, is not MLIR, or exports no function.
     """
     try:
         with open_plain(path) as file:
@@ -91,7 +91,7 @@ class _Reader:
         """Return the exported functions of the module.
 
         Raises:
-            ModuleError: brackets or strings do not end, or a function's header cannot be read.
+            ModuleError: brackets or strings do not end, or the header of a function cannot be read.
         """
         functions = [function for start, end in self._operations() for function in self._function(start, end)]
         duplicates = [name for name, times in Counter(item.name for item in functions).items() if times > 1]
@@ -100,7 +100,7 @@ class _Reader:
         return tuple(functions)
 
     def _operations(self) -> Iterator[tuple[int, int]]:
-        """Yield begin and end of the word ``func.func`` of each function of the outermost module."""
+        """Yield start and end of the word ``func.func`` of each function of the outermost module."""
         stack: list[tuple[str, int]] = []
         for match in _TOKEN.finditer(self._text):
             word = match[0]
@@ -160,9 +160,8 @@ class _Reader:
         yield self._new_function(name, arguments, results, start)
 
     def _new_function(self, name: str, arguments: list[str], results: list[str], start: int) -> Function:
-        types = [[Type(_SPACE.sub(" ", text.strip())) for text in texts] for texts in (arguments, results)]
-        empty = not all(item.text for side in types for item in side)
-        if empty:
+        types = [[Type(" ".join(text.split())) for text in texts] for texts in (arguments, results)]
+        if not all(item.text for side in types for item in side):
             raise self._error(start, "a type is missing in the function's header")
         return Function(name.strip('"'), tuple(types[0]), tuple(types[1]), self._position(start)[0])
 
@@ -174,7 +173,7 @@ class _Reader:
         return _without_attributes(type_)
 
     def _single(self, start: int) -> str:
-        """Return the one result type that stands without parentheses."""
+        """Return a result type without parentheses."""
         depth = 0
         for match in _IN_TYPE.finditer(self._text, start):
             word = match[0]
@@ -190,7 +189,7 @@ class _Reader:
         raise self._error(start, "a type that does not end")
 
     def _enclosed(self, start: int) -> tuple[str, int]:
-        """Return the text between the bracket at ``start`` and the one that closes it, and what comes after."""
+        """Return the text between the bracket at ``start`` and its closing bracket, and the offset after that."""
         depth = 0
         for match in _IN_BRACKETS.finditer(self._text, start):
             depth += match[0] in _CLOSING
@@ -223,29 +222,30 @@ def _uncommented(text: str) -> str:
     return re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*', lambda match: match[1] or "", text)
 
 
+def _outside_brackets(text: str, word: str) -> Iterator[re.Match[str]]:
+    """Yield where ``word`` occurs outside of strings and brackets."""
+    depth = 0
+    for match in _IN_LIST.finditer(text):
+        if match[0] == word and depth == 0:
+            yield match
+        depth += match[0] in _CLOSING
+        depth -= match[0] in (">", ")", "}", "]")
+
+
 def _split(text: str) -> list[str]:
-    """Return the items of a list, split at commas that no bracket encloses."""
-    items, depth, begin = [], 0, 0
-    for match in re.finditer(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\],]', text):
-        word = match[0]
-        depth += word in _CLOSING
-        depth -= word in (">", ")", "}", "]")
-        if word == "," and depth == 0:
-            items.append(text[begin : match.start()])
-            begin = match.end()
+    """Return the items of a list, split at commas outside of brackets."""
+    items, begin = [], 0
+    for match in _outside_brackets(text, ","):
+        items.append(text[begin : match.start()])
+        begin = match.end()
     last = text[begin:]
     return [*items, last] if items or last.strip() else []
 
 
 def _without_attributes(text: str) -> str:
-    """Return a type without the dictionary of attributes behind it."""
-    depth = 0
-    for match in re.finditer(r"->|[<>{}]", text):
-        if match[0] == "{" and depth == 0:
-            return text[: match.start()]
-        depth += match[0] in "<{"
-        depth -= match[0] in ">}"
-    return text
+    """Return a type without the attributes after it."""
+    braces = next(_outside_brackets(text, "{"), None)
+    return text[: braces.start()] if braces else text
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -254,11 +254,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _arrow(text: str) -> tuple[str, str, str]:
-    """Split a function type at the arrow that no bracket encloses."""
-    depth = 0
-    for match in re.finditer(r"->|[<>(){}\[\]]", text):
-        if match[0] == "->" and depth == 0:
-            return text[: match.start()], "->", text[match.end() :]
-        depth += match[0] in _CLOSING
-        depth -= match[0] in (">", ")", "}", "]")
-    return text, "", ""
+    """Split a function type at the arrow outside of brackets."""
+    arrow = next(_outside_brackets(text, "->"), None)
+    return (text[: arrow.start()], "->", text[arrow.end() :]) if arrow else (text, "", "")

@@ -1,4 +1,4 @@
-"""What a module's functions take and give: types as MLIR writes them, and what they mean for arrays."""
+"""The signatures of the functions of a module: types as MLIR writes them, and the NumPy types that they stand for."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ _DIMENSIONS = re.compile(r"(?:(?:\?|[0-9]{1,19})x)*")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type.
-
-    Attributes:
-        text: as MLIR writes it, in one line.
-    """
+    """A type as MLIR writes it, in one line."""
 
     text: str
 
@@ -46,7 +42,7 @@ class Type:
 
     @property
     def element(self) -> str:
-        """The element type of a ranked tensor, in MLIR's words; the whole text of another type."""
+        """The element type of a ranked tensor as MLIR writes it; the whole text of another type."""
         parts = self._tensor()
         return parts[1] if parts else self.text
 
@@ -62,7 +58,7 @@ class Type:
 
     @property
     def dtype(self) -> str:
-        """Numpy's name of the element type; empty where numpy has none."""
+        """The NumPy name of the element type; empty if NumPy has none."""
         return ELEMENT_TYPES.get(self.element.removeprefix("s"), "") if self.shape is not None else ""
 
     def __str__(self) -> str:
@@ -71,12 +67,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that a module exports.
-
-    Attributes:
-        name: its symbol, without ``@``.
-        line: where it begins, from 1; 0 where the module's form does not tell.
-    """
+    """A function that a module exports: its symbol without ``@``, its types, and its line, from 1; 0 if that is unknown."""
 
     name: str
     arguments: tuple[Type, ...]
@@ -90,12 +81,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module, as far as it was read.
-
-    Attributes:
-        bytecode: it is MLIR's bytecode, whose functions only the compiler tells.
-        functions: what it exports, in order; none for bytecode.
-    """
+    """A module. For bytecode, only the compiler knows the functions."""
 
     bytecode: bool
     functions: tuple[Function, ...] = ()
