@@ -24,12 +24,10 @@ class Bases:
     def ensure(self, images: Iterable[Image]) -> dict[tuple[str, str], str]:
         """Make the Debian images that the engine lacks. buildx pulls all other images itself.
 
+        Raises UnavailableError if an image is not available here, OSError if the cache cannot be written.
+
         Returns:
             (name in the files, platform) → name to build from. They differ for a stand-in of another platform.
-
-        Raises:
-            UnavailableError: an image is not available here.
-            OSError: the cache cannot be written.
         """
         debian = {(image.ref, image.platform): image for image in images if image.suite}
         missing = [image for key, image in debian.items() if key not in self._names]

@@ -97,12 +97,11 @@ class Engine:
     def run(self, *words: str, timeout_s: float = TIMEOUT_S, new_session: bool = False) -> str:
         """Run the docker client and return its output.
 
+        Raises ClientError if it is missing, fails, or takes longer than ``timeout_s``.
+
         Args:
             words: its arguments.
             new_session: Ctrl-C on the terminal does not reach it.
-
-        Raises:
-            ClientError: it is missing, fails, or takes longer than ``timeout_s``.
         """
         try:
             done = subprocess.run(
@@ -127,8 +126,7 @@ class Engine:
     def run_or_empty(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
         """Run the docker client and return its output; empty if it fails or takes longer than ``timeout_s``.
 
-        Raises:
-            ClientError: it is missing.
+        Raises ClientError if it is missing.
         """
         try:
             return self.run(*words, timeout_s=timeout_s)
@@ -140,8 +138,7 @@ class Engine:
     def start(self, words: Sequence[str], stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
         """Start the docker client in a session of its own, so that Ctrl-C does not reach it; its output goes to pipes.
 
-        Raises:
-            ClientError: it cannot be started.
+        Raises ClientError if it cannot be started.
         """
         try:
             return subprocess.Popen(
@@ -158,17 +155,12 @@ class Engine:
     def call(self) -> list[str]:
         """Return the start of every command line: the program and the flags that select the engine.
 
-        Raises:
-            ClientError: there is no docker on PATH.
+        Raises ClientError if there is no docker on PATH.
         """
         return [str(word) for word in self._client().client_config.docker_cmd]
 
     def info(self) -> EngineInfo:
-        """Return what the engine says of itself.
-
-        Raises:
-            EngineError: it does not answer.
-        """
+        """Return what the engine says of itself. Raises EngineError if it does not answer."""
         try:
             document = _parse(self.run("info", "--format", "{{json .}}"))
         except ClientError as error:
@@ -188,18 +180,13 @@ class Engine:
         )
 
     def buildx_version(self, *, timeout_s: float = TIMEOUT_S) -> tuple[int, ...] | None:
-        """Return the version of buildx; None if it has none.
-
-        Raises:
-            ClientError: there is no buildx.
-        """
+        """Return the version of buildx; None if it has none. Raises ClientError if there is no buildx."""
         return parse_buildx_version(self.run("buildx", "version", timeout_s=timeout_s))
 
     def builders(self, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Json]]:
         """Return the builders of buildx, in the form of ``docker buildx ls --format '{{json .}}'``.
 
-        Raises:
-            ClientError: buildx does not answer.
+        Raises ClientError if buildx does not answer.
         """
         output = self.run("buildx", "ls", "--format", "{{json .}}", timeout_s=timeout_s)
         return [_parse(line) for line in output.splitlines() if line.startswith("{")]
@@ -207,8 +194,7 @@ class Engine:
     def driver(self, builder: str | None = None) -> str:
         """Return the driver of a builder, by default of the current one; empty if there is none.
 
-        Raises:
-            ClientError: buildx does not answer.
+        Raises ClientError if buildx does not answer.
         """
         matches = (
             item
@@ -218,11 +204,7 @@ class Engine:
         return _text(next(matches, {}), "Driver")
 
     def has_image(self, name: str) -> bool:
-        """Whether the engine has an image of that name.
-
-        Raises:
-            EngineError: it does not answer.
-        """
+        """Whether the engine has an image of that name. Raises EngineError if it does not answer."""
         from python_on_whales.exceptions import DockerException
 
         try:
@@ -233,8 +215,7 @@ class Engine:
     def bake_offers(self, flag: str) -> bool:
         """Whether the help of ``docker buildx bake`` lists a flag. Builds from source do not tell their version.
 
-        Raises:
-            ClientError: docker or buildx cannot be run.
+        Raises ClientError if docker or buildx cannot be run.
         """
         text = self.run("buildx", "bake", "--help")
         return re.search(rf"^ +(?:-\w, )?{re.escape(flag)}\b", text, re.M) is not None

@@ -65,11 +65,10 @@ class Bundle:
 def machine_suite(os_release: str | None = None) -> str:
     """Return the Debian code name of this machine, e.g. ``bookworm``.
 
+    Raises UnavailableError if this is not a Debian machine with apt.
+
     Args:
         os_release: text of an os-release file; the machine's own when None.
-
-    Raises:
-        UnavailableError: this is not a Debian machine with apt.
     """
     try:
         release = _fields(os_release) if os_release is not None else platform.freedesktop_os_release()
@@ -94,8 +93,7 @@ def _fields(text: str) -> dict[str, str]:
 def machine_mirror(suite: str) -> Mirror:
     """Return the mirror that this machine is configured to use.
 
-    Raises:
-        UnavailableError: apt names no mirror for the machine's suite.
+    Raises UnavailableError if apt names no mirror for the machine's suite.
     """
     targets = _run(_TARGETS)
     if not targets.strip():
@@ -111,8 +109,7 @@ def machine_mirror(suite: str) -> Mirror:
 def configured_mirror(suite: str, timeout_s: float) -> Mirror:
     """Return the mirror that apt's package lists name; unlike `machine_mirror`, this never downloads lists.
 
-    Raises:
-        UnavailableError: they name none, or apt does not answer in time.
+    Raises UnavailableError if they name none, or apt does not answer in time.
     """
     return parse_targets(_run(_TARGETS, timeout_s=timeout_s), suite)
 
@@ -120,11 +117,9 @@ def configured_mirror(suite: str, timeout_s: float) -> Mirror:
 def parse_targets(text: str, suite: str) -> Mirror:
     """Find the mirrors of a suite in the output of ``apt-get indextargets``.
 
-    A source may call the suite by an alias (``stable``): then its Release file's code name counts. The label
-    keeps out third parties that name their own releases after Debian's.
-
-    Raises:
-        UnavailableError: none of the targets belongs to the suite.
+    A source may call the suite by an alias (``stable``): then its Release file's code name counts. The label keeps out
+    third parties that name their own releases after Debian's. Raises UnavailableError if none of the targets belongs to
+    the suite.
     """
     uris: dict[str, str] = {}
     for line in text.splitlines():
@@ -180,15 +175,14 @@ def architecture() -> str:
 def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish: Callable[[Path, Path], None]) -> Path:
     """Download and unpack a bundle once; later calls return the same folder at once.
 
+    Raises UnavailableError if not a Debian machine, or the packages cannot be fetched; OSError if the cache cannot be
+    written.
+
     Args:
         finish: called with the unpacked folder and with the path it will have; may add files.
 
     Returns:
         The folder, complete: it is renamed into place when everything is in it.
-
-    Raises:
-        UnavailableError: not a Debian machine, or the packages cannot be fetched.
-        OSError: the cache cannot be written.
     """
     suite = machine_suite()
     parent = paths.cache / bundle.name
@@ -271,8 +265,7 @@ def _record(root: Path, debs: Sequence[Path]) -> None:
 def _run(command: Sequence[str], cwd: Path | None = None, timeout_s: float = APT_TIMEOUT_S) -> str:
     """Run a package tool and return its output.
 
-    Raises:
-        UnavailableError: it fails, is missing or takes longer than ``timeout_s``.
+    Raises UnavailableError if it fails, is missing or takes longer than ``timeout_s``.
     """
     try:
         done = subprocess.run(

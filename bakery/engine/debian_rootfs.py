@@ -89,14 +89,13 @@ class ImageInfo:
 def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str, progress: Progress) -> ImageInfo:
     """Pull a Debian image that the engine lacks, or make a stand-in if no registry has it.
 
+    Raises UnavailableError if the suite or architecture is unknown, or the image is not available here; OSError if the
+    cache cannot be written.
+
     Args:
         engine_env: variables that lead to the engine, from :func:`bakery.engine.private_engine.environment`;
             they are added to the process's own.
         tag: the image's usual name, e.g. ``debian:bookworm-slim``. An existing one is never replaced.
-
-    Raises:
-        UnavailableError: the suite or architecture is unknown, or the image is not available here.
-        OSError: the cache cannot be written.
     """
     if suite not in SUITES or arch not in ARCHITECTURES:
         raise UnavailableError(
@@ -124,12 +123,11 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
 def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
     """Return an image that the engine has, or None.
 
+    Raises EngineError if there is no docker client.
+
     Args:
         env: the complete environment of the docker client.
         arch: the image must be for this architecture.
-
-    Raises:
-        EngineError: there is no docker client.
     """
     words = ["image", "inspect", "--format", "{{json .}}", "--platform", f"linux/{arch}", name]
     output = Engine(env).run_or_empty(*words)
@@ -196,15 +194,14 @@ def _require_means(arch: str) -> None:
 def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progress: Progress) -> Path:
     """Make an image of a suite from the machine's mirror; the same mirror state gives the same bytes.
 
+    Raises UnavailableError if the mirror does not have the suite, or mmdebstrap fails; OSError if a file cannot be
+    written.
+
     Args:
         scratch: an empty folder to work in, on a filesystem that allows device files.
 
     Returns:
         The image's file, inside ``scratch``.
-
-    Raises:
-        UnavailableError: the mirror does not have the suite, or mmdebstrap fails.
-        OSError: a file cannot be written.
     """
     tool = debian_packages.unpack_bundle(paths, MMDEBSTRAP, progress, lambda _root, _final: None)
     mirror = debian_packages.machine_mirror(debian_packages.machine_suite())
@@ -226,13 +223,11 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
 def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
     """Return which parts of a suite the mirror has, each with its Release file's date.
 
+    Raises UnavailableError if the mirror does not have the suite.
 
     Returns:
         Suffix of the suite (empty, ``-updates``, ``-security``) to seconds since 1970. The signatures are
         checked later, by the apt that reads the same files.
-
-    Raises:
-        UnavailableError: the mirror does not have the suite.
     """
     dates = {}
     for suffix, address in debian_packages.addresses(mirror).items():
@@ -293,8 +288,7 @@ def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
 def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int) -> None:
     """Run mmdebstrap from its private folder.
 
-    Raises:
-        UnavailableError: it fails or takes longer than MAKE_TIMEOUT_S.
+    Raises UnavailableError if it fails or takes longer than MAKE_TIMEOUT_S.
     """
     env = os.environ | {
         "PATH": f"{tool / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
@@ -324,11 +318,7 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
 
 
 def _docker(engine: Engine, *words: str, timeout_s: float = 300) -> None:
-    """Run the docker client.
-
-    Raises:
-        UnavailableError: it fails.
-    """
+    """Run the docker client. Raises UnavailableError if it fails."""
     try:
         engine.run(*words, timeout_s=timeout_s)
     except ClientError as error:

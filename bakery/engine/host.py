@@ -15,8 +15,7 @@ CGROUP = Path("/sys/fs/cgroup")
 def prepare(progress: Progress) -> None:
     """Mount the control groups if they are not mounted. dockerd itself sets up forwarding and its bridge.
 
-    Raises:
-        EngineError: the kernel lacks a feature, or the mount is refused.
+    Raises EngineError if the kernel lacks a feature, or the mount is refused.
     """
     filesystems = Path("/proc/filesystems").read_text().split()
     for name in ("overlay", "cgroup2"):
@@ -42,11 +41,7 @@ def _load(module: str) -> bool:
 
 
 def _mount_cgroups() -> None:
-    """Mount version 2 of the control groups.
-
-    Raises:
-        EngineError: the mount is refused.
-    """
+    """Mount version 2 of the control groups. Raises EngineError if the mount is refused."""
     CGROUP.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "cgroup2", "cgroup2", str(CGROUP)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -67,8 +62,7 @@ def memory() -> int:
 def unmount_below(folder: Path) -> None:
     """Unmount everything at or below a folder: a killed dockerd leaves its data root and containers mounted.
 
-    Raises:
-        EngineError: something is still in use.
+    Raises EngineError if something is still in use.
     """
     # Deepest and latest first: mountinfo lists mounts in the order in which they were made.
     points = [point for point in _mount_points() if point.is_relative_to(folder.resolve())]

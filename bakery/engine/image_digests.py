@@ -43,8 +43,7 @@ def _image(purl: str) -> str:
 def present(environment: Mapping[str, str], name: str, platform: str) -> str:
     """Return the digest of an image that the engine has; empty if it has none of that name.
 
-    Raises:
-        EngineError: there is no docker client.
+    Raises EngineError if there is no docker client.
     """
     words = ["image", "inspect", "--platform", platform, "--format", "{{json .}}", name]
     output = Engine(environment).run_or_empty(*words)
@@ -54,8 +53,7 @@ def present(environment: Mapping[str, str], name: str, platform: str) -> str:
 def offered(environment: Mapping[str, str], name: str) -> str:
     """Return the digest that a registry has for a name, which may itself contain one; empty if it has none.
 
-    Raises:
-        EngineError: there is no docker client.
+    Raises EngineError if there is no docker client.
     """
     words = ["buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name]
     output = Engine(environment).run_or_empty(*words)

@@ -67,11 +67,10 @@ class RunningEngine:
 def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Prefix:
     """Fetch and unpack the engine's programs; at once when that was done before.
 
+    Raises EngineError if this machine cannot have a private engine, or the packages cannot be fetched.
+
     Args:
         environ: decides the folders; the process's own environment when None.
-
-    Raises:
-        EngineError: this machine cannot have a private engine, or the packages cannot be fetched.
     """
     _require_capable_machine()
     try:
@@ -95,11 +94,10 @@ def _require_capable_machine() -> None:
 def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None = None) -> RunningEngine:
     """Start the private engine in a session of its own; return the running one if there is one.
 
+    Raises EngineError if it cannot start; ``details`` is the tail of its log.
+
     Args:
         environ: decides the folders and what dockerd inherits; the process's own when None.
-
-    Raises:
-        EngineError: it cannot start; ``details`` is the tail of its log.
     """
     _require_capable_machine()
     paths = engine_paths(environ)
@@ -169,8 +167,7 @@ def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> in
 def _wait(paths: EnginePaths, pid: int, deadline: float, environ: Mapping[str, str] | None) -> RunningEngine | None:
     """Wait until the engine answers; None if it ended as its containerd was slow and there is time for another try.
 
-    Raises:
-        EngineError: it ended, or did not answer by the deadline (of the monotonic clock), or has no overlayfs.
+    Raises EngineError if it ended, or did not answer by the deadline (of the monotonic clock), or has no overlayfs.
     """
     reason = f"the engine did not answer within {START_TIMEOUT_S:.0f} s"
     while time.monotonic() < deadline:
@@ -211,11 +208,7 @@ def _tail(path: Path, lines: int = 20) -> list[str]:
 
 
 def stop(environ: Mapping[str, str] | None = None) -> bool:
-    """Stop the private engine; say whether one was running.
-
-    Raises:
-        EngineError: it does not end.
-    """
+    """Stop the private engine; say whether one was running. Raises EngineError if it does not end."""
     paths = engine_paths(environ)
     if not paths.run.is_dir():
         return False
@@ -236,11 +229,7 @@ def _end(paths: EnginePaths) -> bool:
 
 
 def _terminate(pid: int, alive: Callable[[], bool]) -> None:
-    """End a process, by force after STOP_TIMEOUT_S.
-
-    Raises:
-        EngineError: it is still there after that.
-    """
+    """End a process, by force after STOP_TIMEOUT_S. Raises EngineError if it is still there after that."""
     for number, patience in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -309,9 +298,7 @@ def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None)
 def remove(environ: Mapping[str, str] | None = None) -> None:
     """Stop the private engine and delete its images, build cache and state (not the downloads).
 
-    Raises:
-        EngineError: it does not end, or something of it is still in use.
-        OSError: something cannot be deleted.
+    Raises EngineError if it does not end, or something of it is still in use; OSError if something cannot be deleted.
     """
     paths = engine_paths(environ)
     stop(environ)

@@ -38,12 +38,11 @@ def emulated(platform: str) -> bool:
 def enable(platform: str, progress: Progress) -> bool:
     """Register an emulator for a platform; return False if there is nothing to do.
 
+    Raises UnavailableError if not possible here: not root, not Debian, or a kernel without binfmt_misc; OSError if the
+    cache cannot be written.
+
     Args:
         platform: in Docker's spelling, one of MACHINES.
-
-    Raises:
-        UnavailableError: not possible here: not root, not Debian, or a kernel without binfmt_misc.
-        OSError: the cache cannot be written.
     """
     if platform.partition("/")[2] == debian_packages.architecture() or emulated(platform):
         return False
@@ -66,8 +65,7 @@ def enable(platform: str, progress: Progress) -> bool:
 def registration(text: str, folder: Path) -> str:
     """Return a line of binfmt.d(5), with the interpreter below ``folder``.
 
-    Raises:
-        UnavailableError: the kernel would not keep the interpreter open, so containers could not find it.
+    Raises UnavailableError if the kernel would not keep the interpreter open, so containers could not find it.
     """
     line = text.strip()
     *head, interpreter, flags = line.rsplit(":", 2)
@@ -85,11 +83,7 @@ def _trim(root: Path) -> None:
 
 
 def _mount() -> None:
-    """Mount binfmt_misc if it is not mounted.
-
-    Raises:
-        UnavailableError: the kernel has none.
-    """
+    """Mount binfmt_misc if it is not mounted. Raises UnavailableError if the kernel has none."""
     if (BINFMT / "register").exists():
         return
     command = ["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)]

@@ -54,19 +54,14 @@ class EngineSession:
 
     @cached_property
     def info(self) -> EngineInfo:
-        """What the engine says of itself, asked once.
-
-        Raises:
-            EngineError: the engine does not answer.
-        """
+        """What the engine says of itself, asked once. Raises EngineError if the engine does not answer."""
         return Engine(self.environment).info()
 
     @cached_property
     def offers_execution(self) -> bool:
         """Whether its buildx can go on with the other targets of a bake when one fails (buildx#3297), asked once.
 
-        Raises:
-            EngineError: buildx does not answer.
+        Raises EngineError if buildx does not answer.
         """
         return Engine(self.environment).bake_offers(EXECUTION)
 
@@ -74,8 +69,7 @@ class EngineSession:
     def platforms(self) -> tuple[str, ...]:
         """The own platforms of what builds: of the nodes, or of the engine.
 
-        Raises:
-            EngineError: the engine does not answer.
+        Raises EngineError if the engine does not answer.
         """
         if self.nodes:
             return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
@@ -93,15 +87,13 @@ def open_engine(
 ) -> EngineSession:
     """Find the engine and return a session on it.
 
+    Raises EngineError if there is no engine, or no node of the builder answers; RecipeError if the configuration of
+    builders is malformed; UsageError if a file that it names is missing.
+
     Args:
         environ: leads to the engine; usually ``os.environ``.
         builder: if the configuration in ``folder`` has a builder of this name, its nodes bake instead of the engine.
         find_engine: finds the engine, or starts one.
-
-    Raises:
-        EngineError: there is no engine, or no node of the builder answers.
-        RecipeError: the configuration of builders is malformed.
-        UsageError: a file that it names is missing.
     """
     with ThreadPoolExecutor(1) as pool:
         pool.submit(warm_up)

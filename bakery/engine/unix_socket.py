@@ -33,13 +33,12 @@ class _UnixConnection(http.client.HTTPConnection):
 def get(path: Path, request: str, timeout: float = TIMEOUT_S) -> dict[str, Json]:
     """Return the answer to a GET request, which must be a JSON object.
 
+    Raises ApiError if no answer, or one that is not a JSON object with status 200.
+
     Args:
         path: the engine's unix socket.
         request: path and query, e.g. ``/version``.
         timeout: seconds to wait for connection and answer.
-
-    Raises:
-        ApiError: no answer, or one that is not a JSON object with status 200.
     """
     connection = _UnixConnection(path, timeout)
     try:
