@@ -45,9 +45,7 @@ def present(environment: Mapping[str, str], name: str, platform: str) -> str:
 
     Raises EngineError if there is no docker client.
     """
-    words = ["image", "inspect", "--platform", platform, "--format", "{{json .}}", name]
-    output = Engine(environment).run_or_empty(*words)
-    return str(json.loads(output).get("Id", "")) if output else ""
+    return str(Engine(environment).image(name, platform).get("Id", ""))
 
 
 def offered(environment: Mapping[str, str], name: str) -> str:

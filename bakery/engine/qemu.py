@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from bakery.core.errors import UnavailableError
 from bakery.core.names import MACHINES
 from bakery.engine import debian_packages
 from bakery.engine.debian_packages import Bundle, Progress
+from bakery.engine.host import run_tool
 from bakery.engine.paths import engine_paths
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
@@ -38,11 +38,8 @@ def emulated(platform: str) -> bool:
 def enable(platform: str, progress: Progress) -> bool:
     """Register an emulator for a platform; return False if there is nothing to do.
 
-    Raises UnavailableError if not possible here: not root, not Debian, or a kernel without binfmt_misc; OSError if the
-    cache cannot be written.
-
-    Args:
-        platform: in Docker's spelling, one of MACHINES.
+    Raises UnavailableError if that is not possible here (not root, not Debian, or a kernel without binfmt_misc); OSError
+    if the cache cannot be written.
     """
     if platform.partition("/")[2] == debian_packages.architecture() or emulated(platform):
         return False
@@ -52,7 +49,10 @@ def enable(platform: str, progress: Progress) -> bool:
         folder = debian_packages.unpack_bundle(engine_paths(), BUNDLE, progress, lambda root, _: _trim(root))
     except UnavailableError as error:
         raise UnavailableError(error.message, hint=HINT, details=error.details) from error
-    _mount()
+    if not (BINFMT / "register").exists():
+        errors = run_tool(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
+        if errors is not None:
+            raise UnavailableError("this kernel has no binfmt_misc", hint=HINT, details=errors)
     name = f"qemu-{MACHINES[platform]}"
     progress(f"registering {name} with the kernel")
     try:
@@ -80,13 +80,3 @@ def _trim(root: Path) -> None:
         if path.name.removesuffix("-static") not in _EMULATORS:
             path.unlink()
     shutil.rmtree(root / "usr/share", ignore_errors=True)
-
-
-def _mount() -> None:
-    """Mount binfmt_misc if it is not mounted. Raises UnavailableError if the kernel has none."""
-    if (BINFMT / "register").exists():
-        return
-    command = ["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UnavailableError("this kernel has no binfmt_misc", hint=HINT, details=done.stderr.splitlines())
