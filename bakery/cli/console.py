@@ -111,7 +111,7 @@ def progress_display(mode: str = "auto") -> Listener:
     Raises:
         UsageError: there is no such mode.
     """
-    from bakery.build.display.display import choose
+    from bakery.build.display import choose
 
     return choose(mode, out if mode == "rawjson" else err, os.environ)
 

@@ -214,7 +214,7 @@ def _tool_images(engine: EngineSession, requests: Sequence[Request]) -> Images:
     Raises:
         ModuleError: modules need different releases of the runtime.
     """
-    from bakery.build.display.display import choose
+    from bakery.build.display import choose
     from bakery.core.names import MACHINES
     from bakery.iree.tool_image import tool_image
     from bakery.toolchains import facts

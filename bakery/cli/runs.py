@@ -35,7 +35,7 @@ def run(
         BakeryError: of any kind, after everything that can be done is done. With cibuildwheel, what ends a recipe as a
             whole ends the run.
     """
-    from bakery.build.exit_status import conclusion, refused
+    from bakery.build.report import conclusion, refused
 
     build = (
         _cibuildwheel(progress, ca_bundle, system) if system else _bake(options.builder, progress, ca_bundle, engine_up)
