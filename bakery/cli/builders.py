@@ -26,8 +26,7 @@ Name = Annotated[str, typer.Argument(help="The builder's name in the configurati
 def _client() -> Client:
     """Return a client for the nodes. It needs docker and buildx, but no engine here.
 
-    Raises:
-        EngineError: there is no docker client with buildx.
+    Raises EngineError if there is no docker client with buildx.
     """
     from bakery.engine.discover import find_client
     from bakery.engine.nodes import Client

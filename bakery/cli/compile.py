@@ -71,9 +71,8 @@ class CompileArguments:
     def job_plan(self) -> JobPlan:
         """Return the plan of the selected cells.
 
-        Raises:
-            UsageError: a job file is not the only argument, or it names paths that ``--allow`` does not grant.
-            ModuleError: the job or a module is malformed.
+        Raises UsageError if a job file is not the only argument, or it names paths that ``--allow`` does not grant;
+        ModuleError if the job or a module is malformed.
         """
         from bakery.iree.job.load import from_inputs
         from bakery.iree.job.resolve import resolve

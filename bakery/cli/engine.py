@@ -28,13 +28,12 @@ app = typer.Typer(
 def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> EngineSession:
     """Return a session on the engine.
 
+    Raises BakeryError if there is no engine, or an argument is wrong.
+
     Args:
         ca_bundle: the value of ``--ca-bundle``.
         engine_up: install and start the private engine if there is none.
         builder: the value of ``--builder``.
-
-    Raises:
-        BakeryError: there is no engine, or an argument is wrong.
     """
     from bakery.engine import session
     from bakery.engine.discover import find
@@ -47,8 +46,7 @@ def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str
 def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
     """Return the engine to use; install and start the private one if there is none.
 
-    Raises:
-        EngineError: there is none, and none can be installed or started.
+    Raises EngineError if there is none, and none can be installed or started.
     """
     from bakery.engine import private_engine
     from bakery.engine.discover import find
@@ -67,8 +65,7 @@ def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
 def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
     """Return the given CA bundle, else the first one that the environment names; None if there is none.
 
-    Raises:
-        UsageError: the given file does not exist or has no certificate.
+    Raises UsageError if the given file does not exist or has no certificate.
     """
     if given is not None:
         if not _has_certificates(given):

@@ -39,15 +39,14 @@ class ContainerSource:
 def load_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[LoadedJob, Path]:
     """Load a job and check that it may use all paths that it names.
 
+    Raises ModuleError if the job cannot be read, UsageError if it names paths outside of its project that ``allow``
+    does not grant.
+
     Args:
         output: the folder of results; that of the job if None.
 
     Returns:
         The job and its project: the workspace of the current folder if that lists the job, else the job's folder.
-
-    Raises:
-        ModuleError: the job cannot be read.
-        UsageError: it names paths outside of its project that ``allow`` does not grant.
     """
     from bakery.build.buildx.entitlements import Grants
     from bakery.iree.job.load import load
@@ -64,11 +63,10 @@ def run_validation(
 ) -> list[Verdict]:
     """Validate modules and write their records.
 
+    Raises BakeryError if a check does not fit its module, or a container cannot be run.
+
     Args:
         root: the folder whose ``.bakery`` holds the run.
-
-    Raises:
-        BakeryError: a check does not fit its module, or a container cannot be run.
     """
     from bakery.iree.modules import write_record
     from bakery.iree.validate import read_subjects, validate
@@ -93,11 +91,10 @@ def run_benchmark(
 ) -> list[Measurement]:
     """Benchmark modules and write their records.
 
+    Raises BakeryError if there is no benchmark, a call does not fit its function, or a container cannot be run.
+
     Args:
         root: the folder whose ``.bakery`` holds the run.
-
-    Raises:
-        BakeryError: there is no benchmark, a call does not fit its function, or a container cannot be run.
     """
     from bakery.iree.benchmark import measure, read_subjects
     from bakery.iree.modules import write_record
@@ -211,8 +208,7 @@ def _bakery_image(engine: EngineSession, image: str) -> Images:
 def _tool_images(engine: EngineSession, requests: Sequence[Request]) -> Images:
     """Return a function that bakes bakery's images with IREE's tools.
 
-    Raises:
-        ModuleError: modules need different releases of the runtime.
+    Raises ModuleError if modules need different releases of the runtime.
     """
     from bakery.build.display.display import choose
     from bakery.core.names import MACHINES

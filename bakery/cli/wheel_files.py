@@ -9,11 +9,7 @@ from bakery.core.errors import UsageError
 
 
 def wheel_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the named files and the wheels in the named folders.
-
-    Raises:
-        UsageError: a path does not exist.
-    """
+    """Return the named files and the wheels in the named folders. Raises UsageError if a path does not exist."""
     paths = list(paths)
     if missing := [str(path) for path in paths if not path.exists()]:
         raise UsageError(f"no such file or folder: {', '.join(missing)}", hint="expected wheels, or folders of wheels")

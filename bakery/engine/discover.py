@@ -40,14 +40,12 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
     """Return the engine to use.
 
     The user's own engine (DOCKER_HOST, else the current docker context) comes first if it answers and its client has
-    buildx; then the private engine if it runs.
+    buildx; then the private engine if it runs. Raises EngineError if no engine can bake; ``details`` says what was
+    tried.
 
     Args:
         environ: the environment to look in; that of the process if None.
         timeout_s: seconds that each call of the docker client may take.
-
-    Raises:
-        EngineError: no engine can bake; ``details`` says what was tried.
     """
     env = dict(os.environ if environ is None else environ)
     private = private_engine.status(env)
@@ -67,8 +65,7 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
 def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT_S) -> Mapping[str, str]:
     """Return the variables that lead to a docker client with buildx; its engine need not run.
 
-    Raises:
-        EngineError: there is none; ``details`` says what was tried.
+    Raises EngineError if there is none; ``details`` says what was tried.
     """
     private = private_engine.status(environ)
     if private is not None:
@@ -81,11 +78,7 @@ def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT
 
 
 def _private(engine: private_engine.RunningEngine, env: Mapping[str, str], timeout_s: float) -> EngineAddress:
-    """Describe the private engine.
-
-    Raises:
-        EngineError: it runs, but its client cannot bake.
-    """
+    """Describe the private engine. Raises EngineError if it runs, but its client cannot bake."""
     added = private_engine.environment(engine, env)
     try:
         version, buildx = _versions({**env, **added}, timeout_s)
@@ -99,11 +92,7 @@ def _private(engine: private_engine.RunningEngine, env: Mapping[str, str], timeo
 
 
 def _versions(env: Mapping[str, str], timeout_s: float) -> tuple[str, str]:
-    """Return the versions of the engine and of buildx.
-
-    Raises:
-        ClientError: one of them is missing or too old.
-    """
+    """Return the versions of the engine and of buildx. Raises ClientError if one of them is missing or too old."""
     client = Engine(env)
     with ThreadPoolExecutor(2) as pool:
         server = pool.submit(client.run, "version", "--format", "{{.Server.Version}}", timeout_s=timeout_s)

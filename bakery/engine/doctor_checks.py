@@ -97,9 +97,7 @@ class Facts:
     def wait(self, future: Future[_T]) -> _T:
         """Wait for a result, at most until the deadline.
 
-        Raises:
-            TimeoutError: the deadline has passed.
-            BakeryError: there is no result.
+        Raises TimeoutError if the deadline has passed, BakeryError if there is no result.
         """
         return future.result(max(0.0, self.deadline - time.monotonic()))
 
@@ -130,11 +128,7 @@ def _with_details(error: BakeryError) -> str:
 
 
 def current_builder(client: Engine) -> Builder:
-    """Return the current builder.
-
-    Raises:
-        EngineError: buildx does not answer, or has none.
-    """
+    """Return the current builder. Raises EngineError if buildx does not answer, or has none."""
     for document in client.builders(timeout_s=CLIENT_S):
         if document.get("Current") is True:
             return parse_builder(document)

@@ -82,11 +82,10 @@ class Client:
     def status(self, node: Node, *, running: bool = False) -> NodeStatus:
         """Ask a node for its state.
 
+        Raises EngineError if there is no docker client.
+
         Args:
             running: count its running builds, too.
-
-        Raises:
-            EngineError: there is no docker client.
         """
         try:
             fields = self._inspect(node)
@@ -103,19 +102,14 @@ class Client:
         return replace(status, running=self._builds(node)) if running else status
 
     def statuses(self, nodes: Sequence[Node], *, running: bool = False) -> list[NodeStatus]:
-        """Ask all nodes for their state, in parallel.
-
-        Raises:
-            EngineError: there is no docker client.
-        """
+        """Ask all nodes for their state, in parallel. Raises EngineError if there is no docker client."""
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
             return list(pool.map(partial(self.status, running=running), nodes))
 
     def up(self, node: Node) -> bool:
         """Create buildx's builder for a node, unless it exists with the same options; return whether it was created.
 
-        Raises:
-            EngineError: buildx refuses it, or its container or pod does not start.
+        Raises EngineError if buildx refuses it, or its container or pod does not start.
         """
         try:
             fields = self._inspect(node)
@@ -135,16 +129,14 @@ class Client:
     def down(self, builder: str) -> None:
         """Remove a builder of buildx, with its container or pod and their caches.
 
-        Raises:
-            EngineError: buildx cannot remove it.
+        Raises EngineError if buildx cannot remove it.
         """
         self._do(Node(builder, builder, ""), ["rm", "--force", builder], BOOT_S)
 
     def created(self, name: str) -> list[str]:
         """Return buildx's builders that were created for the builder ``name``, by its present configuration or another.
 
-        Raises:
-            EngineError: buildx does not answer.
+        Raises EngineError if buildx does not answer.
         """
         names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=QUERY_S)}
         return sorted(item for item in names if item.startswith(builder_of(name, "")))
@@ -290,11 +282,7 @@ class Nodes:
         return next(seat.node for seat in self.seats if seat.node.name == name)
 
     def require(self, platforms: Iterable[str]) -> None:
-        """Check that each platform has a node.
-
-        Raises:
-            EngineError: no node answers for one of them.
-        """
+        """Check that each platform has a node. Raises EngineError if no node answers for one of them."""
         offered = {platform for seat in self.alive for platform in seat.platforms}
         missing = [platform for platform in dict.fromkeys(platforms) if platform not in offered]
         if missing:
@@ -311,12 +299,11 @@ class Nodes:
 def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say: Callable[[str], None]) -> Nodes:
     """Create missing builders of nodes in buildx, and return the nodes that answer.
 
+    Raises EngineError if no node answers.
+
     Args:
         environment: of the docker client.
         say: prints one line for each skipped node, and a summary.
-
-    Raises:
-        EngineError: no node answers.
     """
     client = Client(environment)
 

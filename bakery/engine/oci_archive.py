@@ -51,6 +51,8 @@ class Blob:
 def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: str, epoch: int) -> str:
     """Write an image of one layer to a tar.
 
+    Raises OSError if a file cannot be read or written.
+
     Args:
         rootfs: uncompressed tar of the root filesystem.
         target: the file to write; the caller renames it into place.
@@ -61,9 +63,6 @@ def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: 
 
     Returns:
         The image's full name.
-
-    Raises:
-        OSError: a file cannot be read or written.
     """
     layer = Blob(_LAYER, f"sha256:{file_sha256(rootfs)}", rootfs.stat().st_size, rootfs)
     config = _json_blob(_image_config(layer, arch, epoch), _CONFIG)
@@ -104,8 +103,7 @@ def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: 
 def read_name(image: Path) -> str:
     """Return the full name of an image that :func:`write_image` wrote.
 
-    Raises:
-        OSError, tarfile.TarError, ValueError, KeyError: the file is not such an image.
+    Raises OSError, tarfile.TarError, ValueError, KeyError if the file is not such an image.
     """
     with tarfile.open(image, "r:") as archive:
         member = archive.extractfile("manifest.json")

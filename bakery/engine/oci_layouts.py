@@ -55,9 +55,7 @@ class Layouts:
     def of(self, name: str, platform: str) -> Layout | None:
         """Return an image as a layout; None if the engine does not have it, or a registry has it.
 
-        Raises:
-            UnavailableError: the engine cannot export it.
-            OSError: the folder cannot be written.
+        Raises UnavailableError if the engine cannot export it, OSError if the folder cannot be written.
         """
         key = name.partition("@")[0], platform
         if key not in self._layouts:
@@ -91,11 +89,7 @@ class Layouts:
 
 
 def _manifest(folder: Path, platform: str) -> str:
-    """Return the digest of the manifest for a platform in a layout.
-
-    Raises:
-        UnavailableError: it has none.
-    """
+    """Return the digest of the manifest for a platform in a layout. Raises UnavailableError if it has none."""
     try:
         queue = _descriptors(folder / "index.json")
         while queue:

@@ -64,10 +64,8 @@ def without_credentials(url: str) -> str:
 def configured() -> Index:
     """Return the index that pip would use here: from its files and environment, else its default.
 
-    Folders of this machine (``file:``) are left out, because containers do not have them.
-
-    Raises:
-        UnavailableError: pip's configuration cannot be read.
+    Folders of this machine (``file:``) are left out, because containers do not have them. Raises UnavailableError if
+    pip's configuration cannot be read.
     """
     # pip has no public interface for its configuration and its default; these names have stood since pip 10.
     from pip._internal.configuration import Configuration
@@ -126,13 +124,12 @@ class _Anchors(HTMLParser):
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; none if it does not have the distribution.
 
+    Raises UnavailableError if the index cannot be reached, or its answer is malformed.
+
     Args:
         sdist: only versions with a source archive.
         ca_bundle: a PEM file with CA certificates; empty for those of the system.
         timeout_s: seconds to wait for each part of the answer.
-
-    Raises:
-        UnavailableError: the index cannot be reached, or its answer is malformed.
     """
     request = _request(index, name)
     try:
@@ -185,11 +182,10 @@ def _version(file: str, name: str, *, sdist: bool) -> Version | None:
 def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
     """Check that the index has every release that a plan needs.
 
+    Raises UnavailableError if releases are missing; the details have the nearest ones, and alternatives.
+
     Args:
         memory: a JSON file with the releases that were found in the last `REMEMBER_S` seconds.
-
-    Raises:
-        UnavailableError: releases are missing; the details have the nearest ones, and alternatives.
     """
     seen = _recall(memory)
     now = time.time()
