@@ -131,7 +131,7 @@ def _compile(arguments: CompileArguments) -> None:
 
 def _run(plan: JobPlan, arguments: CompileArguments) -> ModuleRun:
     """Compile, and print the report unless it is printed as JSON."""
-    from bakery.build.state_folder import state_folder
+    from bakery.build.run_folders import state_folder
     from bakery.cli.engine import open_engine
     from bakery.iree.compiler import CompileOptions, compile_job
     from bakery.iree.report import render

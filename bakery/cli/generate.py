@@ -57,7 +57,7 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     from bakery.iree.job.resolve import resolve
     from bakery.iree.plan import JobFile
     from bakery.iree.tool_image import image_name
-    from bakery.resolve.ci import workflow_of_jobs
+    from bakery.resolve.plan_options import workflow_of_jobs
 
     jobs = []
     for file in files:
