@@ -91,14 +91,14 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
 
     [dim]wheel-bakery doctor[/dim]
     """
-    from bakery.cli.tables import doctor as report
+    from bakery.cli.tables.engine import findings_json, findings_report
     from bakery.engine.doctor import diagnose
 
     findings = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
     if json:
-        echo_json(report.to_json(findings))
+        echo_json(findings_json(findings))
     else:
-        out.print(report.render(findings))
+        out.print(findings_report(findings))
     if any(item.state == "fail" for item in findings):
         leave(EngineError.exit_code)
 

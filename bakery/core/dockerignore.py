@@ -70,11 +70,7 @@ def _simple_regex(bare: str) -> str:
 
 
 def _compiled(pattern: str) -> tuple[str, str]:
-    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile).
-
-    Returns:
-        The kind of the text (``path``, ``start`` or ``end`` of a path, ``regex``), and the text.
-    """
+    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile): ``path``, ``start``, ``end`` or ``regex``; text."""
     regex, kind, at = "", "path", 0
     while at < len(pattern):
         char, start = pattern[at], at

@@ -23,8 +23,7 @@ LARGEST = 64 << 20
 def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
 
-    Raises OutputError if a file cannot be written, or a link leads its folder out of ``root``; the one before it is as
-    it was.
+    Raises OutputError if a file cannot be written, or a link leads its folder out of ``root``; a file that exists stays.
     """
     changed = []
     for name, text in texts.items():
@@ -46,10 +45,7 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
 
 
 def compare(root: Path, texts: Mapping[str, str]) -> None:
-    """Compare each text with its file.
-
-    Raises DriftError if one or more files differ or are missing; ``details`` is a unified diff.
-    """
+    """Compare each text with its file. Raises DriftError with a unified diff if a file differs or is missing."""
     diff: list[str] = []
     for name, text in texts.items():
         try:
