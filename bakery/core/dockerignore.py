@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 
-from bakery.core.regex import compile_linear
+from bakery.core.text import compile_linear
 
 LONGEST = 4096
 """The maximum length of a pattern, in characters: no path is longer."""

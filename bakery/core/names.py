@@ -203,22 +203,14 @@ MACHINES = {
 }
 """Platform → the machine in wheel tags."""
 
+_SYSTEM_TAGS = {"linux": "manylinux", "macos": "macosx", "windows": "win"}
+
 IDENTIFIERS = {
-    "linux/amd64": "manylinux_x86_64",
-    "linux/arm64": "manylinux_aarch64",
-    "macos/amd64": "macosx_x86_64",
-    "macos/arm64": "macosx_arm64",
-    "windows/amd64": "win_amd64",
-    "windows/arm64": "win_arm64",
+    platform: f"{_SYSTEM_TAGS[platform.partition('/')[0]]}_{machine}" for platform, machine in MACHINES.items()
 }
 """Platform → cibuildwheel's name for it."""
 
-AXIS_VARIABLES = {
-    "python": "PYTHON_VERSION",
-    "cuda": "CUDA_VERSION",
-    "torch": "TORCH_VERSION",
-    "jax": "JAX_VERSION",
-}
+AXIS_VARIABLES = {axis: f"{axis.upper()}_VERSION" for axis in ("python", "cuda", "torch", "jax")}
 """Axis → the variable that holds its value; other axes use their name in capitals."""
 
 WHEEL_PYTHON = "WHEEL_PYTHON"
