@@ -112,11 +112,7 @@ class BakeArguments:
     ] = "auto"
 
     def options(self, groups: tuple[str, ...]) -> Options:
-        """Return the options of the run.
-
-        Raises:
-            UsageError: a time limit is malformed.
-        """
+        """Return the options of the run. Raises UsageError if a time limit is malformed."""
         from bakery.build.options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
@@ -188,11 +184,7 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
 
 
 def uses_cibuildwheel(backend: str) -> bool:
-    """Return whether cibuildwheel builds the cells.
-
-    Raises:
-        UsageError: there is no such backend.
-    """
+    """Return whether cibuildwheel builds the cells. Raises UsageError if there is no such backend."""
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend: {backend}", hint=f"expected one of {', '.join(BACKENDS)}")
     return backend == "cibuildwheel" or (backend == "auto" and sys.platform in ("darwin", "win32"))

@@ -1,4 +1,4 @@
-"""``wheel-bakery engine``, and how commands find the engine."""
+"""``wheel-bakery engine`` and ``wheel-bakery doctor``, and how commands find the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli.console import echo, out, say
+from bakery.cli import options
+from bakery.cli.console import echo, echo_json, leave, out, say
 from bakery.core.errors import EngineError, UsageError
 from bakery.core.names import CA_VARIABLES, MACHINES
 
@@ -28,13 +29,12 @@ app = typer.Typer(
 def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> EngineSession:
     """Return a session on the engine.
 
+    Raises BakeryError if there is no engine, or an argument is wrong.
+
     Args:
         ca_bundle: the value of ``--ca-bundle``.
         engine_up: install and start the private engine if there is none.
         builder: the value of ``--builder``.
-
-    Raises:
-        BakeryError: there is no engine, or an argument is wrong.
     """
     from bakery.engine import session
     from bakery.engine.discover import find
@@ -47,8 +47,7 @@ def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str
 def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
     """Return the engine to use; install and start the private one if there is none.
 
-    Raises:
-        EngineError: there is none, and none can be installed or started.
+    Raises EngineError if there is none, and none can be installed or started.
     """
     from bakery.engine import private_engine
     from bakery.engine.discover import find
@@ -67,8 +66,7 @@ def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
 def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
     """Return the given CA bundle, else the first one that the environment names; None if there is none.
 
-    Raises:
-        UsageError: the given file does not exist or has no certificate.
+    Raises UsageError if the given file does not exist or has no certificate.
     """
     if given is not None:
         if not _has_certificates(given):
@@ -84,6 +82,25 @@ def _has_certificates(path: Path) -> bool:
             return b"-----BEGIN" in stream.read(1 << 20)
     except OSError:
         return False
+
+
+def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
+    """Check what a bake needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
+
+    Exits with 6 if this machine cannot bake wheels, otherwise with 0.
+
+    [dim]wheel-bakery doctor[/dim]
+    """
+    from bakery.cli.tables import doctor as report
+    from bakery.engine.doctor import diagnose
+
+    findings = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
+    if json:
+        echo_json(report.to_json(findings))
+    else:
+        out.print(report.render(findings))
+    if any(item.state == "fail" for item in findings):
+        leave(EngineError.exit_code)
 
 
 @app.command()

@@ -93,14 +93,11 @@ class ModuleArguments:
     def requests(
         self, *, checks: tuple[Check, ...] = (), benchmark: Benchmark | None = None, has_call: bool
     ) -> list[Request]:
-        """Return a request for each module.
+        """Return a request for each module. Without a job, it has ``checks`` and ``benchmark``.
 
-        Args:
-            checks, benchmark: of modules that no job describes.
-            has_call: options describe a call, which only a job does otherwise.
+        ``has_call``: options describe a call, which they must not do for a job.
 
-        Raises:
-            UsageError: the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
+        Raises UsageError if the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
         """
         from bakery.iree.modules import find_modules
         from bakery.iree.requests import Request, requests_of_job
@@ -161,8 +158,7 @@ class ValidateArguments(ModuleArguments):
     def checks(self) -> tuple[Check, ...]:
         """Return the check that the options describe, if they do.
 
-        Raises:
-            UsageError: they are malformed, or describe no expected results.
+        Raises UsageError if they are malformed, or describe no expected results.
         """
         from bakery.iree.models.job import Check
 

@@ -27,10 +27,8 @@ def narrow(
 ) -> tuple[Plans, Skipped]:  # fmt: skip
     """Return the plans with the selected cells of a system, and why other cells are skipped.
 
-    Plans without selected cells are rereferences_then. ``only`` applies before ``shard``.
-
-    Raises:
-        UsageError: an option is malformed, or git has no such revision.
+    Plans without selected cells are rereferences_then. ``only`` applies before ``shard``. Raises UsageError if an
+    option is malformed, or git has no such revision.
     """
     skipped: Skipped = {}
     plans = [(root, plan.for_system(system)) for root, plan in plans]

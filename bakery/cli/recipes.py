@@ -26,15 +26,13 @@ def plans(
 ) -> list[tuple[Path, Plan]]:
     """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
-    Recipes get the variables of ``--set`` that they have.
+    Recipes get the variables of ``--set`` that they have. Raises BakeryError if a recipe cannot be loaded or resolved,
+    breaks a rule, or no recipe has a variable that was set.
 
     Args:
         bake: also check what the machine of the engine must have, and the source to be sent to it.
         builder: the builder of buildx; None for the current one.
         dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit.
-
-    Raises:
-        BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
     resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
     for folder, plan in resolved_plans:
@@ -52,8 +50,7 @@ def resolved(
 ) -> list[tuple[Path, Plan]]:
     """Return the same as `plans`, without checking rules.
 
-    Raises:
-        BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
+    Raises BakeryError if a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
     """
     from bakery.core.git import committed
     from bakery.recipe.load import load
@@ -81,11 +78,7 @@ def resolved(
 
 
 def _check_rules(plan: Plan, host: Host | None) -> None:
-    """Print the warnings of rules.
-
-    Raises:
-        PlanError: the plan breaks rules; lists all of them.
-    """
+    """Print the warnings of rules. Raises PlanError if the plan breaks rules; lists all of them."""
     from bakery.cli.tables.rules import lines, refusal
     from bakery.resolve.rules import judge
     from bakery.resolve.rules.rule import Severity

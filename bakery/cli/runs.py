@@ -28,14 +28,13 @@ def run(
 ) -> None:
     """Build every plan, one after the other, print each report, and judge all reports together.
 
+    Raises BakeryError if of any kind, after everything that can be done is done. With cibuildwheel, what ends a recipe
+    as a whole ends the run.
+
     Args:
         system: the system whose cells cibuildwheel builds; empty to bake.
-
-    Raises:
-        BakeryError: of any kind, after everything that can be done is done. With cibuildwheel, what ends a recipe as a
-            whole ends the run.
     """
-    from bakery.build.exit_status import conclusion, refused
+    from bakery.build.report import conclusion, refused
 
     build = (
         _cibuildwheel(progress, ca_bundle, system) if system else _bake(options.builder, progress, ca_bundle, engine_up)

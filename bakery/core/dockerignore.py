@@ -47,8 +47,7 @@ def escaped(path: str) -> str:
 def check_ignored(pattern: str) -> None:
     """Check one normalised pattern of an ignore file, without ``!``.
 
-    Raises:
-        ValueError: BuildKit refuses it, or it is too long.
+    Raises ValueError if BuildKit refuses it, or it is too long.
     """
     if len(pattern) > LONGEST:
         raise ValueError(f"more than {LONGEST} characters")
@@ -146,11 +145,7 @@ class Ignore:
     """Decides which files an ignore file keeps out of a build context, as BuildKit does: the last matching pattern counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Take the lines of the file.
-
-        Raises:
-            ValueError: a pattern is not valid.
-        """
+        """Take the lines of the file. Raises ValueError if a pattern is not valid."""
         patterns = [pattern for line in lines if (pattern := normalised(line))]
         # Neighbours of one kind are matched together.
         runs = itertools.groupby(patterns, key=lambda pattern: not pattern.startswith("!"))

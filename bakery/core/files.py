@@ -23,9 +23,8 @@ LARGEST = 64 << 20
 def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
 
-    Raises:
-        OutputError: a file cannot be written, or a link leads its folder out of ``root``; the one before it is as it
-            was.
+    Raises OutputError if a file cannot be written, or a link leads its folder out of ``root``; the one before it is as
+    it was.
     """
     changed = []
     for name, text in texts.items():
@@ -49,8 +48,7 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
 def compare(root: Path, texts: Mapping[str, str]) -> None:
     """Compare each text with its file.
 
-    Raises:
-        DriftError: one or more files differ or are missing; ``details`` is a unified diff.
+    Raises DriftError if one or more files differ or are missing; ``details`` is a unified diff.
     """
     diff: list[str] = []
     for name, text in texts.items():
@@ -84,8 +82,7 @@ def file_sha256(path: Path) -> str:
 def add_to_tar(archive: TarFile, name: str, content: Path | bytes, mode: int = 0o644) -> None:
     """Add a file to a tar, with nothing of this machine or moment in its header.
 
-    Raises:
-        OSError: the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     member = archive.tarinfo(name)
     member.mode = mode

@@ -15,11 +15,7 @@ class LinearPattern(Protocol):
 
 
 def compile_linear(text: str) -> LinearPattern:
-    """Compile an expression that may be anybody's.
-
-    Raises:
-        ValueError: RE2 refuses it.
-    """
+    """Compile an expression that may be anybody's. Raises ValueError if RE2 refuses it."""
     import re2
 
     options = re2.Options()
@@ -34,9 +30,5 @@ def compile_linear(text: str) -> LinearPattern:
 
 
 def matches_whole(pattern: str, value: str) -> bool:
-    """Whether a pattern matches a whole value, as bake decides it.
-
-    Raises:
-        ValueError: RE2 refuses the pattern.
-    """
+    """Whether a pattern matches a whole value, as bake decides it. Raises ValueError if RE2 refuses the pattern."""
     return is_unicode(value) and compile_linear(pattern).fullmatch(value) is not None

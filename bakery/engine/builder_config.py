@@ -19,9 +19,7 @@ SLOTS = 2
 def nodes_of(name: str, cwd: Path) -> tuple[Node, ...]:
     """Return the nodes of a builder in the configuration of ``cwd``; none if it has no builder of that name.
 
-    Raises:
-        RecipeError: the table is malformed.
-        UsageError: a file that it names is missing.
+    Raises RecipeError if the table is malformed, UsageError if a file that it names is missing.
     """
     builders, folder = farms(cwd)
     return _nodes(name, builders[name], folder) if name in builders else ()
@@ -30,9 +28,8 @@ def nodes_of(name: str, cwd: Path) -> tuple[Node, ...]:
 def require_nodes(name: str, cwd: Path) -> tuple[Node, ...]:
     """Return the nodes of a builder that must exist.
 
-    Raises:
-        RecipeError: the table is malformed.
-        UsageError: there is no such builder, or a file that it names is missing.
+    Raises RecipeError if the table is malformed; UsageError if there is no such builder, or a file that it names is
+    missing.
     """
     nodes = nodes_of(name, cwd)
     if not nodes:

@@ -24,14 +24,9 @@ _BYTES = 32
 
 
 def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
-    """Return the prefix for the ids of a recipe's cache mounts.
+    """Return the prefix for the ids of the cache mounts of a recipe in the project ``root``.
 
-    Args:
-        environ: the user's environment.
-        root: the project.
-
-    Raises:
-        OutputError: the user's key cannot be read or written.
+    Raises OutputError if the user's key cannot be read or written.
     """
     if shared := environ.get(KEY_VARIABLE):
         return _digest(os.fsencode(shared), "shared", recipe)
@@ -46,8 +41,7 @@ def _digest(key: bytes, *parts: str) -> str:
 def _key(path: Path) -> bytes:
     """Return the user's key; create it if there is none.
 
-    Raises:
-        OutputError: it cannot be read or written, or is damaged.
+    Raises OutputError if it cannot be read or written, or is damaged.
     """
     try:
         if not path.exists():

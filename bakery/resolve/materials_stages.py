@@ -10,8 +10,7 @@ from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
 from bakery.resolve.stage_inputs import VENV_PYTHON, Parts
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.network_mounts import CERTIFICATES
-from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
 SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, PYTHON, axis_tag, platform_tag
@@ -122,3 +123,38 @@ def _tags(axis: str, values: Sequence[str]) -> dict[str, str]:
     if len(set(short.values())) == len(values):
         return short
     return {value: axis_tag(axis, value, short=False) for value in values}
+
+
+@dataclass(frozen=True, slots=True)
+class CellDraft:
+    """A cell whose base images and releases are not decided yet.
+
+    Attributes:
+        id: the cell's id.
+        axes: axis → value.
+        args: the build arguments that the cell adds or changes.
+        built_by: the id of the cell that builds its wheel.
+        wheel_python: the Python that builds its wheel.
+        abi3: its wheel must be a stable-ABI wheel.
+    """
+
+    id: str
+    axes: Mapping[str, str]
+    args: Mapping[str, str] = field(default_factory=dict)
+    built_by: str = ""
+    wheel_python: str = ""
+    abi3: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "built_by", self.built_by or self.id)
+        object.__setattr__(self, "wheel_python", self.wheel_python or self.python)
+
+    @property
+    def python(self) -> str:
+        """The Python version that the cell is for."""
+        return self.axes["python"]
+
+    @property
+    def platform(self) -> str:
+        """The platform in Docker's spelling."""
+        return self.axes["platform"]

@@ -131,7 +131,7 @@ def decide(
     if loaded.recipe.source is None:
         values["source.path"] = values["source"]
     where = loaded.file.name if loaded.file else "python"
-    for path, value in leaves(loaded.recipe, ""):
+    for path, value in set_fields(loaded.recipe, ""):
         values[path] = value
         line = loaded.positions.get(path)
         origins[path] = (_as_text(value), f"{where}:{line}" if line else where)
@@ -171,7 +171,7 @@ def build_variables(loaded: Loaded) -> set[str]:
     return {*recipe_variables(_declared(loaded), (matrix and matrix.axes) or ()), "SOURCE_DATE_EPOCH"}
 
 
-def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
+def set_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of every field that was set, as a recipe writes it."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -179,7 +179,7 @@ def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
             continue
         path = prefix + (field.alias or name)
         if isinstance(value, BaseModel):
-            yield from leaves(value, path + ".")
+            yield from set_fields(value, path + ".")
         elif path == "matrix.axes":
             yield from ((f"matrix.{axis}", items) for axis, items in value.items())
         elif path == "secrets":

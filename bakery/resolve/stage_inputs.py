@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
-from bakery.core.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
+from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, WHEEL_PYTHON, Phase, size_mb
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
@@ -14,7 +14,7 @@ from bakery.resolve.references import declarations
 from bakery.resolve.settings import Settings
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
-from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
@@ -34,6 +34,7 @@ COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
 a step made with the objects of one project is no cache hit in another."""
 
 _COUNT = "/tmp/ccache.log"
+_PACKED, _MADE = "/packed", "/made"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
 
@@ -91,6 +92,31 @@ def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     )
     steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
     return (Stage(_SCOPE, literal("scratch"), steps, comment),)
+
+
+def carry_stages(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stages that import and export the compiler cache, because no layer contains a cache mount."""
+    if not parts.settings.flag("builder.compiler-cache"):
+        return ()
+    command = Command(literals("carry-ccache", CCACHE.target, _PACKED, _MADE))
+    return (
+        Stage(
+            CARRIED,
+            literal("scratch"),
+            comment="A compiler cache from another machine is a context of this name.",
+        ),
+        Stage(
+            CARRY,
+            literal("builder"),
+            (
+                Arg("TARGETARCH"),
+                Arg(CARRIED_AT),
+                Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
+            ),
+            "No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.",
+        ),
+        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
+    )
 
 
 def toolkit_stage(parts: Parts) -> str:
