@@ -259,7 +259,7 @@ def test_no_damage_raises_anything_else_or_takes_long(kind: str) -> None:
         damaged[at : at + length] = random.choice((b"\xff", b"\0", b"\x7f", random.randbytes(1))) * length
         data = bytes(damaged[: random.choice((len(damaged), random.randrange(70, len(damaged))))])
         try:
-            read("x", len(data), io.BytesIO(data))
+            read("x", io.BytesIO(data), Budget.of(len(data)))
         except UnreadableBinary:
             refused += 1
     assert refused > 100
