@@ -13,8 +13,7 @@ from pathlib import Path
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeFailure
 from bakery.build.run_folders import refuse_links
-from bakery.build.session import BuildSession, Pins
-from bakery.build.single_bake import bake_once
+from bakery.build.session import BuildSession, Pins, bake_once
 from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target

@@ -2,7 +2,7 @@
 
 Each run of a recipe has its own file, ``journal/<recipe>/<number>.jsonl``, and only appends to it. A file that was cut
 at any byte is a valid journal of what happened before. The highest number is the last run. The files are in the
-project's state folder (`bakery.build.state_folder`), never in the project, because bakery trusts them.
+project's state folder (`bakery.build.run_folders`), never in the project, because bakery trusts them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Child processes, each in a group of its own: their lines as they come, and an end that leaves nothing behind."""
+"""Child processes, each in a group of its own, and the signals that end a run; no process is left behind."""
 
 from __future__ import annotations
 
@@ -9,14 +9,53 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
-from bakery.build.signals import Signals
 from bakery.core.errors import EngineError
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@dataclass(slots=True)
+class Signals:
+    """Signals that arrived, in order."""
+
+    arrived: list[int] = field(default_factory=list)
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal."""
+        self.arrived.append(number)
+
+    @property
+    def name(self) -> str:
+        """The name of the first one; empty for none."""
+        return signal.Signals(self.arrived[0]).name if self.arrived else ""
+
+
+@contextmanager
+def caught() -> Iterator[Signals]:
+    """Note signals instead of ending the process; in threads other than the main one do nothing."""
+    signals = Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    # A signal that the caller ignores (nohup) stays ignored.
+    numbers = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, signals.handle)
+    try:
+        yield signals
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number] or signal.SIG_DFL)
+
 
 PATIENCE_S = 20.0
 """How long a child may take to end after it was asked to, before it is killed."""

@@ -1,4 +1,4 @@
-"""What the bakes of one recipe share: the materials of a lock, the compiler caches and the cells themselves."""
+"""What all bakes of one recipe share: plan, environment, secrets, pinned materials."""
 
 from __future__ import annotations
 
@@ -6,13 +6,52 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.build.buildx.bake import BakeRequest
+from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.listener import Listener
-from bakery.build.run_files import write_run_files
+from bakery.build.buildx.outcome import BakeOutcome
+from bakery.build.processes import caught
 from bakery.build.secrets.mask import Mask
+from bakery.core.errors import InterruptedBake, OutputError
+from bakery.core.files import write
+from bakery.emit.dockerfile import program_texts
+from bakery.emit.files import run_texts
 from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Image, Target
 from bakery.plan.model import Plan
+from bakery.toolchains.program_mounts import STAGE
+
+
+def write_run_files(base: Path, plan: Plan, state: Path) -> str:
+    """Write the files of a run; return the value of ``--set`` that makes its steps mount these programs.
+
+    A checkout need not have the programs, and none that it has is run.
+
+    Args:
+        base: what the paths of the plan's files are relative to.
+        state: the run's folder.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    programs = (state / "bin").absolute()
+    write(base, run_texts(plan))
+    write_programs(programs, program_texts(plan))
+    return f"*.contexts.{STAGE}={programs}"
+
+
+def write_programs(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write programs into a folder that steps mount them from.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    write(folder, texts)
+    try:
+        # The modes of the stage: they are part of BuildKit's cache key.
+        for path in {folder, *(folder / name for name in texts), *((folder / name).parent for name in texts)}:
+            path.chmod(0o755)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +142,20 @@ class BuildSession:
             reads=(*self.reads, *pins.reads),
             mask=self.mask,
         )
+
+
+def bake_once(request: BakeRequest, listener: Listener) -> BakeOutcome:
+    """Run one bake to its end; the outcome has its failures.
+
+    Raises:
+        InterruptedBake: a signal ended it.
+    """
+    ended: list[BakeOutcome] = []
+    names = [target.name for target in request.targets]
+    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
+        bakes.start(request)
+        while not ended:
+            ended = [outcome for _, outcome in bakes.turn()]
+    if signals.arrived:
+        raise InterruptedBake(f"interrupted by {signals.name}: the build was ended", hint="nothing was changed")
+    return ended[0]

@@ -107,7 +107,7 @@ def echo_json(document: object) -> None:
 
 def progress_display(mode: str = "auto") -> Listener:
     """Return the display for a value of ``--progress``. Raises UsageError if there is no such mode."""
-    from bakery.build.display.display import choose
+    from bakery.build.display import choose
 
     return choose(mode, out if mode == "rawjson" else err, os.environ)
 

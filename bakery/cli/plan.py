@@ -86,10 +86,9 @@ def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[st
     from bakery.engine.qemu import emulated
 
     if nodes := nodes_of(builder, Path.cwd()) if builder else ():
-        from bakery.engine.discover import find_client
-        from bakery.engine.nodes import Client
+        from bakery.cli.builders import node_client
 
-        statuses = Client({**os.environ, **find_client(os.environ)}).statuses(nodes)
+        statuses = node_client().statuses(nodes)
         return {item.recipe: platform_support.on_nodes(item, statuses) for item in chosen}
     if not is_here(os.environ):
         return {item.recipe: {} for item in chosen}

@@ -34,7 +34,7 @@ def run(
     Args:
         system: the system whose cells cibuildwheel builds; empty to bake.
     """
-    from bakery.build.exit_status import conclusion, refused
+    from bakery.build.report import conclusion, refused
 
     build = (
         _cibuildwheel(progress, ca_bundle, system) if system else _bake(options.builder, progress, ca_bundle, engine_up)

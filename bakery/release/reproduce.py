@@ -13,13 +13,12 @@ from bakery import __version__
 from bakery.audit.difference import Difference, differences
 from bakery.build.buildx.listener import Listener
 from bakery.build.context_digest import files, tree_hash
-from bakery.build.exit_status import conclusion
 from bakery.build.lock.failure import LockFailure
 from bakery.build.lock.materials import Materials
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
-from bakery.build.records import materials as wheel_materials
-from bakery.build.records.read import Provenance, read
+from bakery.build.records.read import Provenance, locked_from_provenance, read, recorded_images
+from bakery.build.report import conclusion
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
@@ -110,8 +109,8 @@ def reproduce(
             None
             if options.here
             else PinnedMaterials(
-                {recorded.cell: _pinned_materials(plan, wheel_materials.locked_from_provenance(recorded))},
-                wheel_materials.images(recorded),
+                {recorded.cell: _pinned_materials(plan, locked_from_provenance(recorded))},
+                recorded_images(recorded),
             )
         )
         if pinned and not recorded.requirements:

@@ -7,8 +7,7 @@ from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
 from bakery.build.buildx.progress import Board
-from bakery.build.processes import Children
-from bakery.build.signals import caught
+from bakery.build.processes import Children, caught
 from bakery.core.errors import InterruptedBake
 
 

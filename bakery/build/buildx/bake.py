@@ -17,9 +17,8 @@ from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
-from bakery.build.processes import Child, Children, Ended, Stopped
+from bakery.build.processes import Child, Children, Ended, Signals, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
-from bakery.build.signals import Signals
 from bakery.core.errors import OutputError, PlanError
 from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
 from bakery.engine.client import EXECUTION, Engine

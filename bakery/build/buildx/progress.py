@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bakery.build.buildx import rawjson
-from bakery.build.buildx.output_lines import Output, clean
-from bakery.build.buildx.vertex_names import Label, Role, parse
+from bakery.build.buildx.rawjson import Label, Output, Role, clean, parse
 
 TAIL = 200
 """Lines of a step's output that are kept in memory."""

@@ -1,4 +1,4 @@
-"""Runs cibuildwheel: finds it, fetches the source, builds one wheel at a time, keeps a log of each."""
+"""Builds tasks with cibuildwheel: one process for each wheel, which also tests it for every cell that shares it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from bakery.build.buildx.outcome import BakeOutcome, Failure, Result, TargetOutcome
+from bakery.build.cell_tasks import CellState, CellTask
+from bakery.build.processes import Signals
 from bakery.core.errors import BakeError, EngineError
 from bakery.plan.options import Cibuildwheel
 from bakery.toolchains import programs
@@ -19,7 +23,12 @@ from bakery.toolchains import programs
 SHOWN = 30
 """Lines of the log that a failure shows."""
 
-_MACHINE_VARIABLES = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
+_MACHINE_VARIABLES = (
+    "CIBW_CACHE_PATH",
+    "CIBW_CONTAINER_ENGINE",
+    "CIBW_DEBUG_KEEP_CONTAINER",
+    "CIBW_ENVIRONMENT_PASS_LINUX",
+)
 """Its variables that are about this machine; all others would change the plan."""
 
 _INSTALL = "python -m pip install 'wheel-bakery[cibuildwheel]'"
@@ -155,7 +164,9 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
-    variables = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES}
+    variables = {
+        name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES
+    }
     variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:
         variables["CIBW_TEST_SKIP"] = "*"
@@ -195,3 +206,94 @@ def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     if done.returncode:
         lines = (done.stderr + done.stdout).strip().splitlines()[-SHOWN:]
         raise BakeError("the source cannot be fetched", details=lines, hint="wheel-bakery doctor looks at the network")
+
+
+TURN_S = 0.1
+"""Seconds that `CibuildwheelBackend.turn` waits at most."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """A build that runs."""
+
+    task: CellTask
+    build: Build
+    stop: Stop
+    future: Future[Ended]
+    started: float
+
+
+@dataclass(slots=True)
+class CibuildwheelBackend:
+    """Builds tasks with cibuildwheel.
+
+    Attributes:
+        build_of: returns how a task is built.
+        environment: of cibuildwheel.
+        line: receives each line that cibuildwheel prints, in a thread of its own.
+    """
+
+    build_of: Callable[[CellTask], Build]
+    environment: Mapping[str, str]
+    line: Callable[[str], None]
+    signals: Signals
+    pool: ThreadPoolExecutor
+    _running: dict[str, _Running] = field(default_factory=dict, init=False)
+
+    def start(self, task: CellTask, state: CellState) -> None:
+        """Start cibuildwheel."""
+        request, stop = self.build_of(task), Stop()
+        future = self.pool.submit(build, request, self.environment, self.line, stop)
+        self._running[task.name] = _Running(task, request, stop, future, time.monotonic())
+
+    def turn(self) -> list[tuple[str, BakeOutcome]]:
+        """Return the tasks that ended; a first signal ends all of them, a second one kills them.
+
+        Raises:
+            EngineError: cibuildwheel cannot be started.
+        """
+        if self.signals.arrived:
+            self.stop()
+            if len(self.signals.arrived) > 1:
+                for running in self._running.values():
+                    running.stop.killed.set()
+        wait([running.future for running in self._running.values()], timeout=TURN_S)
+        ended = [name for name, running in self._running.items() if running.future.done()]
+        # Ctrl-C reaches cibuildwheel, too, which may end before it is asked to.
+        interrupted = bool(self.signals.arrived)
+        return [(name, _outcome(self._running.pop(name), interrupted=interrupted)) for name in ended]
+
+    def stop(self, names: Collection[str] | None = None) -> None:
+        """End some tasks, or all of them."""
+        for name, running in self._running.items():
+            if names is None or name in names:
+                running.stop.requested.set()
+
+    def recover(self, state: CellState, outcome: BakeOutcome) -> str:
+        """Return empty: cibuildwheel uses no layer cache."""
+        return ""
+
+    def stage_keys(self, task: CellTask) -> Mapping[str, str]:
+        """Return nothing: tasks share no steps."""
+        return {}
+
+    def error(self, task: CellTask, outcome: BakeOutcome) -> BakeError:
+        """Return the error of a build that failed."""
+        (failure,) = outcome.failures
+        return BakeError(f"{task.name}: {failure.error}", details=failure.tail, hint=failure.hint)
+
+
+def _outcome(running: _Running, *, interrupted: bool) -> BakeOutcome:
+    ended, log = running.future.result(), running.build.log
+    stopped = ended.stopped or (interrupted and bool(ended.failure))
+    names = tuple(target.name for target in running.task.targets)
+    failures: tuple[Failure, ...] = ()
+    if ended.late:
+        failures = (Failure(names, "", "the time was over", (), log, "allow more with --cell-timeout"),)
+    elif ended.failure and not stopped:
+        lines = tuple(ended.failure.splitlines())
+        failures = (Failure(names, "", "cibuildwheel failed", lines, log, f"the log: {log}"),)
+    result = Result.FAILED if failures else Result.CANCELED if stopped else Result.DONE
+    seconds = time.monotonic() - running.started
+    targets = {name: TargetOutcome(name, result, seconds, steps=1, cached=0, log=log, metadata={}) for name in names}
+    return BakeOutcome(targets, seconds, (), failures)

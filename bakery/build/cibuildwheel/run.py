@@ -12,17 +12,16 @@ from pathlib import Path
 from bakery import __version__
 from bakery.build.cell_tasks import CellTask
 from bakery.build.cibuildwheel import process
-from bakery.build.cibuildwheel.backend import CibuildwheelBackend
+from bakery.build.cibuildwheel.process import CibuildwheelBackend
 from bakery.build.context import RunContext, skip_finished
 from bakery.build.context_digest import context_digest
 from bakery.build.journal import last_run
+from bakery.build.loop import run_tasks
 from bakery.build.options import Options
+from bakery.build.processes import caught
 from bakery.build.report import RunReport
-from bakery.build.run_folders import run_folder
-from bakery.build.run_tasks import run_tasks
+from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.scheduler import Item, Limits, Schedule
-from bakery.build.signals import caught
-from bakery.build.state_folder import state_folder
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.files import write
 from bakery.core.names import IDENTIFIERS, Kind
@@ -114,7 +113,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     """Build the selected cells of one system, one wheel after the other; a wheel that passes is published at once.
 
     Returns:
-        The report, also of failed cells (`bakery.build.exit_status` judges it); it is written as ``report.json`` into
+        The report, also of failed cells (`bakery.build.report.conclusion` judges it); it is written as ``report.json`` into
         the run's folder, too.
 
     Raises:
@@ -127,9 +126,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     state = state_folder(root, host.environment)
     kinds = {kind for group in options.groups for kind in plan.groups[group]}
     ids = {cell.id for cell in cells}
-    targets = tuple(
-        item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids
-    )
+    targets = tuple(item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids)
     context = RunContext(
         root=root,
         plan=plan,
@@ -149,7 +146,9 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     skip_finished(context)
     with run_folder(root) as context.folder:
         builds = _Builds.prepare(context, host, system, cells)
-        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False))
+        schedule = Schedule(
+            [Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False)
+        )
         with caught() as signals, ThreadPoolExecutor(1) as pool:
             backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
             return run_tasks(context, backend, schedule, signals)

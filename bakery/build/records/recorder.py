@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from bakery.build.bake_context import BakeContext
+from bakery.build.context import BakeContext
 from bakery.build.context_digest import files, tree_hash
 from bakery.build.lock.materials import read
 from bakery.build.publish import publish
@@ -24,9 +24,8 @@ from bakery.build.records.buildkit import (
     of_buildkit,
     without_user,
 )
-from bakery.build.records.materials import packages, requirements
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST
+from bakery.build.records.read import LARGEST, package_materials, place_requirements
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.git import look, origin
@@ -79,10 +78,10 @@ class Recorder:
                     if key.startswith("buildx.build.provenance")
                     for item in of_buildkit(provenance, self._sent)
                 ),
-                *packages(exported),
+                *package_materials(exported),
             ]
         )
-        defined = definition(self.context.plan, cell, materials, requirements(exported))
+        defined = definition(self.context.plan, cell, materials, place_requirements(exported))
         written = [
             path
             for wheel, sha256 in wheels.items()

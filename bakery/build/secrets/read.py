@@ -1,4 +1,7 @@
-"""Reads the secrets of a plan just before a bake. Only buildx receives them, and they are forgotten when it ends."""
+"""Read the secrets of a plan just before a bake, into files that are never on a disk.
+
+Only buildx receives them, and they are gone when the bake ends.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import os
 import stat
 import subprocess
+import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +18,36 @@ from pathlib import Path
 
 from bakery.build.processes import kill_group
 from bakery.build.secrets.mask import Mask
-from bakery.build.secrets.private_files import private_files
 from bakery.core.errors import UsageError
 from bakery.plan.options import Secret
+
+
+@contextlib.contextmanager
+def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
+    """Provide name → a file with the content, which this user's processes can read until the context ends.
+
+    On Linux they are in memory and end with this process, even if it is killed; elsewhere they are in a folder of
+    this user's own.
+    """
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+            yield {name: _written(Path(folder) / name, data) for name, data in contents.items()}
+        return
+    with contextlib.ExitStack() as stack:
+        paths = {}
+        for name, data in contents.items():
+            file = stack.enter_context(os.fdopen(os.memfd_create("bakery"), "wb", buffering=0))
+            file.write(data)
+            os.fchmod(file.fileno(), 0o600)
+            paths[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield paths
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.touch(mode=0o600)
+    path.write_bytes(data)
+    return path
+
 
 LARGEST = 500 * 1024
 """Bytes that a secret may have: BuildKit's own limit (session/secrets, MaxSecretSize)."""

@@ -20,8 +20,7 @@ from bakery.build.buildx.bake import BakeRequest, bake_argv
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.log_files import OPEN, LogFiles
 from bakery.build.buildx.progress import LogLines, StepFinished, StepStarted
-from bakery.build.processes import Children, Ended, Stopped
-from bakery.build.signals import caught
+from bakery.build.processes import Children, Ended, Stopped, caught
 from bakery.core.errors import EngineError, PlanError
 from bakery.plan.cells import Target
 
@@ -177,7 +176,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from bakery.build.processes import Children
-from bakery.build.signals import caught
+from bakery.build.processes import caught
 with caught() as signals, Children(signals) as children:
     for _ in range(3):
         child = children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=print)

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.build.buildx.output_lines import LONGEST, LineBuffer, Output, clean
 from bakery.build.buildx.progress import Event, LogLines, Progress, StepFinished, StepStarted
-from bakery.build.buildx.vertex_names import Role, parse
+from bakery.build.buildx.rawjson import LONGEST, LineBuffer, Output, Role, clean, parse
 
 RECORDED = Path(__file__).parents[2] / "data" / "rawjson"
 TWO = ("wheel-cp311", "wheel-cp312")
