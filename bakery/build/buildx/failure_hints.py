@@ -1,4 +1,4 @@
-"""Known causes of failing steps, and what to do about each: data, tried in order."""
+"""Known causes of failed steps, and what to do about each; tried in order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FailureHint:
-    """A cause that can be told from what a step printed.
+    """A known cause of a failure.
 
     Attributes:
-        pattern: found in one line of the step's output or of BuildKit's error; case does not matter.
+        pattern: found in one line of the step's output or of BuildKit's error, ignoring case.
         hint: what to do.
-        stage: found in the step's title, empty for any step.
+        stage: found in the step's title; empty for any step.
     """
 
     pattern: str
@@ -114,11 +114,11 @@ TABLE: tuple[FailureHint, ...] = (
 
 
 def hint(lines: Iterable[str], title: str = "") -> str:
-    """Return what to do about a failed step; empty when the cause is not known.
+    """Return what to do about a failed step; empty if the cause is not known.
 
     Args:
-        lines: what the step printed, and what BuildKit says of it.
-        title: the step as displays name it: ``[compile 3/5] RUN …``.
+        lines: the step's output, and BuildKit's error.
+        title: the step as displays show it: ``[compile 3/5] RUN …``.
     """
     texts = tuple(lines)
     for entry in TABLE:

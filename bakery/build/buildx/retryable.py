@@ -1,7 +1,7 @@
 """Transient failures: the network, a registry, an engine that went away.
 
 A failed compile or test step is never transient, whatever it prints: it has no network, and would fail again after hours
-of work. The patterns are taken from real messages; tests/unit/build/test_transient.py holds them.
+of work. The patterns come from real messages (tests/unit/build/test_transient.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test|\S+-built)(
 """Titles of steps that run the project's own code."""
 
 _STEP_ENDED = "did not complete successfully: "
-"""How BuildKit says that a step's command failed; all else is the engine's own trouble."""
+"""In BuildKit's error if a step's command failed; other errors are those of the engine."""
 
 ENGINE: tuple[str, ...] = (
     r"cannot connect to the docker daemon",
@@ -34,7 +34,7 @@ ENGINE: tuple[str, ...] = (
     r"docker buildx bake was ended by SIG",
     r"containerd: .*(?:connection refused|not running)",
 )
-"""What BuildKit, buildx and docker say when the engine went away or the connection to it broke."""
+"""Messages of BuildKit, buildx and docker when the engine went away or the connection to it broke."""
 
 NETWORK: tuple[str, ...] = (
     r"temporary failure in name resolution|temporary failure resolving",
@@ -55,11 +55,10 @@ NETWORK: tuple[str, ...] = (
     r"unexpected status(?: code)?(?: from \S+ request to \S+| \S+)?:? (?:429|5\d\d)\b|too ?many ?requests",
     r"server returned error status code: 5\d\d|max retries exceeded with url",
 )
-"""What package managers, pip, uv, git and curl say when the network or the other end failed."""
-
+"""Messages of package managers, pip, uv, git and curl when the network or the server failed."""
 
 _LOST = re.compile(r"snapshot \S+ does not exist|/snapshots/\d+/fs: no such file or directory")
-"""What containerd or the kernel says of a layer that BuildKit takes to be there."""
+"""Messages of containerd or the kernel about a missing layer."""
 
 
 def is_transient(failure: Failure) -> bool:
@@ -73,7 +72,7 @@ def is_transient(failure: Failure) -> bool:
 
 
 def may_be_the_cache(failure: Failure) -> bool:
-    """Return whether layers of an imported cache may be missing: no step's command failed, and none was late.
+    """Return whether layers of an imported cache may be missing: no command failed, and it was not the time limit.
 
     BuildKit trusts the index of a cache, and fetches a layer only when a step needs it.
     """
@@ -83,14 +82,14 @@ def may_be_the_cache(failure: Failure) -> bool:
 def lost_a_layer(failure: Failure) -> bool:
     """Return whether the engine's build cache names a layer that the engine does not have; retries do not help.
 
-    A client that is killed can leave it so (https://github.com/moby/buildkit/pull/6808). A build without
-    the cache replaces the lost layer.
+    A client that is killed can cause this (https://github.com/moby/buildkit/pull/6808). A build without the cache
+    replaces the lost layer.
     """
     return _STEP_ENDED not in failure.error and bool(_LOST.search(failure.error))
 
 
 def went_away(failure: Failure) -> bool:
-    """Return whether the engine or the connection to it failed, and no step's command."""
+    """Return whether the engine or the connection to it failed, not a command."""
     return _STEP_ENDED not in failure.error and is_transient(failure)
 
 
