@@ -20,8 +20,8 @@ from bakery.build.cell_tasks import CellState, CellTask, stage_keys
 from bakery.build.context import BakeContext
 from bakery.build.lock.failure import failure
 from bakery.build.run_folders import refuse_links, remove_tree
+from bakery.core.files import read_plain
 from bakery.core.names import CacheBackend
-from bakery.core.plain_files import read_plain
 from bakery.emit.cache import cache_attributes
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bakery.build.context_digest import walk
 from bakery.core.dockerignore import Ignore, normalised
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.plan.model import Plan
 from bakery.plan.options import SourceContext
 from bakery.toolchains import facts

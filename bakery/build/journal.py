@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from bakery.build.buildx.outcome import Result
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 
 VERSION = 1
 """Version of the records; records of other versions are ignored."""

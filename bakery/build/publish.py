@@ -21,7 +21,7 @@ from packaging.utils import InvalidWheelFilename
 
 from bakery.core.errors import AuditError, OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
 LARGEST = 4 * 1024**3

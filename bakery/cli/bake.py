@@ -141,8 +141,7 @@ class BakeArguments:
 
 def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
-    from bakery.cli.narrow import narrow
-    from bakery.cli.recipes import plans
+    from bakery.cli.recipes import narrow, plans
     from bakery.cli.runs import print_configurations, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)

@@ -1,4 +1,4 @@
-"""``wheel-bakery engine``, and how commands find the engine."""
+"""``wheel-bakery engine`` and ``wheel-bakery doctor``, and how commands find the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli.console import echo, out, say
+from bakery.cli import options
+from bakery.cli.console import echo, echo_json, leave, out, say
 from bakery.core.errors import EngineError, UsageError
 from bakery.core.names import CA_VARIABLES, MACHINES
 
@@ -81,6 +82,25 @@ def _has_certificates(path: Path) -> bool:
             return b"-----BEGIN" in stream.read(1 << 20)
     except OSError:
         return False
+
+
+def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
+    """Check what a bake needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
+
+    Exits with 6 if this machine cannot bake wheels, otherwise with 0.
+
+    [dim]wheel-bakery doctor[/dim]
+    """
+    from bakery.cli.tables.engine import findings_json, findings_report
+    from bakery.engine.doctor import diagnose
+
+    findings = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
+    if json:
+        echo_json(findings_json(findings))
+    else:
+        out.print(findings_report(findings))
+    if any(item.state == "fail" for item in findings):
+        leave(EngineError.exit_code)
 
 
 @app.command()

@@ -93,13 +93,11 @@ class ModuleArguments:
     def requests(
         self, *, checks: tuple[Check, ...] = (), benchmark: Benchmark | None = None, has_call: bool
     ) -> list[Request]:
-        """Return a request for each module.
+        """Return a request for each module. Without a job, it has ``checks`` and ``benchmark``.
+
+        ``has_call``: options describe a call, which they must not do for a job.
 
         Raises UsageError if the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
-
-        Args:
-            checks, benchmark: of modules that no job describes.
-            has_call: options describe a call, which only a job does otherwise.
         """
         from bakery.iree.modules import find_modules
         from bakery.iree.requests import Request, requests_of_job

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 
-from bakery.core.regex import compile_linear
+from bakery.core.text import compile_linear
 
 LONGEST = 4096
 """The maximum length of a pattern, in characters: no path is longer."""
@@ -70,11 +70,7 @@ def _simple_regex(bare: str) -> str:
 
 
 def _compiled(pattern: str) -> tuple[str, str]:
-    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile).
-
-    Returns:
-        The kind of the text (``path``, ``start`` or ``end`` of a path, ``regex``), and the text.
-    """
+    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile): ``path``, ``start``, ``end`` or ``regex``; text."""
     regex, kind, at = "", "path", 0
     while at < len(pattern):
         char, start = pattern[at], at

@@ -24,13 +24,9 @@ _BYTES = 32
 
 
 def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
-    """Return the prefix for the ids of a recipe's cache mounts.
+    """Return the prefix for the ids of the cache mounts of a recipe in the project ``root``.
 
     Raises OutputError if the user's key cannot be read or written.
-
-    Args:
-        environ: the user's environment.
-        root: the project.
     """
     if shared := environ.get(KEY_VARIABLE):
         return _digest(os.fsencode(shared), "shared", recipe)

@@ -36,16 +36,12 @@ class Layout:
 
     @property
     def context(self) -> str:
-        """Its name as a context of bake."""
+        """The layout as a context of bake."""
         return f"oci-layout://{self.folder}@{self.digest}"
 
 
 class Layouts:
-    """Layouts of an engine's images.
-
-    Attributes:
-        folder: the folder with the layouts, by the engine's id of the image.
-    """
+    """Layouts of an engine's images, in a folder with a subfolder for each image and platform."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self.folder = folder

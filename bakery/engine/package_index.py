@@ -33,12 +33,7 @@ _SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-t
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A package index.
-
-    Attributes:
-        url: the first simple index.
-        settings: pip's settings that are also valid in containers.
-    """
+    """A package index: the URL of the first simple index, and pip's settings that are also valid in containers."""
 
     url: str
     settings: Mapping[str, str]
@@ -92,11 +87,7 @@ def _merge(items: Iterable[tuple[str, object]]) -> dict[str, str]:
     """Merge the values of pip's `Configuration` as ``pip install`` does.
 
     The environment wins over sections, ``install`` over ``global``, and in each section a later file over an earlier
-    one. Empty values count only within a section.
-
-    Args:
-        items: a dictionary of values for each file, ``:env:`` for the environment (pip 25.1 and newer), or the
-            values themselves.
+    one. Empty values count only within a section. From pip 25.1 on, the items are a dictionary for each file and ``:env:``.
     """
     sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for source, content in items:
@@ -122,14 +113,11 @@ class _Anchors(HTMLParser):
 
 
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
-    """Return the versions of a distribution that the index offers, oldest first; none if it does not have the distribution.
+    """Return the versions of a distribution that the index offers, oldest first; with ``sdist``, only those with one.
+
+    ``ca_bundle`` is a PEM file, empty for the certificates of the system; ``timeout_s`` applies to each part of the answer.
 
     Raises UnavailableError if the index cannot be reached, or its answer is malformed.
-
-    Args:
-        sdist: only versions with a source archive.
-        ca_bundle: a PEM file with CA certificates; empty for those of the system.
-        timeout_s: seconds to wait for each part of the answer.
     """
     request = _request(index, name)
     try:
@@ -182,10 +170,9 @@ def _version(file: str, name: str, *, sdist: bool) -> Version | None:
 def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
     """Check that the index has every release that a plan needs.
 
-    Raises UnavailableError if releases are missing; the details have the nearest ones, and alternatives.
+    ``memory`` is a JSON file with the releases that earlier checks found in the last `REMEMBER_S` seconds.
 
-    Args:
-        memory: a JSON file with the releases that were found in the last `REMEMBER_S` seconds.
+    Raises UnavailableError if releases are missing; the details have the nearest ones, and alternatives.
     """
     seen = _recall(memory)
     now = time.time()

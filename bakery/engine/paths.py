@@ -19,20 +19,12 @@ ENGINE_DIR_VARIABLE = "BAKERY_ENGINE_DIR"
 
 @dataclass(frozen=True)
 class EnginePaths:
-    """The folders of one engine.
+    """The folders of one engine. `primary`: it uses the network of the machine; a second engine has none."""
 
-    Attributes:
-        cache: downloads and unpacked programs; can be deleted while no engine runs.
-        data: the engine's images, build cache and client state.
-        run: socket, pid file, lock and log of the running engine.
-        state: journals and locks of projects.
-        primary: whether the engine uses the machine's network; a second one has none.
-    """
-
-    cache: Path
-    data: Path
-    run: Path
-    state: Path
+    cache: Path  # downloads and unpacked programs; can be deleted while no engine runs
+    data: Path  # the engine's images, build cache and client state
+    run: Path  # socket, pid file, lock and log of the running engine
+    state: Path  # journals and locks of projects
     primary: bool
 
     @property
@@ -67,11 +59,7 @@ class EnginePaths:
 
 
 def engine_paths(environ: Mapping[str, str] | None = None) -> EnginePaths:
-    """Return the folders for an environment.
-
-    Args:
-        environ: the variables to read; those of the process if None.
-    """
+    """Return the folders for an environment, by default that of the process."""
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
     cache = _base(env, "XDG_CACHE_HOME", home / ".cache") / "bakery"

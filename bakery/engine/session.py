@@ -14,7 +14,7 @@ from bakery.engine.builder_config import nodes_of
 from bakery.engine.client import EXECUTION, Engine, EngineInfo
 from bakery.engine.debian_rootfs import Bases
 from bakery.engine.discover import EngineAddress, find
-from bakery.engine.nodes import Nodes, gather
+from bakery.engine.nodes import Client, Nodes, gather
 from bakery.engine.oci_layouts import Layouts
 from bakery.engine.paths import engine_paths
 
@@ -89,5 +89,5 @@ def open_engine(
         pool.submit(_warm_up)
         environment = {**environ, **find_engine(environ).environment}
     configured = nodes_of(builder, folder) if builder else ()
-    nodes = gather(builder, configured, environment, say) if builder and configured else None
+    nodes = gather(builder, configured, Client(environment), say) if builder and configured else None
     return EngineSession(environment, ca_bundle, say, nodes)

@@ -52,13 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of a plan by their use.
-
-    Attributes:
-        compiles: for the toolkit and the native step; without a native step, also for the wheel.
-        packages: for the wheel.
-        runs: for the test.
-    """
+    """The lines of a plan: ``compiles`` for toolkit and native step, ``packages`` for the wheel, ``runs`` for the test."""
 
     compiles: Line
     packages: Line

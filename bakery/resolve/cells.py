@@ -19,10 +19,7 @@ from bakery.resolve.stage_inputs import Parts
 
 
 def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override]) -> tuple[CellDraft, ...]:
-    """Return the cells of the matrix with the build arguments that overrides give them.
-
-    Args:
-        overrides: the overrides of single cells on the command line.
+    """Return the cells of the matrix with the build arguments that overrides of single cells set.
 
     Raises:
         UsageError: an override matches no target, or gives a cell another platform than its id has.
@@ -67,11 +64,7 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
 
 
 def _check_args(settings: Settings, args: Sequence[Mapping[str, str]]) -> None:
-    """Check the build arguments that overrides give to single cells.
-
-    Raises:
-        PlanError: a value does not fit its variable, or contradicts the cell's id.
-    """
+    """Raise PlanError if an override of single cells sets an invalid value, or contradicts the id of a cell."""
     axis_variables = {axis_variable(axis) for axis in settings.axes}
     for name in (name for values in args for name in values if name in axis_variables):
         raise PlanError(
@@ -88,7 +81,7 @@ def finish_cells(parts: Parts, drafts: Sequence[CellDraft]) -> tuple[Cell, ...]:
     """Return the cells with their base images and the releases that they need from the package index.
 
     Raises:
-        PlanError: a base image or a toolkit does not have what a cell needs.
+        PlanError: a base image or a toolkit lacks what a cell needs.
     """
     values = {item.name: item.value for item in parts.settings.variables}
     image_variables = [part.name for part in parts.request.image if isinstance(part, Ref)]
@@ -126,13 +119,10 @@ def python_release(python: str) -> tuple[int, ...]:
 
 
 def share_wheels(drafts: Sequence[CellDraft], floor: str) -> tuple[CellDraft, ...]:
-    """Return the cells with the builders of their wheels.
+    """Return the cells with the cell that builds their wheel: of cells that differ only in their Python, the lowest.
 
-    Cells that differ in other build arguments, too, build wheels of their own, but with the same Python: the tested wheel is
-    the published one.
-
-    Args:
-        floor: the lowest Python of stable-ABI wheels; empty if the project builds none.
+    Cells that also differ in other build arguments build their own wheels, but with the same Python, since the tested
+    wheel is the published one. ``floor`` is the lowest Python of stable-ABI wheels; empty if the project has none.
     """
     pythons: dict[object, str] = {}
     builders: dict[object, str] = {}

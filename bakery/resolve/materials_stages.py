@@ -61,12 +61,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
 
 
 def image_materials(recipe: str, line: Line, image: str, requirements: str) -> tuple[Stage, ...]:
-    """Return the stages that list what an image is made of.
-
-    Args:
-        image: its stage.
-        requirements: the stage that resolves its packages.
-    """
+    """Return the stages that list what ``image`` is made of; ``requirements`` resolves its packages."""
     packages, suites = _image(image, line, VENV_PYTHON), _suites(image, VENV_PYTHON)
     steps = (*_packages(requirements), *_system(packages, suites))
     return (

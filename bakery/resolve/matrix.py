@@ -31,11 +31,8 @@ def combinations(
 ) -> list[dict[str, str]]:
     """Return the axes of each cell: the product, without ``exclude``, with ``include``; no cell twice.
 
-    Args:
-        overrides: how many entries ``overrides`` has.
-
     Raises:
-        PlanError: no cell is left, there are too many, or the value of an axis is not valid.
+        PlanError: no cell is left, a value is not valid, or the matrix, with ``overrides`` entries, is too large.
     """
     _check_size(axes, len(include), len(exclude) + overrides)
     names = tuple(axes)
@@ -130,11 +127,9 @@ class CellDraft:
     """A cell whose base images and releases are not decided yet.
 
     Attributes:
-        id: the cell's id.
-        axes: axis → value.
         args: the build arguments that the cell adds or changes.
-        built_by: the id of the cell that builds its wheel.
-        wheel_python: the Python that builds its wheel.
+        built_by: the id of the cell that builds its wheel; by default its own.
+        wheel_python: the Python that builds its wheel; by default its own.
         abi3: its wheel must be a stable-ABI wheel.
     """
 
@@ -151,7 +146,7 @@ class CellDraft:
 
     @property
     def python(self) -> str:
-        """The Python version that the cell is for."""
+        """The Python version of the cell."""
         return self.axes["python"]
 
     @property

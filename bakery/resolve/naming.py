@@ -42,7 +42,7 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
 
 
 def requires(settings: Settings) -> tuple[Value, ...]:
-    """Return the requirements in the wheel's metadata: the recipe's, and that of the framework if the recipe has none."""
+    """Return the requirements in the wheel's metadata: those of the recipe, and the framework's if the recipe has none."""
     return tuple(map(parse, required_texts(settings)))
 
 
@@ -71,10 +71,10 @@ _NAMED = ("a local version label, such as 'cu128' or 'cu128torch2.8'", "a build 
 
 
 def check_names(plan: Plan, settings: Settings) -> None:
-    """Check the names of wheels, their requirements, and those of the build and the test, in every cell.
+    """Check the names of wheels and all requirements in every cell.
 
     Raises:
-        PlanError: a name or a requirement is not valid, or two names of a build are equal; the details list all problems.
+        PlanError: one is not valid, or two names of a build are equal; the details list all problems.
     """
     requirements = [(path, parse(text)) for path in _REQUIREMENTS for text in settings.texts(path)]
     requirements += [("wheel.requires", value) for value in plan.audit.requires]
@@ -116,7 +116,7 @@ def _requirement_problems(requirements: Sequence[tuple[str, Value]], values: Map
 
 
 def _name_problems(namings: Sequence[Naming], values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the parts of names that are not valid, and names that installers take for the same."""
+    """Yield the invalid parts of names, and names that are equal to installers."""
     paths: dict[object, str] = {}
     for index, naming in enumerate(namings):
         path = f"wheel.also-named[{index - 1}]" if index else "wheel.naming"

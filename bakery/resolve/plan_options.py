@@ -29,11 +29,11 @@ _BUCKET = {
     "endpoint": "endpoint_url",
     "path-style": "use_path_style",
 }
-"""What a recipe calls an attribute of a bucket, and what BuildKit does."""
+"""Key of the recipe → attribute of a bucket in BuildKit."""
 
 
 def layer_cache(settings: Settings) -> Cache:
-    """Return the layer cache that the settings come to."""
+    """Return the plan's layer cache."""
     level, expected = settings.text("cache.compression-level"), settings.text("cache.expected-build")
     named = {theirs: settings.values.get(f"cache.s3.{ours}") for ours, theirs in _BUCKET.items()}
     return Cache(
@@ -52,11 +52,7 @@ def layer_cache(settings: Settings) -> Cache:
 
 
 def workflow_settings(settings: Settings) -> Ci:
-    """Return what the workflow of a recipe does.
-
-    Raises:
-        PlanError: it is to publish, and every wheel has a local version.
-    """
+    """Return the settings of a recipe's workflow; PlanError if it publishes, and every wheel has a local version."""
     free = settings.values["ci.free-disk"]
     publish = settings.text("ci.publish")
     if publish and all(naming.local for naming in namings(settings)):
@@ -81,7 +77,7 @@ def workflow_settings(settings: Settings) -> Ci:
 
 
 def workflow_of_jobs(written: models.Ci) -> Ci:
-    """Return what the workflow of IREE modules does; it publishes nothing."""
+    """Return the settings of the workflow of IREE modules, which publishes nothing."""
     silent = written.model_copy(update={"publish": None, "publish_url": None, "pages": None})
     return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(silent, "ci."))}, (), {}, {}))
 

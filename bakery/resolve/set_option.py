@@ -55,18 +55,13 @@ _SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """The values of all ``--set`` options, in their order.
-
-    Attributes:
-        variables: name → value; the last one wins.
-        overrides: the options in bake's grammar.
-    """
+    """The values of all ``--set`` options: recipe variables (the last value wins) and overrides in bake's grammar."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
 
     def for_variables(self, names: Set[str]) -> SetOptions:
-        """Return the options for one of several recipes, which has the variables ``names``."""
+        """Return the options for a recipe with the variables ``names``, one of several recipes."""
         return SetOptions(
             {name: value for name, value in self.variables.items() if name in names},
             tuple(item for item in self.overrides if _variable(item) in ("", *names)),
@@ -80,11 +75,7 @@ def _variable(override: Override) -> str:
 
 
 def parse_set_options(texts: Iterable[str]) -> SetOptions:
-    """Parse the values of ``--set``.
-
-    Raises:
-        UsageError: one or more values are not valid; the details list all of them.
-    """
+    """Parse the values of ``--set``; UsageError, with all problems, if any is not valid."""
     variables: dict[str, str] = {}
     overrides: list[Override] = []
     problems: list[str] = []
@@ -151,11 +142,7 @@ def _check_scalar(key: str, value: str) -> None:
 
 
 def _check_cache(value: str) -> None:
-    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or of NAME=VALUE.
-
-    Raises:
-        ValueError: it is neither, or NAME=VALUE without a type.
-    """
+    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or of NAME=VALUE."""
     if not _FIELDS.match(value):
         raise ValueError("misplaced quote; quote a whole field: '\"dest=a,b\"'")
     if "=" not in value:
@@ -177,10 +164,7 @@ _PLATFORMS = cast(tuple[str, ...], DEFAULTS["platforms"])
 def apply_to_recipe(
     sets: SetOptions, loaded: Loaded
 ) -> tuple[dict[str, str], tuple[str, ...] | None, tuple[Override, ...]]:
-    """Return the variables and platforms that options set for all cells, and the overrides that are left.
-
-    The platforms are None if no option sets them.
-    """
+    """Return the variables and platforms (None if unset) that options set for all cells, and the other overrides."""
     variables = dict(sets.variables)
     platforms: tuple[str, ...] | None = None
     rest: list[Override] = []

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Set
 from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
-from bakery.audit.tags import GLIBCXX_CAPS, Release, parse_release, policy_of, release_text
+from bakery.audit.systems import newest_glibcxx
+from bakery.audit.tags import Release, parse_release, release_text
 from bakery.audit.wheel import Wheel, is_extension_or_dll
 
 IDS = {
@@ -51,7 +52,7 @@ def _check_glibc(binary: SharedObject, limit: Release, source: str, *, brings_cx
     if binary.glibc and binary.glibc > allowed:
         text = f"needs glibc {release_text(binary.glibc)}, {source} allows {release_text(allowed)}"
         yield error("glibc-floor", text, binary.path)
-    cap = GLIBCXX_CAPS[policy_of(limit)]
+    cap = newest_glibcxx(limit)
     if binary.glibcxx and binary.glibcxx > cap and not brings_cxx:
         text = f"needs GLIBCXX {release_text(binary.glibcxx)}, {source} allows {release_text(cap)}"
         yield error("glibcxx-floor", text, binary.path)

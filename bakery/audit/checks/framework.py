@@ -18,7 +18,7 @@ from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error, error_if, warning
 from bakery.audit.metadata import requirements_for
 from bakery.audit.symbols import CxxAbi
-from bakery.audit.tags import TORCH
+from bakery.audit.systems import TORCH
 from bakery.audit.wheel import Wheel
 
 IDS = {

@@ -9,7 +9,7 @@ from bakery.audit.binary import Binary
 from bakery.audit.dependencies import matches
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
-from bakery.audit.tags import KNOWN_EXTERNAL
+from bakery.audit.systems import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel, is_grafted, original_soname
 
 IDS = {
@@ -26,7 +26,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     Grafted libraries and those that the recipe excludes are errors. A known library in the project's own folder is
     only mentioned: it may be what the wheel is for, as in NVIDIA's and torch's.
     """
-    for binary in wheel.archive.binaries:
+    for binary in wheel.binaries:
         names = _names(binary)
         excluded = matches(names, expected.excludes)
         if excluded or matches(names, KNOWN_EXTERNAL):

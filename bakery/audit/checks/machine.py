@@ -85,7 +85,7 @@ def _machines(wheel: Wheel, expected: ExpectedWheel, platform: str) -> dict[str,
 
 
 def _check_objects(wheel: Wheel, item: _Format, machines: dict[str, str]) -> Iterator[Finding]:
-    for binary in wheel.archive.binaries:
+    for binary in wheel.binaries:
         built_for = _built_for(binary) if isinstance(binary, item.type) else ()
         for machine, source in machines.items():
             needed = f"{64 if machine in _WIDE else 32}-bit {machine}" if item.kind == "elf" else machine

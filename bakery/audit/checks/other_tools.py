@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from bakery.audit.dependencies import matches
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error, error_if
-from bakery.audit.tags import KNOWN_EXTERNAL, PlatformTag, parse_platform, policy_of, release_text
+from bakery.audit.systems import KNOWN_EXTERNAL, policy_of
+from bakery.audit.tags import PlatformTag, parse_platform, release_text
 from bakery.audit.tools import AuditwheelReport, ToolRemark, ToolResult
 from bakery.audit.wheel import ABI3_SUFFIX, Wheel
 
@@ -63,7 +64,7 @@ def _unfinished(check: str, result: ToolResult, *, required: bool | None) -> Ite
 
 def _check_abi3(wheel: Wheel, result: ToolResult) -> Iterator[Finding]:
     tagged = any(tag.abi == "abi3" for tag in wheel.filename.tags)
-    paths = {binary.file_name: binary.path for binary in wheel.archive.binaries}
+    paths = {binary.file_name: binary.path for binary in wheel.binaries}
     hint = "compile with -DPy_LIMITED_API for the oldest Python, or tag the wheel for one Python"
     for remark in result.remarks:
         for name in remark.files:

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from bakery.audit.dependencies import SYSTEM, Reach, by_soname, scopes
+from bakery.audit.dependencies import Reach, by_soname, scopes
 from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error, error_if
-from bakery.audit.tags import KNOWN_EXTERNAL, TORCH
+from bakery.audit.systems import KNOWN_EXTERNAL, SYSTEM, TORCH
 from bakery.audit.wheel import Wheel
 
 IDS = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from bakery.core.json_data import decode_base64, tables
+from bakery.core.text import decode_base64, tables
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""

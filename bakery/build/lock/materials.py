@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bakery.build.lock.model import LockedFile
 from bakery.core.errors import BakeError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 
 _LARGEST = 16 << 20
 """Bytes of an exported file."""

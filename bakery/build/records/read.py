@@ -15,7 +15,7 @@ from bakery.build.lock.model import LockedFile
 from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
 from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
 from bakery.core.errors import UnavailableError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.plan.values import Json
 from bakery.recipe.problems import shorten
 

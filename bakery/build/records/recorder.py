@@ -28,9 +28,9 @@ from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import LARGEST, package_materials, place_requirements
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
+from bakery.core.files import read_plain
 from bakery.core.git import look, origin
 from bakery.core.names import MACHINES
-from bakery.core.plain_files import read_plain
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan

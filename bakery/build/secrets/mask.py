@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bakery.core.json_data import decode_base64, tables
+from bakery.core.text import decode_base64, tables
 
 SHORTEST = 4
 """Characters that a value, or a line of one, has at least to be hidden: shorter ones are in every other word."""

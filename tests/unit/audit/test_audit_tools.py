@@ -216,7 +216,7 @@ def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkey
         answered(path, OWN, patch, contents=ToolResult(failure="check-wheel-contents failed: no"))
         patch.setattr("bakery.audit.auditor.audit_in_worker", audit_wheel)
         verdict = result_cache.audit(path, OWN, folder)
-    assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
+    assert (verdict.faults, verdict.warnings) == ((), ("not checked: check-wheel-contents failed: no",))
     assert not folder.exists()
     assert result_cache.audit(path, OWN, folder).warnings == ()
     assert len(list(folder.iterdir())) == 1
