@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.failures import lost_a_layer, may_be_the_cache
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.retryable import lost_a_layer, may_be_the_cache
 from bakery.build.cell_tasks import CellState, CellTask, stage_keys
 from bakery.build.context import BakeContext
 from bakery.build.lock.failure import failure

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
+from bakery.build.buildx.failures import is_transient, went_away
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
-from bakery.build.buildx.retryable import is_transient, went_away
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.entitlements import Allowed
-from bakery.build.buildx.failure_hints import hint
+from bakery.build.buildx.failures import hint
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState

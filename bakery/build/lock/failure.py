@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from bakery.build.buildx.failures import OWN_WORK, is_transient
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
-from bakery.build.buildx.retryable import OWN_WORK, is_transient
 from bakery.core.errors import LockError
 
 _OTHER_HASH = re.compile(
