@@ -17,7 +17,7 @@ from rich.text import Text
 from bakery.core.errors import BakeryError, InterruptedBake
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.listener import Listener
+    from bakery.build.buildx.progress import Listener
 
 
 def _width() -> int | None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
+from bakery.build.buildx.progress import Listener
 from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
 from bakery.build.processes import caught
 from bakery.build.publish import check_output, holds, publish
