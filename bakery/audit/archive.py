@@ -21,7 +21,7 @@ from bakery.audit.macho import MAGICS, read_macho
 from bakery.audit.metadata import check_work
 from bakery.audit.pe import read_pe
 from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20

@@ -15,7 +15,7 @@ from bakery.audit.symbols import Symbols
 from bakery.audit.wheel import Wheel, parse_name, read_wheel
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import OutputError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 
 def audit_wheel(path: Path, expected: ExpectedWheel | None = None) -> WheelReport:

@@ -27,7 +27,7 @@ from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.worker import LimitExceeded, call
 from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 LINES = 8
 """Limit of the lines, strings or images of one difference, for each side."""

@@ -19,7 +19,7 @@ from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.tools import versions
 from bakery.core.errors import OutputError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 MOST = 4096
 """Entries in the folder; beyond it, all are deleted."""

@@ -20,7 +20,7 @@ from bakery.audit.pe import PeImage
 from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
 from bakery.audit.tools import AuditwheelReport, ToolResults, run_auditwheel, run_tools
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
 ABI3_SUFFIX = ".abi3."

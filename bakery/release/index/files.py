@@ -16,7 +16,7 @@ from bakery.audit.archive import TEXT_LIMIT
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.metadata import check_work, same_version
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")

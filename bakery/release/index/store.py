@@ -16,8 +16,7 @@ from bakery.audit.worker import LimitExceeded, call
 from bakery.build.publish import publish
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.files import write
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain, write
 from bakery.release.index import pages
 from bakery.release.index.files import File, NotAWheel, read
 
