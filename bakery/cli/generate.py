@@ -50,18 +50,14 @@ def generate(
 
 
 def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
-    """Return the workflow for job files.
-
-    Raises:
-        BakeryError: a file is no job, or the jobs have too many targets.
-    """
+    """Return the workflow for job files. Raises BakeryError if a file is no job, or the jobs have too many targets."""
     from bakery.build.buildx.entitlements import Grants
     from bakery.iree.emit_workflow import PATH, module_workflow
     from bakery.iree.job.load import load
     from bakery.iree.job.resolve import resolve
     from bakery.iree.plan import JobFile
     from bakery.iree.tool_image import image_name
-    from bakery.resolve.ci import workflow_of_jobs
+    from bakery.resolve.plan_options import workflow_of_jobs
 
     jobs = []
     for file in files:

@@ -93,14 +93,10 @@ class ModuleArguments:
     def requests(
         self, *, checks: tuple[Check, ...] = (), benchmark: Benchmark | None = None, has_call: bool
     ) -> list[Request]:
-        """Return a request for each module.
+        """Return a request for each module, with ``checks`` and ``benchmark`` if no job describes them.
 
-        Args:
-            checks, benchmark: of modules that no job describes.
-            has_call: options describe a call, which only a job does otherwise.
-
-        Raises:
-            UsageError: the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
+        ``has_call``: options describe a call, which only a job does otherwise. Raises UsageError if arguments exclude
+        each other, or a job names paths that ``--allow`` does not grant.
         """
         from bakery.iree.modules import find_modules
         from bakery.iree.requests import Request, requests_of_job
@@ -159,11 +155,7 @@ class ValidateArguments(ModuleArguments):
     bundle: Bundle = None
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the check that the options describe, if they do.
-
-        Raises:
-            UsageError: they are malformed, or describe no expected results.
-        """
+        """Return the check that the options describe, if they do. Raises UsageError if they are malformed."""
         from bakery.iree.models.job import Check
 
         if self.expected is None and self.reference is None:

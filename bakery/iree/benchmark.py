@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.core.errors import BakeError, BakeryError, ModuleError, RegressionError, UsageError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.iree.call_args import Call, read_call
 from bakery.iree.devices import Device, Devices
 from bakery.iree.models.job import Benchmark

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from bakery.build.signals import caught
+from bakery.build.processes import caught
 from bakery.core.errors import EngineError, OutputError
 from bakery.engine.client import DOCTOR, ClientError, Engine
 from bakery.iree import programs

@@ -11,14 +11,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.build.buildx.listener import Listener
-from bakery.build.exit_status import conclusion
+from bakery.build.buildx.progress import Listener
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.requirements import requirements_of
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
+from bakery.build.report import conclusion
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, Kind
 from bakery.emit.bakefile import bake_json

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, PYTHON, axis_tag, platform_tag
@@ -30,11 +31,8 @@ def combinations(
 ) -> list[dict[str, str]]:
     """Return the axes of each cell: the product, without ``exclude``, with ``include``; no cell twice.
 
-    Args:
-        overrides: how many entries ``overrides`` has.
-
     Raises:
-        PlanError: no cell is left, there are too many, or the value of an axis is not valid.
+        PlanError: no cell is left, a value is not valid, or the matrix, with ``overrides`` entries, is too large.
     """
     _check_size(axes, len(include), len(exclude) + overrides)
     names = tuple(axes)
@@ -122,3 +120,36 @@ def _tags(axis: str, values: Sequence[str]) -> dict[str, str]:
     if len(set(short.values())) == len(values):
         return short
     return {value: axis_tag(axis, value, short=False) for value in values}
+
+
+@dataclass(frozen=True, slots=True)
+class CellDraft:
+    """A cell whose base images and releases are not decided yet.
+
+    Attributes:
+        args: the build arguments that the cell adds or changes.
+        built_by: the id of the cell that builds its wheel; by default its own.
+        wheel_python: the Python that builds its wheel; by default its own.
+        abi3: its wheel must be a stable-ABI wheel.
+    """
+
+    id: str
+    axes: Mapping[str, str]
+    args: Mapping[str, str] = field(default_factory=dict)
+    built_by: str = ""
+    wheel_python: str = ""
+    abi3: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "built_by", self.built_by or self.id)
+        object.__setattr__(self, "wheel_python", self.wheel_python or self.python)
+
+    @property
+    def python(self) -> str:
+        """The Python version of the cell."""
+        return self.axes["python"]
+
+    @property
+    def platform(self) -> str:
+        """The platform in Docker's spelling."""
+        return self.axes["platform"]

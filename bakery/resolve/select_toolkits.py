@@ -72,7 +72,7 @@ def _cuda_major(settings: Settings, selected: tuple[Toolkit, ...], cuda: str) ->
 
 
 def component_names(settings: Settings) -> tuple[str, ...]:
-    """Return the components that a toolkit is to add: the recipe's, and those whose headers the framework's include."""
+    """Return the components to install: those of the recipe, and those whose headers the framework includes."""
     listed = settings.texts("builder.components")
     named = {components.name(item) for item in listed}
     more = settings.framework.components if settings.framework else ()
@@ -80,11 +80,7 @@ def component_names(settings: Settings) -> tuple[str, ...]:
 
 
 def check_release(toolkit: Toolkit, cuda: str) -> None:
-    """Check that a toolkit with a fixed choice of releases has the one asked for.
-
-    Raises:
-        PlanError: it has not.
-    """
+    """Raise PlanError if a toolkit with a fixed list of releases lacks this one."""
     if toolkit.releases and cuda not in toolkit.releases:
         major = cuda.partition(".")[0]
         near = [release for release in toolkit.releases if release.partition(".")[0] == major]
@@ -96,11 +92,7 @@ def check_release(toolkit: Toolkit, cuda: str) -> None:
 
 
 def check_components(listed: Sequence[str], toolkit: str, major: int, release: str) -> None:
-    """Check that the components of a recipe exist for a CUDA release; its major is 0 for a toolkit that installs none.
-
-    Raises:
-        PlanError: one does not, or the toolkit has none to choose from.
-    """
+    """Raise PlanError if a component does not exist for a CUDA release; major 0 is a toolkit that installs none."""
     if listed and not major:
         raise PlanError(
             f"toolkit {toolkit!r} adds no components: what is there is what its image or its packages bring",

@@ -42,7 +42,6 @@ from bakery.plan.dockerfile import (
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
-from bakery.resolve.compiler_cache import carry_stages
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
@@ -54,6 +53,7 @@ from bakery.resolve.stage_inputs import (
     VENV_PATH,
     VENV_PYTHON,
     Parts,
+    carry_stages,
     ccache_args,
     compile_step,
     environment_stages,
@@ -73,8 +73,7 @@ from bakery.resolve.stage_inputs import (
 )
 from bakery.resolve.tool_image import image_stages
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.network_mounts import CERTIFICATES, INDEX, NETWORK
-from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, NETWORK, TOOLS
 from bakery.toolchains.program_mounts import with_programs
 from bakery.toolchains.toolkits.base import STUBS
 

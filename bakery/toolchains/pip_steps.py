@@ -1,4 +1,4 @@
-"""Steps that resolve packages of the index, and steps that install what was resolved.
+"""Steps that resolve packages of the index, and steps that install what was resolved; the mounts of both.
 
 Each set of packages has a place: its name in ``bakery.lock``. One stage resolves it and another one installs it, so the
 same packages give the same layer, with or without a lock. Between the two, a stage without network and secrets builds
@@ -12,7 +12,21 @@ from collections.abc import Iterable, Sequence
 from bakery.plan.dockerfile import Command, Mount, Resolves, Run, Script, Stage
 from bakery.plan.values import Value, literal
 from bakery.toolchains import program_mounts
-from bakery.toolchains.network_mounts import NETWORK
+
+CERTIFICATES = (Mount("secret", "", id="ca-bundle"),)
+"""The company's CA bundle, if the machine has one; the program ``net`` finds it."""
+
+INDEX = (*CERTIFICATES, Mount("secret", "", id="pip-conf"))
+"""What a step needs to ask the package index: also pip's configuration, which may hold the index's password.
+
+Such a step runs no code of the project and none of a package: Python starts with ``-I -S``, and pip by `pip_alone.py`.
+"""
+
+PIP_CACHE = Mount("cache", "/root/.cache/pip", id="bakery-pip", sharing="shared")
+"""pip's download cache. Steps that run code of packages do not get it."""
+
+NETWORK = (*INDEX, PIP_CACHE)
+"""All mounts of a step that downloads from the package index with pip."""
 
 TOOLS = "/opt/bakery"
 """The virtual environment of bakery's own tools, in every builder; its pip acts for other interpreters, too."""

@@ -29,9 +29,9 @@ from bakery.build.buildx.outcome import Result
 from bakery.build.buildx.rawjson import decode
 from bakery.build.lock import build_context, lock_file, materials
 from bakery.build.lock.is_current import load_lock
-from bakery.build.records import materials as made
 from bakery.build.records.buildkit import Machine
 from bakery.build.records.provenance import definition, statement
+from bakery.build.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
 from bakery.build.records.read import read as read_provenance
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
@@ -155,8 +155,8 @@ def _provenance_seeds() -> list[bytes]:
         plan = _planned(folder / "project")
         sha256 = hashlib.sha256(b"").hexdigest()
         own, locked = source_materials(plan, folder / "project"), locked_as_asked(folder, planned(folder))["cp311"]
-        parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *made.packages(locked)]
-        defined = definition(plan, plan.cells[0], parts, made.requirements(locked))
+        parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *package_materials(locked)]
+        defined = definition(plan, plan.cells[0], parts, place_requirements(locked))
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
         told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
     other = copy.deepcopy(told)
@@ -168,8 +168,8 @@ def _provenance(folder: Path, data: bytes) -> str:
     _planned(project := folder / "project")
     wheel = _written(folder, wheelfiles.NAME, b"")
     recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
-    made.locked_from_provenance(recorded)
-    made.images(recorded)
+    locked_from_provenance(recorded)
+    recorded_images(recorded)
     options = reproduce.RebuildOptions()
     try:
         loaded = reproduce._load_recipe(recorded, project, options)

@@ -25,8 +25,8 @@ from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.iree.plan import JobFile
 from bakery.recipe.load import job_files, load
 from bakery.recipe.models import Ci
-from bakery.resolve.ci import workflow_of_jobs
 from bakery.resolve.plan import resolve
+from bakery.resolve.plan_options import workflow_of_jobs
 
 ATOMS = (
     *("'", '"', "''", '"""', "\\", "\\n", "\\u0041", "$(touch x)", "`touch x`", "$HOME", "$", "$$", "{{", "}}", "%0A"),

@@ -25,8 +25,8 @@ from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
 from bakery.recipe.load import job_files as load_jobs
 from bakery.recipe.models import Ci, Matrix, Recipe
-from bakery.resolve.ci import workflow_of_jobs
 from bakery.resolve.plan import resolve
+from bakery.resolve.plan_options import workflow_of_jobs
 from bakery.toolchains.facts import action
 
 HERE = Path(__file__).parent / "workflows"

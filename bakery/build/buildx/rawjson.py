@@ -1,17 +1,21 @@
-"""One line of ``--progress=rawjson`` → typed records. Tolerant: what it does not know, it leaves out.
+"""``--progress=rawjson`` → typed records, vertex names taken apart, clean lines of output. Unknown fields are ignored.
 
-Each line is one SolveStatus object (BuildKit's client/graph.go); lines that are no JSON object are text
-(``WARNING:``, a Dockerfile excerpt, ``ERROR:``), which buildx writes to the same stream.
+Each line is one SolveStatus object (BuildKit's client/graph.go); lines that are no JSON object are text (``WARNING:``, a
+Dockerfile excerpt, ``ERROR:``), which buildx writes to the same stream. What a container prints is data: escape sequences
+and control characters are removed before a line reaches a terminal or a log.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
-from bakery.core.json_data import decode_base64, tables
+from bakery.core.text import decode_base64, tables
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
@@ -22,12 +26,9 @@ class Vertex:
     """A node of the build graph as one line reports it.
 
     Attributes:
-        digest: identifies it; the same node comes under several names.
-        started: engine's clock in seconds since 1970, None when it has not started.
-        completed: the same for its end.
-        cached: it was not run because its result is known.
-        error: why it failed, empty when it did not.
-        has_inputs: it stands on other nodes. Of a layer that is pulled or unpacked late, a line tells without them.
+        digest: identifies it; the same node comes with several names.
+        started: the engine's clock in seconds since 1970; None before the start. ``completed`` likewise.
+        has_inputs: it depends on other nodes; false in reports about a layer that is pulled or unpacked late.
     """
 
     digest: str
@@ -60,10 +61,9 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line of the stream holds; ``text`` is set when it is no SolveStatus.
+    """The content of one line of the stream; ``text`` is set if it is no SolveStatus.
 
-    Attributes:
-        amounts: what is moved → how much of it was, in bytes.
+    ``amounts``: what is transferred → bytes so far.
     """
 
     vertices: tuple[Vertex, ...] = ()
@@ -74,7 +74,7 @@ class Line:
 
 
 def decode(line: bytes) -> Line:
-    """Return what ``line`` holds; never fails."""
+    """Return the content of ``line``; never fails."""
     try:
         document: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -137,3 +137,137 @@ def _time(item: dict[str, object], key: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+_BRACKET = re.compile(r"\[(?P<head>[^\]]*)\] ?(?P<text>.*)", re.DOTALL)
+_FLAGS = re.compile(r"(?<=^RUN )(?:--\S+\s+)+")
+"""Mounts and network of a step: users see them in the file."""
+
+_CACHE = re.compile(r"(?:importing|exporting) .*\bcache\b|exporting .*\bs3\b", re.IGNORECASE)
+"""What BuildKit calls the reading and writing of layer caches, one text for each kind."""
+
+_INDEX = re.compile(r"(?P<at>\d+)/(?P<of>\d+)\Z")
+
+
+class Role(StrEnum):
+    """The purpose of a vertex."""
+
+    STEP = "step"
+    EXPORT = "export"
+    CACHE = "cache"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The parts of a vertex name.
+
+    Attributes:
+        target: the bake target; empty if the name has none, as for ``stage``.
+        index: ``3/5``; empty if it is no step.
+        text: the first line of the rest, without the flags of RUN.
+    """
+
+    target: str
+    role: Role
+    stage: str
+    index: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """The name that users see: ``[compile 3/5] RUN make``, without the target."""
+        head = f"{self.stage} {self.index}".strip()
+        return f"[{head}] {self.text}" if head else self.text
+
+
+def parse(name: str, targets: Collection[str]) -> Label:
+    """Return the parts of a vertex name; ``targets`` are the names that may come first in the brackets.
+
+    ``[wheel-cp312 linux/arm64 compile 3/5] RUN make`` has the target only if buildx builds several, and the platform
+    only if the target has several.
+    """
+    match = _BRACKET.match(name)
+    words = match["head"].split() if match else []
+    text = _first_line(match["text"] if match else name)
+    target = words.pop(0) if words and words[0] in targets else ""
+    if words and _INDEX.match(words[-1]):
+        return Label(target, Role.STEP, " ".join(words[:-1]), words[-1], text)
+    if not words and _CACHE.match(text):
+        return Label(target, Role.CACHE, "", "", text)
+    if text.startswith("exporting to ") and not words:
+        return Label(target, Role.EXPORT, "", "", text)
+    return Label(target, Role.INTERNAL, " ".join(words), "", text)
+
+
+def _first_line(text: str) -> str:
+    return " ".join(_FLAGS.sub("", text.strip().partition("\n")[0]).split())
+
+
+LONGEST = 64 * 1024
+"""Bytes after which a line without an end is cut."""
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def clean(raw: bytes) -> str:
+    """Return a line as text: its last state after carriage returns, without escape sequences and control characters."""
+    states = [state for state in raw.split(b"\r") if state.strip()]
+    text = states[-1].decode(errors="replace") if states else ""
+    return _CONTROL.sub("", _ESCAPE.sub("", text)).rstrip()
+
+
+@dataclass(slots=True)
+class LineBuffer:
+    """Joins the pieces of one stream into lines; holds at most `LONGEST` bytes."""
+
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the lines that ``data`` completes."""
+        *whole, rest = (self._rest + data).split(b"\n")
+        # A progress bar redraws one line for hours: only its last state is worth keeping.
+        head, _, last = rest.rpartition(b"\r")
+        if head:
+            rest = last if last else head.rpartition(b"\r")[2] + b"\r"
+        if len(rest) > LONGEST:
+            whole.append(rest)
+            rest = b""
+        self._rest = rest
+        return [clean(line) for line in whole]
+
+    def flush(self) -> list[str]:
+        """Return the unfinished line, if there is one."""
+        rest, self._rest = self._rest, b""
+        return [clean(rest)] if rest.strip() else []
+
+    @property
+    def unfinished(self) -> str:
+        """The unfinished line, such as the current state of a progress bar."""
+        return clean(self._rest)
+
+
+@dataclass(slots=True)
+class Output:
+    """The output of one step; the newest lines are kept in ``tail``."""
+
+    max_lines: int
+    tail: deque[str] = field(init=False)
+    _streams: dict[int, LineBuffer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tail = deque(maxlen=self.max_lines)
+
+    def feed(self, stream: int, data: bytes) -> tuple[list[str], str]:
+        """Return the lines that ``data`` completes, and the unfinished line (may be empty)."""
+        buffer = self._streams.setdefault(stream, LineBuffer())
+        lines = buffer.feed(data)
+        self.tail.extend(lines)
+        return lines, buffer.unfinished
+
+    def flush(self) -> list[str]:
+        """Return the unfinished lines."""
+        lines = [line for buffer in self._streams.values() for line in buffer.flush()]
+        self.tail.extend(lines)
+        return lines

@@ -1,7 +1,7 @@
-"""Lists of GPU architectures as torch, CMake and nvcc write them, and what runs where.
+"""Lists of GPU architectures as torch, CMake and nvcc write them, and which GPUs run them.
 
-What runs where is NVIDIA's CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility", and for the
-variants ``a`` and ``f`` its chapter on family-specific and architecture-specific features.
+Sources: NVIDIA's CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility", and for the variants ``a``
+and ``f`` its chapter on family-specific and architecture-specific features.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _CMAKE = re.compile(r"(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<suffix>[af]?)(?P
 _NVCC = re.compile(r"(?P<kind>sm|compute)_(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<suffix>[af]?)", re.ASCII)
 
 _OPEN = {
-    "native": "asks for the GPU of the machine that builds, and a container that builds has none",
-    "all": "stands for whatever the compiler knows",
-    "all-major": "stands for whatever the compiler knows",
+    "native": "is the GPU of the build machine, and a build container has none",
+    "all": "is every architecture of the compiler",
+    "all-major": "is every major architecture of the compiler",
 }
-"""Words of CMake that name no architecture."""
+"""Values of CMake that are no list of architectures."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,8 +35,8 @@ class Arch:
 
     Attributes:
         suffix: ``a`` for the features of exactly this architecture, ``f`` for those of its family, or empty.
-        cubin: machine code is made.
-        ptx: PTX is made, which the driver compiles for other GPUs.
+        cubin: compile to machine code.
+        ptx: compile to PTX, which the driver compiles for other GPUs.
     """
 
     major: int
@@ -57,14 +57,14 @@ class Arch:
 
 @cache
 def parse(text: str) -> tuple[Arch, ...]:
-    """Return the architectures that ``text`` lists, in order and each once.
+    """Return the architectures that ``text`` lists, once each, in order.
 
-    Three spellings are understood, also mixed, with ``;``, ``,`` or blanks between:
-    torch's ``9.0+PTX`` (machine code, and PTX with +PTX), CMake's ``90``, ``90-real``, ``90-virtual`` (both, machine
-    code, PTX), and nvcc's ``sm_90``, ``compute_90`` (machine code, PTX).
+    Three spellings may be mixed, separated by ``;``, ``,`` or blanks: torch's ``9.0+PTX`` (machine code, and PTX with
+    +PTX), CMake's ``90``, ``90-real``, ``90-virtual`` (both, machine code, PTX), and nvcc's ``sm_90``, ``compute_90``
+    (machine code, PTX).
 
     Raises:
-        UsageError: an entry is none of these, with the nearest that is; or there is no entry.
+        UsageError: an entry has none of these spellings, or there is no entry.
     """
     words = [word for word in SEPARATORS.split(text) if word]
     if not words:
@@ -80,7 +80,7 @@ def parse(text: str) -> tuple[Arch, ...]:
         archs[arch.number] = replace(previous, cubin=previous.cubin or arch.cubin, ptx=previous.ptx or arch.ptx)
     if problems:
         raise UsageError(
-            f"no list of GPU architectures: {_shorten(text)!r}",
+            f"not a list of GPU architectures: {_shorten(text)!r}",
             details=problems,
             hint="torch writes 9.0 or 9.0+PTX, CMake 90, 90-real or 90-virtual, nvcc sm_90 or compute_90",
         )
@@ -103,12 +103,12 @@ def _problem(word: str) -> str:
     if word in _OPEN:
         return f"{word!r} {_OPEN[word]}; name the architectures"
     near = get_close_matches(word.lower(), _spellings(), n=1)
-    return f"{_shorten(word)!r} is no architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
+    return f"{_shorten(word)!r} is not an architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
 
 
 @cache
 def _spellings() -> dict[str, str]:
-    """Return every known architecture in every spelling, by that spelling in lower case."""
+    """Return all spellings of all known architectures, by the spelling in lower case."""
     spellings = []
     for number in known():
         match = _CMAKE.fullmatch(number)
@@ -125,17 +125,17 @@ def _shorten(text: str) -> str:
 
 @cache
 def known() -> tuple[str, ...]:
-    """Return every architecture that a release of CUDA in the facts knows, as ``90a``, oldest release first."""
+    """Return all architectures of the CUDA releases in the facts, as ``90a``, oldest release first."""
     return tuple(dict.fromkeys(number for release in cuda_releases() for number in release.sm))
 
 
 def first_release(number: str) -> str:
-    """Return the first CUDA release in the facts that knows ``number``; empty for none."""
+    """Return the first CUDA release that supports ``number``; empty for none."""
     return next((release.version for release in cuda_releases() if number in release.sm), "")
 
 
 def last_release(number: str) -> str:
-    """Return the last CUDA release in the facts that knows ``number``; empty for none."""
+    """Return the last CUDA release that supports ``number``; empty for none."""
     return next((release.version for release in reversed(cuda_releases()) if number in release.sm), "")
 
 
@@ -153,8 +153,8 @@ def capability(gpu: Gpu) -> tuple[int, int]:
 def runs_cubin(arch: Arch, major: int, minor: int) -> bool:
     """Whether machine code for ``arch`` runs on a GPU of compute capability ``major.minor``.
 
-    It runs on the same major with an equal or higher minor; ``a`` on its own alone. Between Tegras, and between a
-    Tegra and others, there is no such compatibility.
+    It runs on the same major with an equal or higher minor. Variants with ``a`` and code for or on a Tegra run only on
+    the same capability.
     """
     if not arch.cubin:
         return False
@@ -169,7 +169,7 @@ def runs_cubin(arch: Arch, major: int, minor: int) -> bool:
 def runs_ptx(arch: Arch, major: int, minor: int) -> bool:
     """Whether a driver can compile the PTX of ``arch`` for a GPU of compute capability ``major.minor``.
 
-    Plain PTX goes forward to every later GPU; ``a`` to its own alone, ``f`` within its family.
+    Plain PTX supports every later GPU, ``f`` those of its family, ``a`` only its own.
     """
     if not arch.ptx:
         return False

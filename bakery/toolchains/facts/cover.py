@@ -13,7 +13,7 @@ from bakery.toolchains.facts.rows import CudaRelease, Gpu
 
 
 class How(StrEnum):
-    """How a GPU runs what was compiled."""
+    """How a GPU runs compiled code."""
 
     NATIVE = "native"
     PTX = "ptx"
@@ -22,7 +22,7 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """One kind of GPU, and what of a list runs on it; ``by`` is empty where nothing does."""
+    """One kind of GPU, and the entry of a list that runs on it (``by``; empty for none)."""
 
     gpu: Gpu
     how: How
@@ -31,43 +31,45 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """An architecture that a CUDA release does not know; ``dropped`` when an earlier one did."""
+    """An architecture that a CUDA release does not support; ``dropped`` if an earlier one did."""
 
     dropped: bool
     text: str
 
 
 def cover(archs: Sequence[Arch]) -> tuple[Coverage, ...]:
-    """Return what becomes of every GPU in the facts."""
+    """Return how each GPU in the facts runs code for a list of architectures."""
     return tuple(_cover(gpu, archs) for gpu in gpus())
 
 
 def _cover(gpu: Gpu, archs: Sequence[Arch]) -> Coverage:
     major, minor = capability(gpu)
-    # The highest that runs is what the driver takes.
-    native = [arch for arch in archs if runs_cubin(arch, major, minor)]
-    if native:
+    # The driver uses the highest architecture that runs.
+    if native := [arch for arch in archs if runs_cubin(arch, major, minor)]:
         return Coverage(gpu, How.NATIVE, "sm_" + max(native).number)
-    compiled = [arch for arch in archs if runs_ptx(arch, major, minor)]
-    if compiled:
+    if compiled := [arch for arch in archs if runs_ptx(arch, major, minor)]:
         return Coverage(gpu, How.PTX, "compute_" + max(compiled).number)
     return Coverage(gpu, How.MISSED, "")
 
 
 def lack(arch: str, release: CudaRelease) -> Lack | None:
-    """Return why ``release`` does not compile for ``arch`` (``90a``); None where it does."""
+    """Return why ``release`` does not compile for ``arch`` (``90a``); None if it does."""
     if arch in release.sm:
         return None
     suffix = arch.lstrip("0123456789")
     for row in renamed_archs():
         if arch.removesuffix(suffix) == row.old and number(release.version) >= number(row.since):
-            return Lack(True, f"CUDA {release.version} calls sm_{arch} sm_{row.new}{suffix}")
+            return Lack(True, f"CUDA {release.version} renamed sm_{arch} to sm_{row.new}{suffix}")
     first, last = first_release(arch), last_release(arch)
     if not first:
-        return Lack(False, f"no CUDA release has sm_{arch}; the nearest are {_nearest(arch)}")
+        return Lack(False, f"no CUDA release supports sm_{arch}; the nearest are {_nearest(arch)}")
     if number(last) < number(release.version):
-        return Lack(True, f"CUDA {release.version} has no sm_{arch} any more; the last with it is CUDA {last}")
-    return Lack(False, f"CUDA {release.version} has no sm_{arch} yet; the first with it is CUDA {first}")
+        return Lack(
+            True, f"CUDA {release.version} no longer supports sm_{arch}; the last release with it is CUDA {last}"
+        )
+    return Lack(
+        False, f"CUDA {release.version} does not support sm_{arch} yet; the first release with it is CUDA {first}"
+    )
 
 
 @cache

@@ -15,7 +15,7 @@ from bakery.plan.dockerfile import Arg, Command, Env, Run, Script, Stage, Step
 from bakery.plan.values import Ref, Value, literal
 from bakery.toolchains import components, pip_steps, program_mounts
 from bakery.toolchains.facts import cuda_releases, suites
-from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
 
 INDEX_NAME = components.METAPACKAGE
 """NVIDIA's metapackage: one version for each CUDA release, which pins the versions of all components."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bakery.plan.dockerfile import Arg, Env, Run, Stage
 from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
 from bakery.toolchains.toolkits import base
 
 MAJOR = 12

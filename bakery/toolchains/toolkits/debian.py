@@ -10,7 +10,7 @@ from __future__ import annotations
 from bakery.plan.dockerfile import Arg, Command, Run, Stage, Step
 from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
 from bakery.toolchains.toolkits import base
 
 RELEASES = {"11.8.0": "bookworm", "12.4.1": "trixie"}

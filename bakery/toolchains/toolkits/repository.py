@@ -12,7 +12,7 @@ from bakery.core.errors import PlanError
 from bakery.plan.dockerfile import Arg, Run, Script, Stage, Step
 from bakery.plan.values import Value, literal
 from bakery.toolchains import facts, program_mounts
-from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES
 from bakery.toolchains.toolkits import base
 from bakery.toolchains.toolkits.image import LAST, own_cuda
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bakery.plan.dockerfile import Arg, Run, Stage, Step
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import NETWORK
+from bakery.toolchains.pip_steps import NETWORK
 from bakery.toolchains.toolkits import base
 
 MAJOR = 13

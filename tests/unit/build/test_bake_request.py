@@ -20,8 +20,7 @@ from bakery.build.buildx.bake import BakeRequest, bake_argv
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.log_files import OPEN, LogFiles
 from bakery.build.buildx.progress import LogLines, StepFinished, StepStarted
-from bakery.build.processes import Children, Ended, Stopped
-from bakery.build.signals import caught
+from bakery.build.processes import Children, Ended, Stopped, caught
 from bakery.core.errors import EngineError, PlanError
 from bakery.plan.cells import Target
 
@@ -177,7 +176,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from bakery.build.processes import Children
-from bakery.build.signals import caught
+from bakery.build.processes import caught
 with caught() as signals, Children(signals) as children:
     for _ in range(3):
         child = children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=print)
@@ -210,8 +209,8 @@ def is_alive(process: int) -> bool:
 def test_one_may_be_ended_and_all_of_them() -> None:
     with caught() as signals, Children(signals) as children:
         for _ in range(2):
-            children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=lambda _: None)
-        children.stop(Stopped.UNWANTED)
+            child = children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=lambda _: None)
+            child.stop(Stopped.UNWANTED, time.monotonic())
         ended = []
         while len(ended) < 2:
             ended += children.turn()

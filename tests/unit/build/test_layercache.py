@@ -11,7 +11,7 @@ import pytest
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeOutcome
-from bakery.build.local_layer_cache import MARK, LocalCaches
+from bakery.build.buildx_backend import MARK, LocalCaches
 from bakery.core.errors import OutputError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load

@@ -23,10 +23,15 @@ from bakery.api import plan_recipe
 from bakery.build.context_digest import files, tree_hash
 from bakery.build.lock.materials import Materials, Packages, System
 from bakery.build.lock.model import LockedFile
-from bakery.build.records import materials as made
 from bakery.build.records.buildkit import FOLDER, Machine, image_purl, merged, of_buildkit, without_user
 from bakery.build.records.provenance import definition, settings, statement
-from bakery.build.records.read import read
+from bakery.build.records.read import (
+    locked_from_provenance,
+    package_materials,
+    place_requirements,
+    read,
+    recorded_images,
+)
 from bakery.build.records.recorder import is_recorded
 from bakery.build.records.sbom import sbom
 from bakery.core.errors import UnavailableError
@@ -160,8 +165,8 @@ MADE = Materials(
 def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path)
     plan_ = plan(tmp_path)
-    materials = merged([*MATERIALS, *made.packages(MADE)])
-    defined = definition(plan_, plan_.cells[0], materials, made.requirements(MADE))
+    materials = merged([*MATERIALS, *package_materials(MADE)])
+    defined = definition(plan_, plan_.cells[0], materials, place_requirements(MADE))
     rows = {
         (item["name"], item["annotations"]["kind"]): item
         for item in json.loads(json.dumps(defined))["resolvedDependencies"]
@@ -186,10 +191,10 @@ def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps(told))
     found = read(wheel)
-    assert made.locked_from_provenance(found) == Materials(
+    assert locked_from_provenance(found) == Materials(
         sources={"https://host/owner/project.git#v1": "ab" * 20}, packages=MADE.packages
     )
-    assert made.images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}
+    assert recorded_images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}
     text = sbom(wheel, digest, materials, 1_700_000_000)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     listed = {(item["name"], item.get("version"), item.get("purl")) for item in json.loads(text)["components"]}

@@ -9,8 +9,7 @@ import pytest
 
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
 from bakery.build.cell_tasks import Machine, cell_keys, cell_tasks, publish_groups, schedule_items
-from bakery.build.exit_status import conclusion
-from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport, conclusion
 from bakery.cli.tables.run import markdown
 from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
 from bakery.plan.model import Plan

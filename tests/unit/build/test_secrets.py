@@ -21,8 +21,7 @@ import pytest
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.secrets import read
 from bakery.build.secrets.mask import HELD, Mask, MaskedStream
-from bakery.build.secrets.private_files import private_files
-from bakery.build.secrets.read import LARGEST, read_secrets
+from bakery.build.secrets.read import LARGEST, private_files, read_secrets
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import RecipeError, UsageError
 from bakery.core.names import Kind, Phase
@@ -303,7 +302,7 @@ def test_private_files_are_for_this_user_and_end_with_the_process(tmp_path: Path
         assert stat.S_IMODE(files["a"].stat().st_mode) == 0o600
         assert files["a"].read_bytes() == VALUE == files["a"].read_bytes()
     text = (
-        "import os, sys; from bakery.build.secrets.private_files import private_files\n"
+        "import os, sys; from bakery.build.secrets.read import private_files\n"
         "with private_files({'a': b'x'}) as files: print(files['a'], flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)

@@ -147,9 +147,9 @@ def test_what_releases_lack() -> None:
     assert thirteen
     assert twelve
     assert lack("90a", thirteen) is None
-    assert "last with it is CUDA 12.9" in str(lack("70", thirteen))
-    assert "calls sm_101a sm_110a" in str(lack("101a", thirteen))
-    assert "first with it is CUDA 12.8" in str(lack("100", twelve))
+    assert "last release with it is CUDA 12.9" in str(lack("70", thirteen))
+    assert "renamed sm_101a to sm_110a" in str(lack("101a", thirteen))
+    assert "first release with it is CUDA 12.8" in str(lack("100", twelve))
     assert "nearest are sm_86 and sm_87" in str(lack("85", twelve))
     assert all(lack(arch, release) is None for release in cuda_releases() for arch in release.sm)
     assert len(known()) == 39

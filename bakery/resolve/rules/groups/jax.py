@@ -1,4 +1,4 @@
-"""JAX: what its handlers can be built with."""
+"""JAX: the Pythons and CUDA releases of its wheels."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def _row(case: Case) -> JaxRelease | None:
 @rule(
     "jax-python",
     "jaxlib has wheels for the cell's Python",
-    why="Nothing can be built for a JAX that cannot be installed.",
-    fix="exclude the combination (matrix.exclude), or take another JAX",
+    why="Without a wheel, JAX cannot be installed, so nothing can be built for it.",
+    fix="exclude the combination (matrix.exclude), or use another JAX release",
     source="jaxlib's wheels on PyPI",
 )
 def _python(case: Case) -> Iterator[str]:
     row = _row(case)
     if row and row.pythons and case.python not in row.pythons:
-        yield f"JAX {row.version} has no wheel for Python {case.python}; it has them for {', '.join(row.pythons)}"
+        yield f"JAX {row.version} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
 
 
 @rule(
     "jax-cuda",
-    "JAX brings CUDA of the major that compiles",
-    why="A wheel that leaves CUDA's libraries to jax[cudaN] finds none of its major beside a JAX without that extra.",
-    fix="take a CUDA release of a major that this JAX brings, or another JAX",
+    "JAX has an extra for the CUDA major that compiles",
+    why="A wheel that uses the CUDA libraries of jax[cudaN] does not find its major if JAX has no such extra.",
+    fix="use a CUDA release of a major that this JAX has an extra for, or another JAX release",
     source="metadata of jax on PyPI",
 )
 def _cuda(case: Case) -> Iterator[str]:

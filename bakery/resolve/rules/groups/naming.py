@@ -11,9 +11,9 @@ from bakery.resolve.rules.rule import rule
 @rule(
     "public-local-version",
     "A wheel for a public index has no local version",
-    why="PyPI answers the upload with 400 (the use of local versions is not allowed), after everything was built.",
-    fix='name it without: naming = { clean = true, index = "public" }; and give the wheel with the local version '
-    'to a private index: also-named = [{ local = "…", index = "private" }]',
+    why="PyPI refuses the upload of a local version (400), after everything was built.",
+    fix='remove it: naming = { clean = true, index = "public" }; for a private index, add '
+    'also-named = [{ local = "…", index = "private" }]',
     source="pypi/warehouse, forklift; the version specifiers' specification, local version identifiers",
 )
 def _public_local(case: Case) -> Iterator[str]:

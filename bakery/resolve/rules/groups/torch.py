@@ -1,4 +1,4 @@
-"""torch: what its extensions can be built with."""
+"""torch: the Pythons, CUDA releases and architectures that its extensions can be built for."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def _variants(row: TorchRelease) -> dict[str, list[str]]:
 def _accepting(case: Case) -> TorchArchList:
     version = _version(case)
     rows = torch_arch_lists()
-    # Without a pin it is the newest torch.
+    # Without a pin, pip installs the newest torch.
     return next((row for row in rows if version is None or number(row.since) <= version.release), rows[-1])
 
 
 @rule(
     "torch-arch-list",
-    "TORCH_CUDA_ARCH_LIST holds what torch accepts",
-    why="torch.utils.cpp_extension raises ValueError for anything but its own list of names: it has no 8.8, no "
-    "10.7 and no f variant, and it separates with semicolons or blanks, not commas.",
-    fix="write it as 8.0;9.0a;12.0+PTX; for what torch does not accept, pass -gencode to nvcc in the project",
+    "TORCH_CUDA_ARCH_LIST contains only names that torch accepts",
+    why="torch.utils.cpp_extension raises ValueError for names that it does not know, such as 8.8, 10.7 and f variants. "
+    "The separators are semicolons or blanks, not commas.",
+    fix="write it as 8.0;9.0a;12.0+PTX; for other architectures, pass -gencode to nvcc in the project",
     source="torch 2.13, torch/utils/cpp_extension.py",
 )
 def _arch_list(case: Case) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _arch_list(case: Case) -> Iterator[str]:
             continue
         shown = f"{LIST}: torch does not accept {entry!r}"
         if not entry:
-            yield f"{LIST}: torch does not accept an empty entry, as two separators in a row make"
+            yield f"{LIST}: torch does not accept an empty entry (two separators in a row)"
         elif plain.endswith("f") and plain[:-1] in row.accepted:
             yield f"{shown}, nor any other f variant; it accepts {plain[:-1]} and {plain[:-1]}a"
         else:
@@ -73,50 +73,50 @@ def _arch_list(case: Case) -> Iterator[str]:
 
 @rule(
     "torch-arch-unset",
-    "A torch extension with CUDA code is told its architectures",
-    why="torch asks the GPUs of the machine otherwise, and a container that builds has none: IndexError. A "
-    "project that sets the list itself is fine.",
+    "The architectures of a torch extension with CUDA code are set",
+    why="Otherwise, torch uses the GPUs of the build machine. A build container has none, so it fails with IndexError, "
+    "unless the project sets the list itself.",
     fix=f'set it: builder.environment {LIST} = "8.0;9.0+PTX"',
     source="torch 2.13, torch/utils/cpp_extension.py",
     severity=Severity.WARNING,
 )
 def _arch_unset(case: Case) -> Iterator[str]:
     if case.torch and case.compiler and not case.arch_lists:
-        yield f"torch {case.torch} is built for, CUDA is compiled, and {LIST} is not set"
+        yield f"the extension is for torch {case.torch}, with CUDA code, and {LIST} is not set"
 
 
 @rule(
     "torch-python",
     "torch has wheels for the cell's Python",
-    why="Nothing can be built for a torch that cannot be installed.",
-    fix="exclude the combination (matrix.exclude), or take another torch",
+    why="Without a wheel, torch cannot be installed, so nothing can be built for it.",
+    fix="exclude the combination (matrix.exclude), or use another torch release",
     source="PyPI's wheels of torch 2.4 to 2.15",
 )
 def _python(case: Case) -> Iterator[str]:
     row = _row(case)
     if row and case.python not in row.pythons:
-        yield f"torch {case.torch} has no wheel for Python {case.python}; it has them for {', '.join(row.pythons)}"
+        yield f"torch {case.torch} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
 
 
 @rule(
     "torch-cuda",
-    "torch is built for the CUDA major that compiles",
-    why="torch compares the major of nvcc with its own and raises RuntimeError. Another minor only warns.",
-    fix="take a CUDA release of a major that this torch is built for, or exclude the combination (matrix.exclude)",
+    "torch has wheels for the CUDA major that compiles",
+    why="torch raises RuntimeError if the major release of nvcc is not its own. For another minor release, it warns.",
+    fix="use a CUDA major that has wheels of this torch, or exclude the combination (matrix.exclude)",
     source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
 )
 def _cuda(case: Case) -> Iterator[str]:
     row, major = _row(case), case.cuda_major
     if row and major and major not in _variants(row):
-        yield f"torch {case.torch} is never built for CUDA {major}; there are {', '.join(row.variants)}"
+        yield f"torch {case.torch} has no wheels for CUDA {major}, only {', '.join(row.variants)}"
 
 
 @rule(
     "torch-pypi-cuda",
-    "torch comes from the index that has it for the cell's CUDA",
-    why="PyPI has torch for one CUDA only. For another major, pip must be told of torch's own index, or torch "
-    "raises RuntimeError in the build. Bakery does not see which indexes pip is told of.",
-    fix="give pip torch's index (https://download.pytorch.org/whl/cuXYZ) and pin the variant: torch==2.11.0+cu128",
+    "torch is installed from an index with wheels for the cell's CUDA",
+    why="PyPI has torch for one CUDA release only. For another major, pip needs torch's own index, or torch raises "
+    "RuntimeError in the build. Bakery does not know the indexes in the configuration of pip.",
+    fix="add torch's index (https://download.pytorch.org/whl/cuXYZ) to pip, and pin the variant: torch==2.11.0+cu128",
     source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
     severity=Severity.WARNING,
 )
@@ -129,30 +129,30 @@ def _index(case: Case) -> Iterator[str]:
     )
     if torch_cuda != major:
         yield (
-            f"torch {case.torch} on PyPI is built for CUDA {row.cuda}, and this cell compiles with CUDA {case.cuda}; "
+            f"torch {case.torch} on PyPI is for CUDA {row.cuda}, and this cell compiles with CUDA {case.cuda}; "
             f"torch's index has {', '.join(_variants(row)[major])}"
         )
 
 
 @rule(
     "torch-clang",
-    "What compiles a torch extension's CUDA code is nvcc",
-    why="torch.utils.cpp_extension writes nvcc's own options and calls nvcc by name. What stands there in the clang "
-    "toolkit answers questions about the release and compiles nothing: the first .cu fails.",
-    fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (which framework = "torch" makes of "cuda"), '
+    "nvcc compiles the CUDA code of a torch extension",
+    why="torch.utils.cpp_extension calls nvcc with options of nvcc. The nvcc of toolkit clang only prints its release "
+    "and compiles nothing, so the first .cu file fails.",
+    fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (the choice of "cuda" with framework = "torch"), '
     '"image" or "repository"',
     source="torch 2.11, torch/utils/cpp_extension.py",
 )
 def _clang(case: Case) -> Iterator[str]:
     if case.torch and case.compiler == "clang":
-        yield f"torch {case.torch} is built for, and clang compiles CUDA {case.cuda} here"
+        yield f"the extension is for torch {case.torch}, and clang compiles CUDA {case.cuda} here"
 
 
 @rule(
     "torch-manylinux",
     "The base's glibc is new enough to install torch",
-    why="From 2.7 on, torch's wheels are manylinux_2_28: pip finds none in manylinux2014.",
-    fix="take a manylinux_2_28 image as base, or torch 2.6 and older",
+    why="The wheels of torch 2.7 and newer are manylinux_2_28, so pip finds none in manylinux2014.",
+    fix="use a manylinux_2_28 image as base, or torch 2.6 or older",
     source="PyPI's wheels of torch 2.4 to 2.15",
 )
 def _manylinux(case: Case) -> Iterator[str]:

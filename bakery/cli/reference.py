@@ -1,13 +1,24 @@
-"""``wheel-bakery gpus``: the GPUs that a list of architectures covers. Needs no GPU and no engine."""
+"""Commands that need neither a recipe nor an engine: ``gpus``, ``rules``, ``explain``, ``schema``."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from bakery.cli import options
 from bakery.cli.console import echo, echo_json, err, out
+from bakery.core.errors import UsageError
+
+
+class Document(StrEnum):
+    """The kinds of files with a schema."""
+
+    RECIPE = "recipe"
+    LOCK = "lock"
+    JOB = "job"
+    MODULE = "module"
 
 
 def gpus(
@@ -32,7 +43,6 @@ def gpus(
     [dim]wheel-bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8[/dim]
     """
     from bakery.cli.tables import gpus as report
-    from bakery.core.errors import UsageError
     from bakery.toolchains.facts import cuda_release, cuda_releases
     from bakery.toolchains.facts.archs import known, parse
     from bakery.toolchains.facts.cover import cover, lack
@@ -56,3 +66,47 @@ def gpus(
         err.print(f"warning: {text}", markup=False)
     if release:
         echo(f"wheels built with CUDA {release.version} need driver {release.floor} or newer")
+
+
+def rules(json: options.AsJson = False) -> None:
+    """List the rules that every plan is checked against.
+
+    [dim]wheel-bakery rules && wheel-bakery explain torch-arch-list[/dim]
+    """
+    from bakery.cli.tables import rules as report
+    from bakery.resolve.rules import rules as all_rules
+
+    if json:
+        echo_json(report.to_json(all_rules()))
+    else:
+        out.print(report.table(all_rules()))
+
+
+def explain(
+    rule: Annotated[str, typer.Argument(help="The name of a rule, from `wheel-bakery rules`.", metavar="RULE")],
+) -> None:
+    """Explain a rule: what must hold, why, how to fix it, and the source.
+
+    [dim]wheel-bakery explain cuda-unknown-arch[/dim]
+    """
+    from difflib import get_close_matches
+
+    from bakery.cli.tables import rules as report
+    from bakery.resolve.rules import rules as all_rules
+
+    by_id = {item.id: item for item in all_rules()}
+    if rule not in by_id:
+        near = get_close_matches(rule, by_id, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`wheel-bakery rules` lists all rules"
+        raise UsageError(f"unknown rule {rule[:60]!r}", hint=hint)
+    out.print(report.explanation(by_id[rule]))
+
+
+def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
+    """Print the JSON schema of a recipe, a lock file, an IREE job or the record of a module.
+
+    [dim]wheel-bakery schema job > job.schema.json[/dim]
+    """
+    from bakery.cli.json_schema import schema_text
+
+    echo(schema_text(what).rstrip("\n"))
