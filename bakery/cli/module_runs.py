@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bakery.iree.benchmark import Measurement
     from bakery.iree.devices import Devices, Images
     from bakery.iree.job.load import LoadedJob
-    from bakery.iree.requests import Request
+    from bakery.iree.modules import Request
     from bakery.iree.sandbox import Sandbox
     from bakery.iree.validate import Verdict
     from bakery.plan.values import Json
@@ -121,8 +121,7 @@ def run_compiled(
     from bakery.iree import report
     from bakery.iree import validate as validation
     from bakery.iree.job.load import load
-    from bakery.iree.modules import find_modules
-    from bakery.iree.requests import Request, requests_of
+    from bakery.iree.modules import Request, find_modules, requests_of
 
     if not paths:
         return {}, []

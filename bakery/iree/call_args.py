@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir import Function, Type
 from bakery.iree.models.job import Check
 from bakery.iree.modules import Compiled
 from bakery.iree.npy import ELEMENTS, Array, DataError, Scalar, Value, mismatch, raw, read_data, size

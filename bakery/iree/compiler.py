@@ -28,7 +28,7 @@ from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here
 from bakery.iree import programs
-from bakery.iree.emit_job import (
+from bakery.iree.emit import (
     BAKEFILE,
     CONTEXT,
     PROGRAM,
@@ -39,7 +39,7 @@ from bakery.iree.emit_job import (
     generate_job,
     input_name,
 )
-from bakery.iree.mlir.signature import Type
+from bakery.iree.mlir import Type
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.iree.modules import record_text
 from bakery.iree.plan import JobPlan, ModuleCell

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from bakery.audit.zips import ZIP_ERRORS
-from bakery.iree.mlir.signature import ELEMENT_TYPES, Type
+from bakery.iree.mlir import ELEMENT_TYPES, Type
 
 LARGEST = 1024**3
 """Maximum size of a constant, or of all arrays of a ``.npz`` file, in bytes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.core.errors import UsageError
-from bakery.iree.mlir.signature import Function
+from bakery.iree.mlir import Function
 from bakery.plan.values import Json
 
 BATCH = 16

@@ -13,14 +13,12 @@ from pathlib import Path
 
 from bakery.core.errors import BakeryError, ModuleError, WrongResultError
 from bakery.iree.call_args import Case, read_case
-from bakery.iree.comparison import Pending, compare
+from bakery.iree.check_runs import Pending, Reference, call_references, compare, run_cases
 from bakery.iree.devices import Device, Devices
 from bakery.iree.models.job import Check
 from bakery.iree.models.module import CheckRecord, ValidationRecord
 from bakery.iree.modules import Compiled, inspect
 from bakery.iree.npy import Array, DataError, Value
-from bakery.iree.references import Reference, call_references
-from bakery.iree.run_module import run_cases
 from bakery.iree.sandbox import Sandbox
 
 

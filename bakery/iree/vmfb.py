@@ -21,7 +21,7 @@ from bakery.audit.limits import OverLimit
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
 from bakery.core.files import open_plain
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir import Function, Type
 
 LARGEST = 1024**3
 """Maximum size of the code, in bytes. The weights of a module are not read."""

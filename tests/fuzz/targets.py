@@ -36,11 +36,11 @@ from bakery.build.records.read import read as read_provenance
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.engine.package_index import Index, releases
-from bakery.iree import benchmark, references, run_module
-from bakery.iree.emit_job import generate_job
+from bakery.iree import benchmark, check_runs
+from bakery.iree.emit import generate_job
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
-from bakery.iree.mlir.read import read_module
+from bakery.iree.mlir import read_module
 from bakery.iree.modules import inspect, open_module
 from bakery.iree.npy import DataError, described, npy, read_data
 from bakery.iree.sandbox import ProgramResult
@@ -359,9 +359,9 @@ def _left(folder: Path, data: bytes) -> str:
     """Read what a container left where a module was run, measured, or held against a reference."""
     path = _written(folder, "left.json", data)
     result = ProgramResult(0, False, dict.fromkeys(("result.json", "machine"), path), "log")
-    ended, _ = run_module._read_ended(result, 2)
-    problems = [run_module._problem(code, log, timed_out=False) for code, log in ended]
-    times, failures = benchmark._times(result), references._read_problems(result, 2)
+    ended, _ = check_runs._read_ended(result, 2)
+    problems = [check_runs._problem(code, log, timed_out=False) for code, log in ended]
+    times, failures = benchmark._times(result), check_runs._read_problems(result, 2)
     benchmark._machine(result)
     return "right" if not all(problems) or times or failures != ["log", "log"] else "nothing"
 

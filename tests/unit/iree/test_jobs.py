@@ -20,8 +20,7 @@ from bakery.cli.compile import CompileArguments
 from bakery.cli.json_schema import schema
 from bakery.core.errors import ModuleError, UsageError
 from bakery.iree.job.load import from_inputs, key_lines, load
-from bakery.iree.job.resolve import resolve
-from bakery.iree.job.targets import UnknownTarget, all_targets, target
+from bakery.iree.job.resolve import UnknownTarget, all_targets, resolve, target
 from bakery.iree.models.job import Job
 from bakery.iree.models.module import TargetRecord
 from bakery.iree.plan import BATCH, JobPlan

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakery.core.errors import ModuleError
-from bakery.iree.mlir.read import DEEPEST, read_module
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir import DEEPEST, Function, Type, read_module
 
 MATMUL = """\
 // A comment with a brace { and a quote "
