@@ -107,12 +107,8 @@ class Recorder:
         return tuple(folder / f"{wheel.name}{suffix}" for suffix in texts)
 
     def _built_by(self, cell: Cell) -> Machine:
-        nodes = self.context.nodes
-        seat = (
-            next((seat for seat in nodes.seats if seat.node.name == self.schedule.seat(cell.id)), None)
-            if nodes
-            else None
-        )
+        seats = self.context.nodes.seats if self.context.nodes else ()
+        seat = next((seat for seat in seats if seat.node.name == self.schedule.entries[cell.id].seat), None)
         if seat is None:
             return self._machine
         platform = seat.platforms[0] if seat.platforms else ""
