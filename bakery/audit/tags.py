@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from packaging.tags import compatible_tags, cpython_tags
@@ -78,6 +79,7 @@ def arch_of(platform: str) -> str:
     return _ARCHES.get(platform, platform.rpartition("/")[2])
 
 
+@cache
 def installable_abis(python: str) -> frozenset[tuple[str, str]]:
     """Return the (interpreter, abi) pairs that CPython ``python`` installs: ``3.11`` or ``3.14t``."""
     major, _, minor = python.removesuffix("t").partition(".")

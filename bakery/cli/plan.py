@@ -73,10 +73,7 @@ def plan(
 
 
 def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
-    """Return recipe → cell → how its platform is provided: by the nodes of a builder, otherwise by this machine.
-
-    An engine on another machine is not asked.
-    """
+    """Return recipe → cell → how its platform is provided: by a builder's nodes or this machine. No engine is asked."""
     from bakery.engine import platform_support
     from bakery.engine.builder_config import nodes_of
     from bakery.engine.memory_peaks import is_here

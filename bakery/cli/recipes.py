@@ -37,13 +37,9 @@ def plans(
 ) -> Plans:
     """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
-    Recipes get the variables of ``--set`` that they have. Raises BakeryError if a recipe cannot be loaded or resolved,
-    breaks a rule, or no recipe has a variable that was set.
-
-    Args:
-        bake: also check what the machine of the engine must have, and the source to be sent to it.
-        builder: the builder of buildx; None for the current one.
-        dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit.
+    Recipes get the variables of ``--set`` that they have. With ``bake``, also check the source, and what the machine of
+    ``builder`` must have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
+    BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
     resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
     for folder, plan in resolved_plans:
@@ -57,10 +53,7 @@ def plans(
 
 
 def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool) -> Plans:
-    """Return the same as `plans`, without checking rules.
-
-    Raises BakeryError if a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
-    """
+    """Return the same as `plans`, without checking rules. Raises BakeryError."""
     from bakery.core.git import committed
     from bakery.recipe.load import load
     from bakery.resolve.plan import resolve
@@ -139,8 +132,8 @@ def narrow(
 ) -> tuple[Plans, Skipped]:  # fmt: skip
     """Return the plans with the cells of a system that ``--shard`` and ``--since`` select, and why others are skipped.
 
-    Plans without selected cells are left out. ``only`` applies before ``shard``. Raises UsageError if an
-    option is malformed, or git has no such revision.
+    Plans without selected cells are left out. ``only`` applies before ``shard``. Raises UsageError if an option is
+    malformed, or git has no such revision.
     """
     skipped: Skipped = {}
     plans = [(root, plan.for_system(system)) for root, plan in plans]

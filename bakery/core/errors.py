@@ -1,8 +1,4 @@
-"""All failures of Bakery: one class for each, with its exit code.
-
-Libraries raise them; only ``bakery.cli`` prints them and exits. An error says what is wrong (``message``), what to do
-(``hint``) and, if it helps, shows lines of a log or a file (``details``).
-"""
+"""All failures of Bakery: one class for each, with its exit code. Only ``bakery.cli`` prints them and exits."""
 
 from __future__ import annotations
 

@@ -25,13 +25,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 
 
 def open_plain(path: Path, *, follow: bool = True) -> BufferedReader:
-    """Open a regular file for reading.
-
-    Raises OSError if it cannot be opened, or it is a folder, a pipe, a device or a socket.
-
-    Args:
-        follow: open the file that a link leads to.
-    """
+    """Open a regular file. Raises OSError for a folder, a pipe, a device, a socket or, unless ``follow``, a link."""
     handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -40,10 +34,7 @@ def open_plain(path: Path, *, follow: bool = True) -> BufferedReader:
 
 
 def read_plain(path: Path, most: int, *, follow: bool = True) -> bytes:
-    """Return the content of a regular file of at most ``most`` bytes.
-
-    Raises OSError if it cannot be opened, it is not a regular file, or it is larger; ``strerror`` says which.
-    """
+    """Return the content of a regular file. Raises OSError if it cannot be opened or has more than ``most`` bytes."""
     with open_plain(path, follow=follow) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -107,10 +98,7 @@ def file_sha256(path: Path) -> str:
 
 
 def add_to_tar(archive: TarFile, name: str, content: Path | bytes, mode: int = 0o644) -> None:
-    """Add a file to a tar, with nothing of this machine or moment in its header.
-
-    Raises OSError if the file cannot be read.
-    """
+    """Add a file to a tar, with nothing of this machine or moment in its header. Raises OSError."""
     member = archive.tarinfo(name)
     member.mode = mode
     with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:

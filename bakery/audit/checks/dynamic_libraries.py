@@ -1,4 +1,4 @@
-"""Does every DLL and Mach-O file find its libraries on any Windows or Mac, and are they those of the cell's Python?"""
+"""Do DLLs and Mach-O files find their libraries on any Windows or Mac, and are they for the cell's Python?"""
 
 from __future__ import annotations
 
@@ -21,24 +21,6 @@ from bakery.audit.systems import (
 )
 from bakery.audit.wheel import Wheel, is_extension_or_dll
 
-IDS = {
-    "debug-runtime": "a module or DLL needs a runtime for debugging, which only developers have",
-    "runtime-missing": "a module or DLL needs a runtime of Visual C++ that neither Windows nor Python brings",
-    "dll-missing": "a module or DLL needs a DLL that is neither in the wheel nor part of Windows, and nothing excludes it",
-    "python-dll": "a module is linked with another Python's library than the tags say",
-    "dylib-absolute": "a file loads a library from a folder of the build machine",
-    "dylib-missing": "a file loads a library that is neither in the wheel nor part of macOS, and nothing excludes it",
-    "dylib-rpath": "a file searches libraries in a folder of the build machine",
-    "python-linked": "a module loads Python's own library, so it works in the one installation that has it there",
-}
-HINTS = {
-    "runtime-missing": "let the repair (delvewheel) bundle it, or link it statically",
-    "dll-missing": "let the repair (delvewheel) bundle it, or name it in the excludes",
-    "dylib-absolute": "let the repair (delocate) bundle it",
-    "dylib-missing": "let the repair (delocate) bundle it, or name it in the excludes",
-    "dylib-rpath": "remove it: install_name_tool -delete_rpath, or delocate's --sanitize-rpaths",
-    "python-linked": "link modules with -undefined dynamic_lookup, not with libpython",
-}
 _RELEASE = re.compile(r"cp(3[0-9]+)(t?)")
 _INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 _LOADER = "@loader_path/"
@@ -117,5 +99,5 @@ def _is_inside(binary: MachObject, name: str, paths: set[str], names: set[str]) 
     if name.startswith(_LOADER):
         folder = posixpath.dirname(_INSTALLED.sub("", binary.path)) or "."
         return posixpath.normpath(f"{folder}/{name.removeprefix(_LOADER)}") in paths
-    # One that is loaded already is found by its name alone, wherever it lies.
+    # A library that is already loaded is found by its name in any folder.
     return posixpath.basename(name) in names

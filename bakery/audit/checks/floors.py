@@ -1,4 +1,4 @@
-"""Does the machine code run on the oldest system that the tag promises?"""
+"""Does the machine code run on the oldest system of the tag?"""
 
 from __future__ import annotations
 
@@ -11,22 +11,10 @@ from bakery.audit.systems import newest_glibcxx
 from bakery.audit.tags import Release, parse_release, release_text
 from bakery.audit.wheel import Wheel, is_extension_or_dll
 
-IDS = {
-    "glibc-floor": "a shared object needs a newer glibc than the tag or the recipe allows",
-    "glibcxx-floor": "a shared object needs a newer libstdc++ than the tag allows",
-    "libc-family": "a shared object is linked to glibc under a musllinux tag, or the reverse",
-    "macos-floor": "a Mach-O file needs a newer macOS than the tag says",
-    "windows-floor": "a module or DLL refuses every Windows that Python runs on",
-}
-HINTS = {
-    "glibc-floor": "build in an image with the older glibc, or allow the newer one",
-    "glibcxx-floor": "use the image's own gcc-toolset, or link with -static-libstdc++",
-    "macos-floor": "compile everything, libraries too, with one MACOSX_DEPLOYMENT_TARGET (macos.minimum in the recipe)",
-}
 _FIRST_ARM = (11, 0)
-"""The oldest macOS on arm64: a universal file's code for it is always that new."""
+"""The first macOS for arm64: code for it in a universal file never runs on older ones."""
 _NEWEST_WINDOWS = (10, 0)
-"""What Windows 10 and 11 call themselves: a file that asks for more is loaded by neither."""
+"""The version of Windows 10 and 11: files that need a newer one are not loaded."""
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -47,7 +35,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 
 def _check_glibc(binary: SharedObject, limit: Release, source: str, *, brings_cxx: bool) -> Iterator[Finding]:
-    # CentOS 7's glibc has symbols of 2.18 on aarch64; auditwheel's policy allows them, too.
+    # CentOS 7's glibc has symbols of 2.18 on aarch64, which auditwheel's policy allows.
     allowed = (2, 18) if limit == (2, 17) and binary.machine == "aarch64" else limit
     if binary.glibc and binary.glibc > allowed:
         text = f"needs glibc {release_text(binary.glibc)}, {source} allows {release_text(allowed)}"

@@ -49,10 +49,7 @@ def findings_report(findings: Sequence[Diagnosis]) -> RenderableType:
 
 def _text(item: Diagnosis) -> Text:
     text = Text(printable(item.found), "dim" if item.state is State.SKIP else "")
-    if item.advice:
-        text.append("\n→ ", "cyan")
-        text.append(printable(item.advice))
-    return text
+    return text.append("\n→ ", "cyan").append(printable(item.advice)) if item.advice else text
 
 
 def findings_json(findings: Sequence[Diagnosis]) -> dict[str, object]:

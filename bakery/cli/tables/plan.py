@@ -31,12 +31,7 @@ _NONE: CellTexts = MappingProxyType({})
 def to_json(
     plans: Sequence[Plan], only: tuple[str, ...], skipped: CellTexts = _NONE, platforms: CellTexts = _NONE
 ) -> dict[str, object]:
-    """Return the plans for machines: cells with their axes and arguments, variables, targets by group.
-
-    Args:
-        skipped: why cells are skipped.
-        platforms: how the platforms of cells are provided.
-    """
+    """Return the plans as JSON; ``skipped`` says why cells are skipped, ``platforms`` how platforms are provided."""
     documents = [_document(plan, only, platforms.get(plan.recipe, {})) for plan in plans]
     return {"version": VERSION, "recipes": documents, **({"left_out": skipped} if skipped else {})}
 
@@ -104,11 +99,7 @@ def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
 
 
 def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -> None:
-    """Print the cells of a plan and what the recipe requests.
-
-    Args:
-        platforms: cell → how its platform is provided.
-    """
+    """Print the cells of a plan, how their ``platforms`` are provided, and what the recipe requests."""
     cells = _selected(plan, only)
     console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
@@ -157,10 +148,7 @@ def origins(plan: Plan) -> Table:
 
 
 def github_matrix(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
-    """Return ``{"include": […]}`` on one line, for ``fromJSON``; each entry is one job.
-
-    Its ``cells`` are separated by spaces, as BAKERY_ONLY takes them.
-    """
+    """Return ``{"include": […]}`` on one line, for ``fromJSON``: jobs, with ``cells`` in the form of BAKERY_ONLY."""
     groups = job_groups([part for plan in plans for part in _by_system(plan, only)])
     return json.dumps({"include": [_job(group) for group in groups]})
 
