@@ -12,7 +12,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.outcome import BakeOutcome, Result
-from bakery.build.context_digest import context_digest
+from bakery.build.context_files import context_digest
 from bakery.build.scheduler import Item, needed
 from bakery.core.errors import BakeryError
 from bakery.core.names import Kind

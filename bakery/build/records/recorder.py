@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.build.context import BakeContext
-from bakery.build.context_digest import files, tree_hash
+from bakery.build.context_files import files, tree_hash
 from bakery.build.lock.materials import read
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import (
