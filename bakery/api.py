@@ -88,7 +88,7 @@ def bake(
     Raises:
         BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
-    from bakery.build.buildx.listener import Listener
+    from bakery.build.buildx.progress import Listener
     from bakery.build.options import CellSelection, Options
     from bakery.build.pipeline import bake_plan
     from bakery.build.report import conclusion

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How much a finding weighs: only an error keeps a wheel out of the output folder."""
+    """Only an error keeps a wheel out of the output folder."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -20,11 +20,11 @@ class Finding:
     """What a check found.
 
     Attributes:
-        check: the stable id (kebab-case) of what was found.
-        severity: ``skipped`` where the check could not run; the message says why.
+        check: the stable id (kebab-case).
+        severity: ``skipped`` if the check could not run; the message says why.
         message: one sentence, lower case, no full stop.
-        file: the path inside the wheel, if it is about one file.
-        hint: what to do next; where it is empty, `run_checks` takes that of the check's ``HINTS``.
+        file: a path inside the wheel.
+        hint: what to do next; if it is empty, `run_checks` takes it from the check's ``HINTS``.
     """
 
     check: str
@@ -45,10 +45,10 @@ def warning(check: str, message: str, file: str | None = None, hint: str = "") -
 
 
 def info(check: str, message: str, file: str | None = None) -> Finding:
-    """Return a finding that is only worth knowing."""
+    """Return a finding that needs no action."""
     return Finding(check, Severity.INFO, message, file)
 
 
 def error_if(condition: object) -> Severity:
-    """Return the severity of what is an error under a condition, and a warning otherwise."""
+    """Return ``error`` under a condition, else ``warning``."""
     return Severity.ERROR if condition else Severity.WARNING

@@ -6,41 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.audit.binary import Binary, to_row
-from bakery.audit.elf import SharedObject
+from bakery.audit.binary import to_row
 from bakery.audit.finding import Finding, Severity
-from bakery.audit.macho import MachObject
-from bakery.audit.pe import PeImage
-from bakery.audit.wheel import Wheel
+from bakery.audit.wheel import Wheel, WheelBinaries
 
 JSON_VERSION = 1
-"""Raised when a key of the JSON report is removed or changes its meaning; new keys do not count."""
+"""Increased when a key of the JSON report is removed or changes its meaning; new keys do not count."""
 
 
 @dataclass(frozen=True, slots=True)
-class WheelReport:
-    """What one wheel is, and what is wrong with it.
+class WheelReport(WheelBinaries):
+    """The facts about one wheel, and its findings, most severe first.
 
-    Attributes:
-        path: the file.
-        sha256: hex digest of the file.
-        size: in bytes.
-        name: the project by the file name, normalised; empty (as version) where it cannot be parsed.
-        version: by the file name.
-        build: the build tag; empty if there is none.
-        pythons: the python tags of the file name.
-        abis: the ABI tags.
-        platforms: the platform tags.
-        requires_python: METADATA's specifier; empty if there is none.
-        requires_dist: METADATA's requirements.
-        objects: every ELF shared object and program.
-        mach_objects: every Mach-O module, library and program.
-        images: every PE module, library and program.
-        bundled: those among all of them that a repair grafted in.
-        external: libraries that the wheel expects from its surroundings.
-        other_binaries: Mach-O and PE files: path to kind, damaged ones too.
-        platform_tag: the oldest tag that auditwheel says it fulfils; None where it was not asked.
-        findings: worst first.
+    The name, version, build tag and tags are those of the file name, empty if it is invalid. ``other_binaries`` has path
+    and kind of Mach-O and PE files, damaged ones too. ``platform_tag`` is the oldest tag that the wheel fulfils
+    according to auditwheel; None if auditwheel did not run.
     """
 
     path: Path
@@ -54,23 +34,13 @@ class WheelReport:
     platforms: tuple[str, ...]
     requires_python: str
     requires_dist: tuple[str, ...]
-    objects: tuple[SharedObject, ...]
-    mach_objects: tuple[MachObject, ...]
-    images: tuple[PeImage, ...]
-    bundled: tuple[Binary, ...]
-    external: tuple[str, ...]
     other_binaries: tuple[tuple[str, str], ...]
     platform_tag: str | None
     findings: tuple[Finding, ...]
 
     @property
-    def binaries(self) -> tuple[Binary, ...]:
-        """Machine code of every format."""
-        return (*self.objects, *self.mach_objects, *self.images)
-
-    @property
     def ok(self) -> bool:
-        """Whether the wheel may leave: no finding is an error."""
+        """Whether the wheel passed: no finding is an error."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def to_json(self) -> dict[str, object]:
@@ -97,26 +67,22 @@ class WheelReport:
 
 
 def make_report(wheel: Wheel, findings: Iterable[Finding]) -> WheelReport:
-    """Return the report on ``wheel`` with ``findings``, worst first, else in their order."""
+    """Return the report on ``wheel``; findings of the same severity stay in their order."""
     order = list(Severity)
-    tags = wheel.filename.tags
+    filename, metadata = wheel.filename, wheel.metadata
     return WheelReport(
-        path=wheel.path,
-        sha256=wheel.sha256,
-        size=wheel.archive.size,
-        name=wheel.filename.name,
-        version=wheel.filename.version,
-        build=wheel.filename.build,
-        pythons=tuple(sorted({tag.interpreter for tag in tags})),
-        abis=tuple(sorted({tag.abi for tag in tags})),
+        wheel.binaries,
+        wheel.path,
+        wheel.sha256,
+        wheel.archive.size,
+        filename.name,
+        filename.version,
+        filename.build,
+        pythons=tuple(sorted({tag.interpreter for tag in filename.tags})),
+        abis=tuple(sorted({tag.abi for tag in filename.tags})),
         platforms=tuple(tag.text for tag in wheel.platforms),
-        requires_python=wheel.metadata.requires_python,
-        requires_dist=wheel.metadata.requires_dist,
-        objects=wheel.objects,
-        mach_objects=wheel.mach_objects,
-        images=wheel.images,
-        bundled=wheel.bundled,
-        external=wheel.external,
+        requires_python=metadata.requires_python,
+        requires_dist=metadata.requires_dist,
         other_binaries=tuple(
             (entry.path, entry.kind) for entry in wheel.archive.entries if entry.kind in ("mach-o", "pe")
         ),

@@ -20,11 +20,11 @@ from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 
 FILE = "ccache.tar"
-"""The file for each platform in the folder."""
+"""The file of each platform."""
 
 
 def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
-    """Return one compiler-cache target for each platform: that of the first of its cells."""
+    """Return one compiler-cache target for each platform: that of its first cell."""
     first: dict[str, str] = {}
     for cell in cells:
         first.setdefault(cell.platform, cell.id)
@@ -44,7 +44,7 @@ def restored(
     run_folder: Path,
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    """Restore compiler caches before a run and save them after it, whatever its result; neither fails a build."""
+    """Restore compiler caches before a run and save them after it, whatever its result; failures are only shown."""
     for move in (restore, save):
         try:
             move(session, pins, targets, folder, run_folder / "compiler-cache")
@@ -57,12 +57,9 @@ def restored(
 
 
 def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Give the engine the caches in the folder; an entry that the engine has stays.
+    """Copy the caches in the folder to the engine; existing entries of the engine stay.
 
-    Raises:
-        BakeFailure: a step failed.
-        InterruptedBake: a signal ended it.
-        OutputError: a link of the checkout takes the folder's place.
+    Raises BakeFailure if a step failed, InterruptedBake after a signal, and OutputError for a link in the folder.
     """
     refuse_links(session.root, folder, below=True)
     saved = [target for target in targets if (_platform_folder(folder, target) / FILE).is_file()]
@@ -74,10 +71,8 @@ def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder
 def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
     """Write the engine's caches to the folder; each file is renamed when it is complete.
 
-    Raises:
-        BakeFailure: a step failed.
-        InterruptedBake: a signal ended it.
-        OutputError: the folder cannot be written.
+    Raises BakeFailure if a step failed, InterruptedBake after a signal, and OutputError if the folder cannot be
+    written.
     """
     if not targets:
         return
@@ -86,7 +81,7 @@ def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: P
     try:
         for target in targets:
             exported = request.stage / "compiler-cache" / target.cell.id / FILE
-            # Whatever else a container exports under this name is not taken.
+            # A container may export a link or a device with this name.
             if stat.S_ISREG(exported.lstat().st_mode):
                 destination = _platform_folder(folder, target)
                 destination.mkdir(parents=True, exist_ok=True)

@@ -36,16 +36,15 @@ from bakery.plan.materials_targets import beside, overrides
 
 @dataclass(kw_only=True)
 class RunContext:
-    """What the steps of a run share; each step adds its results.
+    """What the steps of a run share, with any backend; each step adds its results.
 
     Attributes:
-        environment: the process' environment, with the address of the engine.
+        environment: of the process, with the address of the engine.
         say: shows one line to the user.
-        state_folder: the project's state folder.
         previous: cell → its record of the last run.
         targets: the selected ones.
-        tasks: cell that names a task → the task; those that are finished are removed.
-        finished: cell → its record, where it is not built again.
+        tasks: name → task; finished ones are removed.
+        finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
         folder: the run's folder.
     """
@@ -70,12 +69,12 @@ class RunContext:
 
     @property
     def mask(self) -> Mask:
-        """The secrets that no wheel and no log may have."""
+        """The secrets that must not be in a wheel or a log."""
         return Mask({})
 
     @property
     def nodes(self) -> Nodes | None:
-        """The nodes of the builder; None for the one engine."""
+        """The nodes of the builder; None for the engine."""
         return None
 
     @property
@@ -111,7 +110,7 @@ def skip_finished(context: RunContext) -> None:
 
 
 def _is_finished(selection: CellSelection, record: Record | None, key: str, output: Path) -> bool:
-    """Return whether a cell is not built again; a wheel that the output folder lacks is."""
+    """Return whether a cell is not built again; it is if the output folder lacks its wheel."""
     if selection is CellSelection.FAILED:
         return record is None or record.result is not Result.FAILED
     return (
@@ -129,8 +128,8 @@ class BakeContext(RunContext):
 
     Attributes:
         resources: closed at the end of the run: secrets, the run's folder.
-        locked: cell → the materials that its build must use; empty where nothing is locked.
-        cache_targets: the targets that carry compiler caches.
+        locked: cell → the materials that its build must use; empty for no lock.
+        cache_targets: the targets that move compiler caches.
     """
 
     engine: EngineSession
@@ -148,7 +147,7 @@ class BakeContext(RunContext):
 
     @property
     def nodes(self) -> Nodes | None:
-        """The nodes of the builder; None for the one engine."""
+        """The nodes of the builder; None for the engine."""
         return self.engine.nodes
 
     @property
@@ -163,17 +162,12 @@ class BakeContext(RunContext):
 
     @property
     def lock_name(self) -> str:
-        """What messages call the lock that the build is held to; empty for none."""
+        """The name in messages of the lock that the build must use; empty for none."""
         pinned = self.options.pinned
         return "" if not self.pins.locked else pinned.record if pinned else self.plan.lock
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
-        """Return the request of a task's bake.
-
-        Args:
-            common: the request of all tasks.
-            node: empty for the one engine.
-        """
+        """Return the request of a task's bake, from that of all tasks; ``node`` is empty for the engine."""
         materials = beside(self.plan, task.targets)
         targets = (*task.targets, *materials)
         sets = [
@@ -198,7 +192,7 @@ class BakeContext(RunContext):
         )
 
     def layouts(self, cell: Cell) -> dict[Image, Layout]:
-        """Return the base images of a cell that only the engine of this machine has: nodes are sent them."""
+        """Return the base images of a cell that only this machine's engine has; they are sent to nodes."""
         layouts = {
             image: self.engine.layouts.of(self.session.image_name(image), image.platform) for image in cell.images
         }

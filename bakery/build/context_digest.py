@@ -13,15 +13,14 @@ from bakery.core.errors import OutputError
 
 
 def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> str:
-    """Return a digest over names, modes, links and contents of the files that steps read.
+    """Return a digest of names, modes, links and contents of the files that steps read.
 
     Args:
         folder: the build context.
-        sources: files and folders in it that steps read; what is missing is for the build to tell.
-        ignore: patterns of Docker's ignore files; later ones win, ``!`` takes back.
+        sources: files and folders in it that steps read; the build reports missing ones.
+        ignore: patterns of Docker's ignore files; later ones win, ``!`` is an exception.
 
-    Raises:
-        OutputError: a file cannot be read.
+    Raises OutputError if a file cannot be read.
     """
     digest = hashlib.sha256()
     try:
@@ -39,10 +38,9 @@ def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) 
 
 
 def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[str, str]:
-    """Return name → sha256 of the files that steps read; of a link, of where it leads. Arguments as of `context_digest`.
+    """Return name → sha256 of the content, or of the target of a link. Arguments as of `context_digest`.
 
-    Raises:
-        OutputError: a file cannot be read.
+    Raises OutputError if a file cannot be read.
     """
     try:
         paths = _read(folder, sources, Ignore(ignore))
@@ -52,7 +50,7 @@ def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[s
 
 
 def tree_hash(digests: Mapping[str, str]) -> str:
-    """Return in-toto's ``dirHash`` of files (name → sha256): Go's dirhash.Hash1 in hexadecimal. Modes are not in it."""
+    """Return in-toto's ``dirHash`` of files (name → sha256): Go's dirhash.Hash1 in hexadecimal, without modes."""
     lines = (f"{digests[name]}  {name}\n" for name in sorted(digests, key=os.fsencode))
     return hashlib.sha256(b"".join(map(os.fsencode, lines))).hexdigest()
 
@@ -82,15 +80,10 @@ def _content(path: Path, mode: int) -> bytes:
 def walk(
     folder: Path, prefix: str, ignore: Ignore, state: tuple[bool, ...], *, skip_unreadable: bool = False
 ) -> Iterator[tuple[os.DirEntry[str], str]]:
-    """Yield every file of a folder that is not ignored, with its name in the context, in the order of names.
+    """Yield every file of a folder that is not ignored, with its name in the context, sorted by name.
 
-    Args:
-        prefix: the folder's name in the context, with a slash; empty for the context.
-        state: the state of the folder, from `Ignore.below`.
-        skip_unreadable: skip folders that cannot be read.
-
-    Raises:
-        OSError: a folder cannot be read.
+    ``prefix`` is the folder's name in the context, with a slash; ``state`` that of the folder, from `Ignore.below`.
+    Raises OSError if a folder cannot be read, unless ``skip_unreadable``.
     """
     try:
         with os.scandir(folder) as scanned:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bakery.build.context_digest import walk
 from bakery.core.dockerignore import Ignore, normalised
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.plan.model import Plan
 from bakery.plan.options import SourceContext
 from bakery.toolchains import facts
@@ -20,18 +20,14 @@ from bakery.toolchains import facts
 _HEADER = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY|^PuTTY-User-Key-File")
 _WILD = frozenset("*?[")
 _PEEKED = 16 * 1024
-"""Bytes: a larger file is no key."""
+"""Bytes; a larger file is no key."""
 
 
 @dataclass(slots=True)
 class ContextContent:
-    """The files that are sent.
+    """The files that are sent; ``size`` in bytes.
 
-    Attributes:
-        size: bytes of all files.
-        files: the number of files.
-        folders: first part of the path → bytes.
-        secrets: path → what it looks like.
+    ``folders``: first part of the path → bytes; ``secrets``: path → the kind of secret that it looks like.
     """
 
     size: int = 0
@@ -41,11 +37,9 @@ class ContextContent:
 
 
 def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextContent:
-    """Scan the files that a plan sends; files that cannot be read are skipped, links are not followed.
+    """Scan the files that a plan sends; unreadable files are skipped, links are not followed.
 
-    Args:
-        root: the build context.
-        ignored: the patterns of its ignore file.
+    ``root`` is the build context, ``ignored`` the patterns of its ignore file.
     """
     ignore, accept, looks, content = Ignore(ignored), Ignore(sent.accepted), _Looks(), ContextContent()
     state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
@@ -63,7 +57,7 @@ def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextCont
 
 
 class _Looks:
-    """What files look like, by their names and, where these may mean anything, by their beginnings."""
+    """Recognises secrets by file names and, if these are ambiguous, by the first bytes."""
 
     def __init__(self) -> None:
         rows = facts.secret_files()
@@ -80,7 +74,7 @@ class _Looks:
             row = next((row for pattern, row in self._others if pattern.match(name)), None)
         if row and not row.peek:
             return "" if any(fnmatch.fnmatchcase(name, item) for item in row.but) else row.what
-        # A key without a telling name has no suffix either; certificates have that of keys.
+        # Keys with other names have no suffix; certificates have the suffix of keys.
         if (row or "." not in name) and 0 < size <= _PEEKED and entry.is_file(follow_symlinks=False):
             return "private key" if _holds_key(entry.path) else ""
         return ""
@@ -99,7 +93,7 @@ _LARGEST = 1 << 20
 
 
 def warnings(root: Path, plan: Plan) -> list[str]:
-    """Return the warnings about a plan's build context; none if nothing is sent."""
+    """Return the warnings about a plan's build context."""
     if not plan.source_context.folder:
         return []
     content = scan(root, plan.source_context, plan.ignore)
@@ -129,7 +123,7 @@ def _secrets(content: ContextContent) -> list[str]:
 
 
 def _ignore_file(root: Path, plan: Plan) -> list[str]:
-    """A Dockerfile's own ignore file beats the project's, and every Dockerfile of bakery has one."""
+    """A Dockerfile's own ignore file replaces the project's, and every Dockerfile of bakery has one."""
     path = root / ".dockerignore"
     try:
         lines = read_plain(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()

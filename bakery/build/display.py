@@ -14,8 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.progress import Board, Event, StepFinished, StepStarted, TargetState, TextLine
+from bakery.build.buildx.progress import Board, Event, Listener, StepFinished, StepStarted, TargetState, TextLine
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError
 
@@ -23,7 +22,7 @@ REDRAWS = 8
 """Redraws in a second."""
 
 _NARROW = 100
-"""Columns below which what a step prints is not shown beside it."""
+"""Columns below which the output of steps is not shown."""
 
 _LOOKS = {
     "waiting": ("·", "dim"),
@@ -35,7 +34,7 @@ _LOOKS = {
 
 
 class LiveDisplay(Listener):
-    """Redraws a table of all targets at intervals: a busy step prints faster than a screen can show."""
+    """Redraws a table of all targets at intervals: steps print faster than a screen can show."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -66,7 +65,7 @@ class LiveDisplay(Listener):
             self._live.refresh()
 
     def finish(self) -> None:
-        """Draw the last state and leave it there, however many rows it has."""
+        """Draw all rows of the last state, which stays."""
         if self._live is not None:
             self._ended = True
             self._live.vertical_overflow = "visible"
@@ -123,7 +122,7 @@ class LiveDisplay(Listener):
 
 
 def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], int]:
-    """Return the states that fit on the screen: what runs and what failed before the rest, in their order."""
+    """Return the states that fit on the screen, in order, and the number of others; running and failed come first."""
     if len(states) <= room:
         return list(states), 0
 
@@ -139,24 +138,23 @@ def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], i
 
 
 HEARTBEAT_S = 30.0
-"""Seconds without a line after which a plain display shows that it lives."""
-
+"""Seconds without a line after which a plain display shows what is running."""
 
 MOMENT_S = 2.0
-"""Seconds after which a step is worth a line before it ends."""
+"""Seconds after which a running step gets a line."""
 
 LONGEST = 80
-"""Characters of a step's title that a line shows."""
+"""Characters of a step's title in a line."""
 
 
 class RawDisplay(Listener):
-    """Passes the stream on as it comes, for programs to read; buildx's own text is left out."""
+    """Passes the JSON stream on for programs; the text of buildx is left out."""
 
     def __init__(self, console: Console) -> None:
         self._file = console.file
 
     def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Pass the line on if it is JSON; its cell is told first, since several are baked at once."""
+        """Pass a JSON line on, with its cell: several are baked in parallel."""
         if not any(isinstance(event, TextLine) for event in events):
             text = raw.decode(errors="replace").strip()
             labelled = f'{{"cell": {json.dumps(cell)}, {text[1:]}' if cell and text.startswith('{"') else text
@@ -165,7 +163,7 @@ class RawDisplay(Listener):
 
 
 class PlainDisplay(Listener):
-    """A line for each step that ends, one for each that takes a while, and one now and then while it does."""
+    """Prints a line when a step ends, and in between while it runs."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -177,7 +175,7 @@ class PlainDisplay(Listener):
         self._ends: dict[str, set[float]] = {}
 
     def start(self, board: Board) -> None:
-        """Begin: names get one width, so that steps stand in a column."""
+        """Start; names get one width, so that steps are in one column."""
         self._board = board
         self._spoke_at = self._clock()
         names = list(board.targets)
@@ -185,7 +183,7 @@ class PlainDisplay(Listener):
         self._width = min(40, max((len(name) for name in names), default=0) + more)
 
     def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Show what ended; remember what began."""
+        """Show the steps that ended; store those that started."""
         for event in events:
             match event:
                 case StepStarted(digest=digest):
@@ -197,7 +195,7 @@ class PlainDisplay(Listener):
                         self._say(targets, title, _end(event))
 
     def tick(self) -> None:
-        """Show what runs longer than a moment, and that it still runs when nothing was shown for a while."""
+        """Show steps that run longer than `MOMENT_S`, and running ones if nothing was shown for `HEARTBEAT_S`."""
         now = self._clock()
         shown: set[str] = set()
         for event in [event for event, at in self._begun.items() if now - at >= MOMENT_S]:
@@ -214,9 +212,9 @@ class PlainDisplay(Listener):
             self._say(("",), "waiting for the engine")
 
     def _is_repeated(self, event: StepFinished) -> bool:
-        """Say whether this end is no news: bakes share steps, and each tells of them."""
+        """Return whether this end was shown: parallel bakes report steps that they share once each."""
         if event.canceled:
-            # Nobody waits for it any more; or BuildKit found that two are the same, and goes on with the other.
+            # Nothing needs it any more, or BuildKit found an equal step and continues with that.
             return True
         ends = self._ends.setdefault(event.digest, set())
         is_repeated = (
@@ -235,7 +233,7 @@ class PlainDisplay(Listener):
         more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
         short = title if len(title) <= LONGEST else f"{title[: LONGEST - 1].rstrip()}…"
         text = f"{targets[0] + more:<{self._width}}  {short}{'  ' if end else ''}{end}"
-        # Lines of a log are not wrapped: whatever reads them does that.
+        # Lines of a log are not wrapped.
         self._console.print(Text(text), soft_wrap=True)
 
 
@@ -250,10 +248,9 @@ def _end(event: StepFinished) -> str:
 
 
 def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
-    """Return the display for a mode; ``auto`` is live on a terminal and plain elsewhere and in CI.
+    """Return the display for a mode; ``auto`` is live on a terminal, and plain elsewhere and in CI.
 
-    Raises:
-        UsageError: there is no such mode.
+    Raises UsageError for an unknown mode.
     """
     match mode:
         case "auto":

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
+from bakery.build.buildx.failures import is_transient, went_away
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
-from bakery.build.buildx.retryable import is_transient, went_away
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
@@ -32,26 +32,22 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """Builds tasks, several at once; `bakery.build.loop` calls it from one thread."""
+    """Builds tasks in parallel; `Runner` calls it from one thread."""
 
     def start(self, task: CellTask, state: CellState) -> None:
         """Start one try of a task.
 
-        Raises:
-            BakeryError: nothing can be built: the program is missing, or the run's folder cannot be written.
+        Raises BakeryError if nothing can be built: the program is missing, or the run's folder cannot be written.
         """
 
     def turn(self) -> list[tuple[str, BakeOutcome]]:
-        """Wait for a tenth of a second at most; return the tasks that ended.
-
-        The first signal that arrives ends all tasks.
-        """
+        """Wait for a tenth of a second at most; return the tasks that ended. The first signal ends all tasks."""
 
     def stop(self, names: Collection[str] | None = None) -> None:
         """End some tasks, or all of them; `turn` returns them."""
 
     def recover(self, state: CellState, outcome: BakeOutcome) -> str:
-        """Change a task's state so that another try may pass; return what the next try does, empty for no such try."""
+        """Change a task's state so that another try may pass; return a description of that try, empty for none."""
 
     def stage_keys(self, task: CellTask) -> Mapping[str, str]:
         """Return stage → digest of its inputs, for the stages of a task."""
@@ -69,11 +65,11 @@ class Runner:
     """Runs the tasks of a context.
 
     Attributes:
-        signals: those that arrived; the first ends the run.
-        watch: asks the nodes whether they answer; None for the one engine.
-        peaks: measures the memory of cells; None where that is not possible.
+        signals: the first one ends the run.
+        watch: asks the nodes whether they answer; None for the engine.
+        peaks: measures the memory of cells; None if that is not possible.
         states: task → its state.
-        timed_out: the time for the whole run is over.
+        timed_out: the time limit of the run is over.
     """
 
     context: RunContext
@@ -98,11 +94,7 @@ class Runner:
         self._args = {name: self.context.plan.args_of(task.cell) for name, task in tasks.items()}
 
     def run(self) -> None:
-        """Run to the end; ``states`` then has every result.
-
-        Raises:
-            BakeError: what ends all tasks: no docker, a log that cannot be written.
-        """
+        """Run all tasks; ``states`` then has every result. Raises BakeError for what ends all: no docker, no log."""
         with ThreadPoolExecutor(FINISHERS) as pool:
             while not (self.schedule.over and not self._finishing):
                 self._check_time()
@@ -133,7 +125,7 @@ class Runner:
             self._stop()
 
     def _check_nodes(self) -> None:
-        """Move the tasks of nodes that went away to other nodes."""
+        """Move the tasks of failed nodes to other nodes."""
         nodes = self.context.nodes
         if not (self.watch and nodes):
             return
@@ -191,7 +183,7 @@ class Runner:
             self._skip_sharing(name, failures)
 
     def _steps(self, name: str, failures: Iterable[Failure]) -> list[tuple[str, str, str]]:
-        """Return (stage, key of the stage, step) of the steps that failed; nothing for other failures."""
+        """Return (stage, key of the stage, step) of failed steps."""
         keys = self.backend.stage_keys(self.context.tasks[name])
         return [(item.stage, keys[item.stage], item.step) for item in failures if item.stage in keys]
 
@@ -230,7 +222,7 @@ class Runner:
             self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
 
     def _metadata(self, tasks: Sequence[CellTask]) -> Mapping[str, Json]:
-        """Return what buildx reports of the target that built the wheel; nothing where none did."""
+        """Return buildx's metadata of the target that built the wheel."""
         for task in tasks:
             for target in task.targets:
                 outcome = self.states[task.name].outcome
@@ -264,7 +256,7 @@ class Runner:
             self._stop()
 
     def _peak(self, name: str) -> int:
-        """Return the MB that a task needed; 0 where that was not measured."""
+        """Return the peak memory of a task in MB; 0 if unknown."""
         return self.peaks.mb.get(name, 0) if self.peaks else 0
 
     def _stop(self) -> None:
@@ -272,7 +264,7 @@ class Runner:
         self.backend.stop()
 
     def _skip_reason(self, name: str) -> str:
-        """Return why a task was not built, where nothing of its own failed."""
+        """Return why a task was not built, if nothing in it failed."""
         states = {member: self.states[member] for member in self._groups[name]}
         failed = [member for member, state in states.items() if state.error or state.shares_failure]
         if failed:
@@ -292,11 +284,7 @@ def run_tasks(
     watch: Watch | None = None,
     peaks: Peaks | None = None,
 ) -> RunReport:
-    """Run the tasks of a context to the end, and report on all of its targets. Arguments as of `Runner`, `Finisher`.
-
-    Raises:
-        BakeryError: what ends all tasks.
-    """
+    """Run the tasks of a context, and report all of its targets. Raises BakeryError for what ends all tasks."""
     started = time.monotonic()
     journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
     finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
@@ -308,7 +296,7 @@ def run_tasks(
 
 
 def _first_records(context: RunContext) -> list[Record]:
-    """Return the first records of the journal: cells that are built now are unfinished, the others are unchanged."""
+    """Return the first records of the journal: cells to build are unfinished, others are unchanged."""
     plan, peaks = context.plan, context.peaks
     cells = {cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)}
     started = [cell for task in context.tasks.values() for cell in task.cells]

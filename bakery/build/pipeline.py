@@ -11,7 +11,7 @@ from pathlib import Path
 from bakery.build import compiler_cache
 from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.entitlements import Grants
-from bakery.build.buildx.listener import Listener
+from bakery.build.buildx.progress import Listener
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
 from bakery.build.cell_tasks import Machine, cell_keys, cell_tasks, schedule_items
 from bakery.build.context import BakeContext, skip_finished
@@ -45,12 +45,8 @@ from bakery.plan.options import Secret
 def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener) -> RunReport:
     """Bake the selected targets of a plan; each wheel that passes the audit is published as soon as it is ready.
 
-    Returns:
-        The report, also of failed cells and of a run that a signal or the time ended (`report.conclusion` judges
-        it). It is written as ``report.json`` into the run's folder, too.
-
-    Raises:
-        BakeryError: what ends all cells. Wheels that were published before stay.
+    Returns the report, which is also ``report.json`` in the run's folder; it has failed cells and the reason of an
+    early end (`report.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
     """
     state = options.state or state_folder(root, engine.environment)
     with ExitStack() as resources:
@@ -79,13 +75,13 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
 
 
 def select(context: BakeContext) -> None:
-    """Select the targets of the groups and globs that were asked for."""
+    """Select the targets of the groups and globs of the options."""
     context.targets = context.plan.select(context.options.groups, context.options.only)
     context.tasks = cell_tasks(context.targets)
 
 
 def read_lock(context: BakeContext) -> None:
-    """Read the materials that cells must use: from the lock, or from a provenance that is reproduced."""
+    """Read the materials that cells must use: from the lock, or from the provenance of a wheel to reproduce."""
     root, plan, pinned = context.root, context.plan, context.options.pinned
     if pinned:
         check_origins(root, plan, context.task_cells, pinned.cells, lock=False)
@@ -164,13 +160,9 @@ STEPS = (select, read_lock, compute_keys, skip_finished, check, open_session, pi
 def lock_plan(
     root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener, upgrade: Collection[str] = ()
 ) -> NewLock:
-    """Look up the materials of the selected cells, and keep what the existing lock holds as far as it fits.
+    """Look up the materials of the selected cells, and keep fitting entries of the existing lock.
 
-    Args:
-        upgrade: distributions and base images that are not kept.
-
-    Raises:
-        BakeryError: any of its kinds.
+    ``upgrade``: distributions and base images that are not kept. Raises BakeryError.
     """
     plan = plan.for_builders(engine.platforms) if plan.crosses else plan
     cells = list(plan.filter_by_pattern(options.only).cells)
@@ -192,7 +184,7 @@ def _session(
     needed: Sequence[Secret],
     listener: Listener,
 ) -> tuple[RunSecrets, BuildSession]:
-    """Return the secrets and the session of a run, which last as long as ``resources``; base images are provided."""
+    """Return the secrets and the session of a run, valid as long as ``resources``, and provide base images."""
     pip_conf = engine.index.pip_conf().encode()
     files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
     secrets = resources.enter_context(read_secrets(plan.secrets, needed, root, engine.environment))
@@ -217,10 +209,9 @@ def _session(
 
 
 def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
-    """Check that the user allows what the recipe asks of this machine, as far as this run needs it.
+    """Check that the user allows what this run needs outside the project.
 
-    Raises:
-        UsageError: something is not allowed, or the folder of compiler caches is inside the project.
+    Raises UsageError if something is not allowed, or the folder of compiler caches is inside the project.
     """
     folder = options.compiler_cache
     if folder and folder.resolve().is_relative_to(root.resolve()):
@@ -235,7 +226,7 @@ def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Sec
 
 
 def _show_emulation(context: BakeContext) -> None:
-    """Show how the engine runs platforms that are not this machine's."""
+    """Show how the engine runs other platforms than this machine's."""
     platforms = {target.cell.id: target.cell.platform for target in context.task_targets}
     if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
         return
@@ -246,7 +237,7 @@ def _show_emulation(context: BakeContext) -> None:
 
 
 USABLE = 0.85
-"""The share of an engine's memory that compilers may use, as ``with-jobs`` has it, too."""
+"""The share of an engine's memory that compilers may use; ``with-jobs`` has the same."""
 
 
 def run(context: BakeContext, listener: Listener) -> RunReport:
@@ -286,7 +277,7 @@ def _common_request(context: BakeContext) -> BakeRequest:
 
 
 def _ignored_output(context: BakeContext) -> tuple[str, ...]:
-    """Return the pattern of an output folder inside the project: its wheels must not change the next build context."""
+    """Return the pattern of an output folder in the project: its wheels must not change the next build context."""
     output, root = context.output.absolute(), context.root.absolute()
     if not output.is_relative_to(root):
         return ()

@@ -29,18 +29,18 @@ class Signals:
     arrived: list[int] = field(default_factory=list)
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        """Take a signal."""
+        """Record a signal."""
         self.arrived.append(number)
 
     @property
     def name(self) -> str:
-        """The name of the first one; empty for none."""
+        """The name of the first signal; empty for none."""
         return signal.Signals(self.arrived[0]).name if self.arrived else ""
 
 
 @contextmanager
 def caught() -> Iterator[Signals]:
-    """Note signals instead of ending the process; in threads other than the main one do nothing."""
+    """Record signals instead of ending the process; does nothing in other threads than the main one."""
     signals = Signals()
     if threading.current_thread() is not threading.main_thread():
         yield signals
@@ -58,13 +58,13 @@ def caught() -> Iterator[Signals]:
 
 
 PATIENCE_S = 20.0
-"""How long a child may take to end after it was asked to, before it is killed."""
+"""Seconds between asking a child to end and killing it."""
 
 TICK_S = 0.1
-"""Longest time that `Children.turn` takes while nothing happens."""
+"""The longest time of `Children.turn` if nothing happens, in seconds."""
 
 QUEUED = 10_000
-"""Lines read ahead; beyond that the children wait, and memory stays bounded."""
+"""Lines that are read ahead; then the children wait."""
 
 _WATCH = """
 read -r _
@@ -72,7 +72,7 @@ kill -s TERM -- "-$1"
 for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -s 0 -- "-$1" || exit 0; done
 kill -s KILL -- "-$1"
 """
-"""What a watcher runs; ``$1`` is the group."""
+"""The script of a watcher; ``$1`` is the group."""
 
 
 class Stopped(StrEnum):
@@ -87,12 +87,7 @@ class Stopped(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended.
-
-    Attributes:
-        code: its exit status, negative for a signal.
-        stopped: why it was ended early, if it was.
-    """
+    """How a child ended: its exit status, negative for a signal, and why it was ended early."""
 
     code: int
     stopped: Stopped = Stopped.NO
@@ -106,10 +101,10 @@ class Child:
     """A running program.
 
     Attributes:
-        line: given each line that it writes to its standard error, line end included.
-        deadline: local clock when its time is over, None for never.
-        kill_at: local clock when patience ends, None while it may run.
-        closed: it closed its output.
+        line: receives each line of its standard error, with the line end.
+        deadline: local clock when its time is over; None for no limit.
+        kill_at: local clock when it is killed; None before it was asked to end.
+        closed: it closed its standard error.
     """
 
     process: subprocess.Popen[bytes]
@@ -122,7 +117,7 @@ class Child:
     closed: bool = False
 
     def stop(self, why: Stopped, now: float) -> None:
-        """Ask the whole group to end; what is left of it is killed after `PATIENCE_S`."""
+        """Ask its group to end; what is left after `PATIENCE_S` is killed."""
         if self.kill_at is None:
             self.stopped, self.kill_at = why, now + PATIENCE_S
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -130,10 +125,10 @@ class Child:
 
 
 class Children:
-    """Runs programs at once; all that is told of them is told in the thread that calls `turn`.
+    """Runs programs in parallel; lines and ends are handled in the thread that calls `turn`.
 
     The first SIGINT, SIGTERM or SIGHUP asks all groups to end and kills them after `PATIENCE_S`; a second signal kills
-    at once. However the context is left, nothing of any group is left behind.
+    at once. No process of any group is left when the context ends.
     """
 
     def __init__(self, signals: Signals) -> None:
@@ -146,7 +141,7 @@ class Children:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The pipes are read to their ends even now: a reader that goes away kills the build half-way.
+        # The pipes are read to their ends: a closed pipe would kill the build.
         self._dropping.set()
         for child in self._running:
             if child.process.returncode is None:
@@ -164,15 +159,14 @@ class Children:
         line: Line,
         timeout_s: float | None = None,
     ) -> Child:
-        """Start a program; its standard input is empty, its standard output is dropped.
+        """Start a program without standard input and output.
 
         Args:
-            environment: all of its environment.
-            line: given each line that it writes to its standard error, line end included.
-            timeout_s: seconds that it may run, None for any.
+            environment: the whole one.
+            line: receives each line of its standard error, with the line end.
+            timeout_s: seconds that it may run; None for no limit.
 
-        Raises:
-            EngineError: it cannot be started.
+        Raises EngineError if it cannot be started.
         """
         try:
             process = subprocess.Popen(
@@ -202,7 +196,7 @@ class Children:
         return child
 
     def turn(self) -> list[tuple[Child, Ended]]:
-        """Hand over the lines that are there, wait for some if there are none, and return who has ended."""
+        """Handle lines, waiting a little if there are none; return the children that ended."""
         end = time.monotonic() + (TICK_S / 10 if any(child.closed for child in self._running) else TICK_S)
         with contextlib.suppress(queue.Empty):
             while True:
@@ -217,12 +211,6 @@ class Children:
         for child in self._running:
             self._guard(child, now)
         return [(child, self._end(child)) for child in list(self._running) if _is_over(child)]
-
-    def stop(self, why: Stopped) -> None:
-        """Ask all to end."""
-        now = time.monotonic()
-        for child in self._running:
-            child.stop(why, now)
 
     def _guard(self, child: Child, now: float) -> None:
         if child.kill_at is None:
@@ -241,7 +229,7 @@ class Children:
         return Ended(code, child.stopped)
 
     def _read(self, pipe: IO[bytes], child: Child) -> None:
-        """Read lines to the end of the pipe; nobody takes them any more once all is over."""
+        """Read lines to the end of the pipe."""
         with pipe:
             for item in pipe:
                 self._put(child, item)
@@ -260,9 +248,9 @@ def _is_over(child: Child) -> bool:
 
 
 class _Watcher:
-    """Ends a group when this process is killed: buildx alone would build on until it next writes something.
+    """Ends a group when this process is killed: buildx alone continues until it next writes something.
 
-    A shell waits for the end of a pipe that only this process holds open.
+    A shell waits for the end of a pipe that only this process has open.
     """
 
     def __init__(self, group: int) -> None:
@@ -282,13 +270,13 @@ class _Watcher:
             os.close(reading)
 
     def end(self) -> None:
-        """Watch no longer."""
+        """End the watcher."""
         self._process.kill()
         self._process.wait()
         os.close(self._writing)
 
 
 def kill_group(group: int) -> None:
-    """Kill what is left of a group; an empty group is no error."""
+    """Kill the processes of a group; none is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

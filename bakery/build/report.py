@@ -22,12 +22,7 @@ VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class PublishedWheel:
-    """A wheel in the output folder.
-
-    Attributes:
-        size: in bytes.
-        warnings: warnings of the audit.
-    """
+    """A wheel in the output folder; ``size`` in bytes, ``warnings`` of the audit."""
 
     path: Path
     sha256: str
@@ -43,13 +38,13 @@ class TargetReport:
         result: ``done``, ``failed``, ``canceled``, or ``kept`` if an earlier run finished it.
         seconds: of the last try.
         reason: why it is not done, in one line; else empty.
-        steps: the number of its steps; ``cached`` of them were not run.
-        log: the output of its steps; None if there was none.
-        wheels: the published wheels, one for each name that the recipe gives them.
-        node: the node of its last try; empty on the one engine.
-        left: nodes that went away while they baked it.
+        cached: the number of its steps that were cached.
+        log: the output of its steps; None for no output.
+        wheels: one for each name in the recipe.
+        node: the node of its last try; empty for the engine.
+        left: nodes that failed while they baked it.
         cache: errors of its layer cache, which fail no build.
-        compiled: compilations, and how many of them the compiler cache had; None if nothing was compiled.
+        compiled: compilations with a compiler cache, and hits of these; None if nothing was compiled.
     """
 
     name: str
@@ -83,7 +78,7 @@ class RunReport:
     Attributes:
         failures: the cells that failed by themselves, in the order of the plan.
         stopped: what ended the run early: a signal's name, ``timeout``, or nothing.
-        printed: secrets that steps printed; hidden here, but not in the engine's own record of the build.
+        printed: secrets that steps printed; they are hidden here, but not in the engine's own records.
     """
 
     recipe: str
@@ -97,7 +92,7 @@ class RunReport:
 
     @property
     def cells(self) -> dict[str, bool]:
-        """Cell → whether all that was asked of it is done, in the order of the plan."""
+        """Cell → whether all of its targets are done, in the order of the plan."""
         done: dict[str, bool] = {}
         for target in self.targets:
             done[target.cell] = done.get(target.cell, True) and not target.reason
@@ -110,7 +105,7 @@ class RunReport:
         return "all" if all(done) else "some" if any(done) else "none"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the report for machines."""
+        """Return the report as JSON."""
         return {
             "version": VERSION,
             "recipe": self.recipe,
@@ -206,9 +201,9 @@ def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> Run
 
 
 def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
-    """Return the error of several runs; None if everything is done.
+    """Return the error of several runs; None for success.
 
-    If some cells are done, the exit code is that of `SomeFailed`; if none is, that of the first failure.
+    The exit code is that of `SomeFailed` if some cells are done; else that of the first failure.
     """
     cells = [done for report in reports for done in report.cells.values()]
     failures = [failure for report in reports for failure in report.failures]

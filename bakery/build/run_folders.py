@@ -27,13 +27,10 @@ _LOCK = ".lock"
 
 @contextmanager
 def run_folder(root: Path, *, keep: int = MAX_RUNS) -> Iterator[Path]:
-    """Make the folder of a new run in the project ``root``; prune old ones.
+    """Create the folder of a new run in the project ``root``; prune old ones.
 
-    The folder is locked until the context ends, or until its process dies; only what is not locked is pruned.
-    Its ``stage`` is removed at the end; logs and results stay.
-
-    Raises:
-        OutputError: it cannot be made, or a link of the checkout takes its place.
+    The folder is locked until the context or its process ends; only unlocked ones are pruned. Its ``stage`` is removed
+    at the end; logs and results stay. Raises OutputError if it cannot be created, or for a link.
     """
     runs = _runs(root)
     path = runs / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
@@ -54,15 +51,10 @@ def run_folder(root: Path, *, keep: int = MAX_RUNS) -> Iterator[Path]:
 
 
 def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
-    """Refuse a path of the project ``root`` where a part of it is a link: a checkout may bring links to anywhere.
+    """Refuse links in a path of the project ``root``: a checkout may contain links to anywhere.
 
-    A path outside of the project is not looked at: a person named it.
-
-    Args:
-        below: refuse links in the folder at ``path``, too.
-
-    Raises:
-        OutputError: there is a link, or the folder cannot be read.
+    ``below`` refuses links in the folder at ``path``, too. A path outside of the project comes from the user and is not
+    checked. Raises OutputError for a link, or if the folder cannot be read.
     """
     project, normal_path = (Path(os.path.normpath(item.absolute())) for item in (root, path))
     if not normal_path.is_relative_to(project):
@@ -81,7 +73,7 @@ def _link_below(folder: Path) -> Path | None:
 
 
 def _runs(root: Path) -> Path:
-    """Make the folder of runs in ``.bakery``, which git ignores."""
+    """Create the folder of runs in ``.bakery``, which git ignores."""
     home = root / ".bakery"
     runs = home / "runs"
     refuse_links(root, runs)
@@ -96,7 +88,7 @@ def _runs(root: Path) -> Path:
 
 
 def _fresh(path: Path) -> Path:
-    """Make ``path``, or a name beside it where one process bakes twice in a second."""
+    """Create ``path``, or with a number if one process bakes twice in a second."""
     for number in range(1, 1000):
         candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
         try:
@@ -108,7 +100,7 @@ def _fresh(path: Path) -> Path:
 
 
 def prune(runs: Path, keep: int = MAX_RUNS) -> None:
-    """Remove the oldest runs beyond ``keep``, and what the dead ones left in their stage folders."""
+    """Remove the oldest runs beyond ``keep``, and the stage folders of dead ones."""
     folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), key=_age)
     ended = [path for path in folders if not _in_use(path)]
     for path in ended:
@@ -138,7 +130,7 @@ def _in_use(run: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder as far as that is possible; links are removed, not followed."""
+    """Remove a folder as far as possible; links are not followed."""
     if path.is_symlink() or not path.is_dir():
         return
     # What came out of a container may have folders that its owner cannot enter.
@@ -157,11 +149,10 @@ _HINT = f"set {STATE_DIR_VARIABLE} to another folder"
 
 
 def state_folder(root: Path, environ: Mapping[str, str]) -> Path:
-    """Return the state folder of the project ``root``, which is created if needed. Only this user can write to it.
+    """Return the state folder of a project, created if needed; only this user can write to it.
 
-    Raises:
-        UsageError: the folder in the environment is inside the project.
-        OutputError: it cannot be created, or other users can write to it.
+    Raises UsageError if the folder in the environment is inside the project, and OutputError if it cannot be created or
+    other users can write to it.
     """
     project = root.resolve()
     try:
@@ -189,7 +180,7 @@ def state_folder(root: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _of_project(project: Path, projects: Path) -> Path:
-    """Return the folder of a project. Creating one removes the folders of projects that no longer exist."""
+    """Return the folder of a project. Creating one removes those of deleted projects."""
     name = os.fsencode(project)
     folder = projects / hashlib.sha256(name).hexdigest()[:32]
     if not folder.is_dir():

@@ -33,9 +33,9 @@ class Try(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     AGAIN = "again"
-    """It failed for a transient reason."""
+    """A transient failure."""
     LOST = "lost"
-    """Its seat was lost; the try does not count."""
+    """The seat was lost; the try does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A place that bakes items: the engine, or a node of a builder.
-
-    Attributes:
-        slots: the number of items that run in parallel.
-        platforms: those that can be built there; None for all.
-    """
+    """The engine or a node, with ``slots`` for parallel items; ``platforms`` is None for all."""
 
     name: str
     slots: int
     platforms: frozenset[str] | None = None
 
     def takes(self, item: Item) -> bool:
-        """Whether an item can be built there."""
+        """Whether it can build an item."""
         return self.platforms is None or item.platform in self.platforms
 
 
@@ -78,10 +73,10 @@ class Limits:
     """The limits of a run.
 
     Attributes:
-        parallel: items that run at once, at least 1.
-        memory: MB for all of them together; 0 for no limit.
-        retries: retries after a transient failure.
-        keep_going: a failed item stops only those that come after it.
+        parallel: items that run in parallel, at least 1.
+        memory: MB for all of them; 0 for no limit.
+        retries: after a transient failure.
+        keep_going: a failed item stops only its dependents.
     """
 
     parallel: int = 1
@@ -92,7 +87,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Entry:
-    """An item over time; ``due`` is the time of its next try, ``seat`` where the last one was."""
+    """The state of an item; ``due`` is the time of its next try, ``seat`` that of the last one."""
 
     item: Item
     index: int
@@ -104,11 +99,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class Schedule:
-    """Decides for the items of one run, which have different names.
-
-    Attributes:
-        seats: empty for the one engine.
-    """
+    """Schedules the items of one run, which have different names; no ``seats`` means one engine."""
 
     items: Sequence[Item]
     limits: Limits
@@ -150,9 +141,9 @@ class Schedule:
                 self.stop()
 
     def lose(self, seat: str) -> None:
-        """Stop using a seat. The caller ends the items that run there with `Try.LOST`.
+        """Stop using a seat; the caller ends the items that run there with `Try.LOST`.
 
-        Items that passed there are built again elsewhere if items that depend on them are not done: they share a build.
+        Items that passed there are built again elsewhere if items of the same build are unfinished.
         """
         self._alive = [one for one in self._alive if one.name != seat]
         for entry in self._of(State.PASSED):
@@ -186,7 +177,7 @@ class Schedule:
         return self._entries[name].state
 
     def seat(self, name: str) -> str:
-        """Return the seat of an item's last try; empty for none, and for the one engine."""
+        """Return the seat of an item's last try; empty for none, and for the engine."""
         return self._entries[name].seat
 
     def on(self, seat: str) -> list[str]:
@@ -229,8 +220,8 @@ class Schedule:
     def _order(self, entry: _Entry, seat: Seat) -> tuple[int, bool, int, int]:
         """Return the sort key of an item on a seat; the lowest starts first.
 
-        Of a group, one item builds the shared stages and the others would wait for it; a seat that has these stages need
-        not build them. Items that need much memory start early, or they would run alone at the end.
+        The first item of a group builds the shared stages, while others would wait; a seat that has these stages need
+        not build them. Items with much memory start early: at the end they would run alone.
         """
         alike = [one for one in self._entries.values() if one.item.group == entry.item.group and one.tries]
         here = [one for one in alike if one.seat == seat.name]
@@ -239,12 +230,12 @@ class Schedule:
         return ahead, elsewhere, -entry.item.memory, entry.index
 
     def _belongs(self, item: Item, seat: Seat) -> bool:
-        """Return whether an item can use the stages of the item it depends on: they are on the seat that built it."""
+        """Return whether an item can use the stages of the item it depends on, which are on that item's seat."""
         before = self._entries.get(item.after)
         return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
 
     def _family(self, item: Item) -> list[_Entry]:
-        """Return the items that depend on the same one, and that one."""
+        """Return the items of one build: the first, and its dependents."""
         first = item.after or item.name
         return [entry for name, entry in self._entries.items() if first in (name, entry.item.after)]
 
@@ -257,18 +248,15 @@ class Schedule:
 
 
 def delay(tries: int) -> float:
-    """Return the seconds to wait after the try number ``tries`` (from 1)."""
+    """Return the seconds to wait after try number ``tries`` (from 1)."""
     return float(min(FIRST_DELAY_S * 3 ** (tries - 1), LONGEST_DELAY_S))
 
 
 def needed(job_memory: int, jobs: int, cores: int, memory: int) -> int:
-    """Return the MB that a cell's compilers need at once, as ``with-jobs`` counts them inside the container.
+    """Return the MB that a cell's compilers need, as ``with-jobs`` counts them inside the container.
 
-    Args:
-        job_memory: MB that one compiler needs; 0 where the recipe does not say.
-        jobs: compilers at a time; 0 for as many as cores and memory allow.
-        cores: of the engine.
-        memory: MB that the engine may use.
+    ``job_memory``: MB of one compiler, 0 if unknown; ``jobs``: parallel compilers, 0 for as many as cores and memory
+    allow; ``memory``: MB that the engine may use.
     """
     if not job_memory:
         return 0

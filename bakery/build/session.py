@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import BakeOutcome
+from bakery.build.buildx.progress import Listener
 from bakery.build.processes import caught
 from bakery.build.secrets.mask import Mask
 from bakery.core.errors import InterruptedBake, OutputError
@@ -24,14 +24,8 @@ from bakery.toolchains.program_mounts import STAGE
 def write_run_files(base: Path, plan: Plan, state: Path) -> str:
     """Write the files of a run; return the value of ``--set`` that makes its steps mount these programs.
 
-    A checkout need not have the programs, and none that it has is run.
-
-    Args:
-        base: what the paths of the plan's files are relative to.
-        state: the run's folder.
-
-    Raises:
-        OutputError: a file cannot be written.
+    Programs of the checkout are not used. ``base`` is what paths in the plan are relative to, ``state`` the run's
+    folder. Raises OutputError if a file cannot be written.
     """
     programs = (state / "bin").absolute()
     write(base, run_texts(plan))
@@ -40,11 +34,7 @@ def write_run_files(base: Path, plan: Plan, state: Path) -> str:
 
 
 def write_programs(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write programs into a folder that steps mount them from.
-
-    Raises:
-        OutputError: a file cannot be written.
-    """
+    """Write programs into a folder that steps mount. Raises OutputError if a file cannot be written."""
     write(folder, texts)
     try:
         # The modes of the stage: they are part of BuildKit's cache key.
@@ -61,8 +51,8 @@ class Pins:
     Attributes:
         overrides: target → values of ``--set`` for its base images and for the context with its packages.
         environment: variables for buildx.
-        reads: folders outside the project that the overrides name.
-        locked: a lock holds all of it.
+        reads: folders outside the project in the overrides.
+        locked: a lock has all of it.
     """
 
     overrides: Mapping[str, tuple[str, ...]]
@@ -81,11 +71,10 @@ class BuildSession:
 
     Attributes:
         image_names: (image in the files, platform) → name of the image in the engine.
-        variables: variables of the bake file, beside the plan's own.
-        state_folder: the project's state folder.
-        reads: files outside the project that steps are given as secrets.
-        mask: hides secrets in what steps print.
-        record_folder: receives the contexts with recorded packages; None where no provenance is reproduced.
+        variables: of the bake file, besides the plan's.
+        reads: files outside the project with secrets.
+        mask: hides secrets in the output of steps.
+        record_folder: for the contexts with recorded packages, if a provenance is reproduced.
     """
 
     root: Path
@@ -102,7 +91,7 @@ class BuildSession:
     record_folder: Path | None = None
 
     def image_name(self, image: Image) -> str:
-        """Return the name that the engine has for an image."""
+        """Return the engine's name of an image."""
         return self.image_names.get((image.ref, image.platform), image.ref)
 
     def request(
@@ -110,14 +99,13 @@ class BuildSession:
     ) -> BakeRequest:
         """Write the files of the plan into a run's folder, and return a request that bakes targets with them.
 
-        The committed files may be out of date. The overrides of single targets (`Pins.overrides_of`) are the caller's.
+        The committed files may be outdated. The caller adds the overrides of single targets (`Pins.overrides_of`).
 
         Args:
             folder: the run's folder, or a folder in it.
             ignore: further patterns of files that never enter the build context.
 
-        Raises:
-            OutputError: the folder cannot be written.
+        Raises OutputError if the folder cannot be written.
         """
         inside = folder.is_relative_to(self.root)
         base = folder.relative_to(self.root) if inside else folder.absolute()
@@ -145,11 +133,7 @@ class BuildSession:
 
 
 def bake_once(request: BakeRequest, listener: Listener) -> BakeOutcome:
-    """Run one bake to its end; the outcome has its failures.
-
-    Raises:
-        InterruptedBake: a signal ended it.
-    """
+    """Run one bake; the outcome has its failures. Raises InterruptedBake after a signal."""
     ended: list[BakeOutcome] = []
     names = [target.name for target in request.targets]
     with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:

@@ -51,16 +51,16 @@ def up(name: Name) -> None:
 @app.command()
 def ls(as_json: options.AsJson = False) -> None:
     """Show the state of every node."""
-    from bakery.cli.tables.nodes import render, to_json
+    from bakery.cli.tables.engine import nodes_json, nodes_table
     from bakery.engine.builder_config import require_nodes
     from bakery.recipe.load import farms
 
     client = node_client()
     statuses = {name: client.statuses(require_nodes(name, Path.cwd()), running=True) for name in farms(Path.cwd())[0]}
     if as_json:
-        echo_json(to_json(statuses))
+        echo_json(nodes_json(statuses))
     elif statuses:
-        out.print(render(statuses))
+        out.print(nodes_table(statuses))
     else:
         say("no builder is configured here; see docs/scale.md")
 

@@ -27,15 +27,7 @@ app = typer.Typer(
 
 
 def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> EngineSession:
-    """Return a session on the engine.
-
-    Raises BakeryError if there is no engine, or an argument is wrong.
-
-    Args:
-        ca_bundle: the value of ``--ca-bundle``.
-        engine_up: install and start the private engine if there is none.
-        builder: the value of ``--builder``.
-    """
+    """Return a session on the engine, for the options of a command. Raises BakeryError if there is no engine."""
     from bakery.engine import session
     from bakery.engine.discover import find
 
@@ -45,10 +37,7 @@ def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str
 
 
 def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
-    """Return the engine to use; install and start the private one if there is none.
-
-    Raises EngineError if there is none, and none can be installed or started.
-    """
+    """Return the engine to use; install and start the private one if there is none, or raise EngineError."""
     from bakery.engine import private_engine
     from bakery.engine.discover import find
 
@@ -64,10 +53,7 @@ def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
 
 
 def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the given CA bundle, else the first one that the environment names; None if there is none.
-
-    Raises UsageError if the given file does not exist or has no certificate.
-    """
+    """Return the given CA bundle, else the first one in the environment. Raises UsageError if it has no certificate."""
     if given is not None:
         if not _has_certificates(given):
             raise UsageError(f"--ca-bundle {given}: expected a PEM file with certificates")
@@ -91,14 +77,14 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
 
     [dim]wheel-bakery doctor[/dim]
     """
-    from bakery.cli.tables import doctor as report
+    from bakery.cli.tables.engine import findings_json, findings_report
     from bakery.engine.doctor import diagnose
 
     findings = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
     if json:
-        echo_json(report.to_json(findings))
+        echo_json(findings_json(findings))
     else:
-        out.print(report.render(findings))
+        out.print(findings_report(findings))
     if any(item.state == "fail" for item in findings):
         leave(EngineError.exit_code)
 

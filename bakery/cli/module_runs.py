@@ -33,10 +33,8 @@ class ContainerSource:
 def load_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[LoadedJob, Path]:
     """Load a job and check that it may use all paths that it names; ``output`` replaces its folder of results.
 
-    Return the job and its project: the workspace of the current folder if that lists the job, otherwise the job's folder.
-
-    Raises ModuleError if the job cannot be read, UsageError if it names paths outside of its project that ``allow``
-    does not grant.
+    Return the job and its project: the workspace of the current folder if that lists the job, otherwise its own folder.
+    Raises ModuleError if the job cannot be read, UsageError if ``allow`` does not grant paths outside of the project.
     """
     from bakery.build.buildx.entitlements import Grants
     from bakery.iree.job.load import load
@@ -184,10 +182,7 @@ def _user_image(engine: EngineSession, image: str) -> Images:
 
 
 def _tool_images(engine: EngineSession, requests: Sequence[Request]) -> Images:
-    """Return a function that bakes bakery's images with IREE's tools.
-
-    Raises ModuleError if modules need different releases of the runtime.
-    """
+    """Return a function that bakes bakery's images. Raises ModuleError if modules need different runtimes."""
     from bakery.core.names import MACHINES
     from bakery.iree.tool_image import tool_image
     from bakery.toolchains import facts

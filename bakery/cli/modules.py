@@ -93,11 +93,10 @@ class ModuleArguments:
     def requests(
         self, *, checks: tuple[Check, ...] = (), benchmark: Benchmark | None = None, has_call: bool
     ) -> list[Request]:
-        """Return a request for each module. Without a job, it has ``checks`` and ``benchmark``.
+        """Return a request for each module, with ``checks`` and ``benchmark`` if no job describes them.
 
-        ``has_call``: options describe a call, which they must not do for a job.
-
-        Raises UsageError if the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
+        ``has_call``: options describe a call, which only a job does otherwise. Raises UsageError if arguments exclude
+        each other, or a job names paths that ``--allow`` does not grant.
         """
         from bakery.iree.modules import find_modules
         from bakery.iree.requests import Request, requests_of_job
@@ -156,10 +155,7 @@ class ValidateArguments(ModuleArguments):
     bundle: Bundle = None
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the check that the options describe, if they do.
-
-        Raises UsageError if they are malformed, or describe no expected results.
-        """
+        """Return the check that the options describe, if they do. Raises UsageError if they are malformed."""
         from bakery.iree.models.job import Check
 
         if self.expected is None and self.reference is None:

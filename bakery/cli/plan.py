@@ -12,7 +12,7 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import echo, echo_json, out
-from bakery.cli.recipes import plans
+from bakery.cli.recipes import narrow, plans
 from bakery.core.names import platform_of
 
 if TYPE_CHECKING:
@@ -49,16 +49,13 @@ def plan(
 
     [dim]wheel-bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
-    from bakery.cli.narrow import narrow
     from bakery.cli.tables import plan as report
 
     patterns = tuple(only or ())
     selected, skipped = narrow(plans(recipe, set_), recipe, set_, patterns, shard, since)
     chosen = [item for _, item in selected]
     if github_matrix:
-        from bakery.cli.tables.matrix import to_json
-
-        echo(to_json(chosen, patterns))
+        echo(report.github_matrix(chosen, patterns))
         return
     if json:
         echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder)))
@@ -76,10 +73,7 @@ def plan(
 
 
 def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
-    """Return recipe → cell → how its platform is provided: by the nodes of a builder, otherwise by this machine.
-
-    An engine on another machine is not asked.
-    """
+    """Return recipe → cell → how its platform is provided: by a builder's nodes or this machine. No engine is asked."""
     from bakery.engine import platform_support
     from bakery.engine.builder_config import nodes_of
     from bakery.engine.memory_peaks import is_here

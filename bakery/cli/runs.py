@@ -28,11 +28,8 @@ def run(
 ) -> None:
     """Build every plan, one after the other, print each report, and judge all reports together.
 
-    Raises BakeryError if of any kind, after everything that can be done is done. With cibuildwheel, what ends a recipe
-    as a whole ends the run.
-
-    Args:
-        system: the system whose cells cibuildwheel builds; empty to bake.
+    ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
+    done is done; with cibuildwheel, an error of a whole recipe ends the run.
     """
     from bakery.build.report import conclusion, refused
 

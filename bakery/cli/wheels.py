@@ -110,7 +110,7 @@ def reproduce(
     [dim]wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
     """
     from bakery.cli.engine import open_engine
-    from bakery.cli.tables.difference import render
+    from bakery.cli.tables.audit import render_differences
     from bakery.release import reproduce as release
 
     if against:
@@ -122,7 +122,9 @@ def reproduce(
     if json:
         echo_json(result.to_json())
     else:
-        out.print(render(wheel.name, result.differences, result.materials, result.taken, result.not_compared))
+        out.print(
+            render_differences(wheel.name, result.differences, result.materials, result.taken, result.not_compared)
+        )
     if not result.same:
         leave(DifferentError.exit_code)
 

@@ -38,10 +38,7 @@ else:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, after other processes release it. The file and its folders are created if needed.
-
-    Raises OSError if the file cannot be created.
-    """
+    """Hold the lock of a file; create it and its folders if needed. Raises OSError if it cannot be created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         lock(handle.fileno())
@@ -52,11 +49,9 @@ def locked_file(path: Path) -> Iterator[None]:
 def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
     """Hold the lock of a folder itself, which leaves no file behind.
 
-    Windows cannot open folders: there an empty file in the folder is locked, and stays. Raises InterruptedBake if
-    ``is_halted`` ended the wait, OSError if the folder cannot be opened.
-
-    Args:
-        is_halted: called while waiting; True ends the wait. Without it, only a signal handler that raises ends it.
+    Windows cannot open folders: there an empty file in the folder is locked, and stays. ``is_halted`` is called while
+    waiting and can end the wait; without it, only a signal handler that raises does. Raises InterruptedBake if the wait
+    was ended, OSError if the folder cannot be opened.
     """
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

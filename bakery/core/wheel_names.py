@@ -22,10 +22,7 @@ MOST_TAGS = 1000
 
 
 def parse_wheel_name(name: str) -> tuple[NormalizedName, Version, BuildTag, frozenset[Tag]]:
-    """Return project, version, build tag and tags of a wheel's file name.
-
-    Raises InvalidWheelFilename if it is not a wheel's name, or not one that an index can offer.
-    """
+    """Return project, version, build tag and tags. Raises InvalidWheelFilename if an index cannot offer such a name."""
     if len(name) > LONGEST:
         raise InvalidWheelFilename(f"a wheel's name has at most {LONGEST} characters: {name[:60]!a}…")
     if not (name.isascii() and name.isprintable()):

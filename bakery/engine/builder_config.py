@@ -26,11 +26,7 @@ def nodes_of(name: str, cwd: Path) -> tuple[Node, ...]:
 
 
 def require_nodes(name: str, cwd: Path) -> tuple[Node, ...]:
-    """Return the nodes of a builder that must exist.
-
-    Raises RecipeError if the table is malformed; UsageError if there is no such builder, or a file that it names is
-    missing.
-    """
+    """Return the nodes of a builder, as `nodes_of`. Raises UsageError if there is no such builder."""
     nodes = nodes_of(name, cwd)
     if not nodes:
         close = nearest(name, farms(cwd)[0])

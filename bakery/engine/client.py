@@ -1,6 +1,6 @@
-"""The docker client: the one way to call it, and what an engine says of itself.
+"""The docker client and the properties of an engine (docs/decisions/0003-calling-docker.md).
 
-See docs/decisions/0003-calling-docker.md. python-on-whales is imported where it is used, which takes 0.2 s.
+python-on-whales is imported where it is used, which takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ def parse_buildx_version(text: str) -> tuple[int, ...] | None:
 
 
 class Engine:
-    """The engine that the whole environment of a docker client selects (PATH, DOCKER_HOST, DOCKER_CONFIG, …)."""
+    """The engine that the whole environment of a docker client selects (PATH, DOCKER_HOST, DOCKER_CONFIG, …).
+
+    Methods raise ClientError if the client or buildx is missing, fails, or takes too long.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
 
     def run(self, *words: str, timeout_s: float = TIMEOUT_S, new_session: bool = False) -> str:
-        """Run the docker client and return its output. With ``new_session``, Ctrl-C on the terminal does not reach it.
-
-        Raises ClientError if it is missing, fails, or takes longer than ``timeout_s``.
-        """
+        """Run the docker client and return its output. With ``new_session``, Ctrl-C does not reach it."""
         try:
             done = subprocess.run(
                 [self._program(), *words],
@@ -99,10 +99,7 @@ class Engine:
         return done.stdout
 
     def run_or_empty(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
-        """Run the docker client and return its output; empty if it fails or takes longer than ``timeout_s``.
-
-        Raises ClientError if it is missing.
-        """
+        """Return the client's output; empty if it fails or exceeds ``timeout_s``, but not if it is missing."""
         try:
             return self.run(*words, timeout_s=timeout_s)
         except ClientError as error:
@@ -111,17 +108,11 @@ class Engine:
             return ""
 
     def image(self, name: str, platform: str) -> dict[str, Json]:
-        """Return what ``docker image inspect`` prints for an image; empty if the engine has none for the platform.
-
-        Raises ClientError if there is no docker client.
-        """
+        """Return what ``docker image inspect`` prints for an image; empty if the engine has none for the platform."""
         return _parse(self.run_or_empty("image", "inspect", "--format", "{{json .}}", "--platform", platform, name))
 
     def start(self, words: Sequence[str], stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
-        """Start the docker client in a session of its own, so that Ctrl-C does not reach it; its output goes to pipes.
-
-        Raises ClientError if it cannot be started.
-        """
+        """Start the docker client in a new session, so that Ctrl-C does not reach it; its output goes to pipes."""
         try:
             return subprocess.Popen(
                 [self._program(), *words],
@@ -135,14 +126,11 @@ class Engine:
             raise ClientError(words, str(error), is_missing=True) from error
 
     def call(self) -> list[str]:
-        """Return the start of every command line: the program and the flags that select the engine.
-
-        Raises ClientError if there is no docker on PATH.
-        """
+        """Return the start of every command line: the program and the flags that select the engine."""
         return [str(word) for word in self._client().client_config.docker_cmd]
 
     def info(self) -> EngineInfo:
-        """Return what the engine says of itself. Raises EngineError if it does not answer."""
+        """Return the output of ``docker info``. Raises EngineError if the engine does not answer."""
         try:
             document = _parse(self.run("info", "--format", "{{json .}}"))
         except ClientError as error:
@@ -162,19 +150,16 @@ class Engine:
         )
 
     def buildx_version(self, *, timeout_s: float = TIMEOUT_S) -> tuple[int, ...] | None:
-        """Return the version of buildx; None if it has none. Raises ClientError if there is no buildx."""
+        """Return the version of buildx; None if it cannot be read."""
         return parse_buildx_version(self.run("buildx", "version", timeout_s=timeout_s))
 
     def builders(self, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Json]]:
-        """Return what ``docker buildx ls`` prints as JSON. Raises ClientError if buildx does not answer."""
+        """Return what ``docker buildx ls`` prints as JSON."""
         output = self.run("buildx", "ls", "--format", "{{json .}}", timeout_s=timeout_s)
         return [_parse(line) for line in output.splitlines() if line.startswith("{")]
 
     def driver(self, builder: str | None = None) -> str:
-        """Return the driver of a builder, by default of the current one; empty if there is none.
-
-        Raises ClientError if buildx does not answer.
-        """
+        """Return the driver of a builder, by default of the current one; empty if there is none."""
         key, value = ("Name", builder) if builder else ("Current", True)
         return _text(next((item for item in self.builders() if item.get(key) == value), {}), "Driver")
 
@@ -188,10 +173,7 @@ class Engine:
             raise EngineError("the engine does not answer", hint=DOCTOR, details=str(error).splitlines()) from error
 
     def bake_offers(self, flag: str) -> bool:
-        """Whether the help of ``docker buildx bake`` lists a flag. Builds from source do not tell their version.
-
-        Raises ClientError if docker or buildx cannot be run.
-        """
+        """Whether ``docker buildx bake`` lists a flag in its help. Builds from source have no usable version."""
         text = self.run("buildx", "bake", "--help")
         return re.search(rf"^ +(?:-\w, )?{re.escape(flag)}\b", text, re.M) is not None
 

@@ -1,9 +1,8 @@
 """Debian packages, unpacked into private folders: nothing is installed, the machine's apt stays as it is.
 
-The mirror is the one that the machine itself uses, read from ``apt-get indextargets``. Lists and downloads
-live in a private apt state; apt verifies signatures with the machine's own Debian keyring. That is enough for the
-newer suite too: its Release file is signed by the keys of released versions (bookworm's among them), so no newer
-keyring has to be fetched, which would need trust of its own. Where a keyring is too old, apt refuses, and says so.
+The mirror is the machine's own, read from ``apt-get indextargets``. Lists and downloads are in a private apt state; apt
+checks signatures with the machine's Debian keyring. That suffices for the newer suite, whose Release file is signed by
+the keys of released versions too (bookworm's among them). If a keyring is too old, apt refuses.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Packages of the machine's suite, and newer ones of NEWER_SUITE, that are unpacked together.
-
-    `name` is a folder below the cache.
-    """
+    """Packages of the machine's suite, and newer ones of NEWER_SUITE, for the folder `name` below the cache."""
 
     name: str
     packages: tuple[str, ...] = ()
@@ -56,10 +52,7 @@ class Bundle:
 
 
 def machine_suite() -> str:
-    """Return the Debian code name of this machine, e.g. ``bookworm``.
-
-    Raises UnavailableError if this is not a Debian machine with apt.
-    """
+    """Return the Debian code name of this machine: ``bookworm``. Raises UnavailableError if it has none."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -88,19 +81,15 @@ def machine_mirror(suite: str) -> Mirror:
 
 
 def configured_mirror(suite: str, timeout_s: float) -> Mirror:
-    """Return the mirror that apt's package lists name; unlike `machine_mirror`, this never downloads lists.
-
-    Raises UnavailableError if they name none, or apt does not answer in time.
-    """
+    """Return the mirror in apt's package lists, without a download as in `machine_mirror`. Raises UnavailableError."""
     return parse_targets(_run(_TARGETS, timeout_s=timeout_s), suite)
 
 
 def parse_targets(text: str, suite: str) -> Mirror:
-    """Find the mirrors of a suite in the output of ``apt-get indextargets``.
+    """Find the mirrors of a suite in the output of ``apt-get indextargets``. Raises UnavailableError if there is none.
 
     A source may call the suite by an alias (``stable``): then its Release file's code name counts. The label keeps out
-    third parties that name their own releases after Debian's. Raises UnavailableError if none of the targets belongs to
-    the suite.
+    third parties that name their own releases after Debian's.
     """
     uris: dict[str, str] = {}
     for line in text.splitlines():
@@ -155,9 +144,8 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
     """Download and unpack a bundle once; later calls return the same folder at once.
 
     ``finish`` may add files: it gets the unpacked folder and its final path. The folder is renamed when it is complete.
-
-    Raises UnavailableError if this is not a Debian machine, or the packages cannot be fetched; OSError if the cache
-    cannot be written.
+    Raises UnavailableError if this is no Debian machine, or the packages cannot be fetched; OSError if the cache cannot
+    be written.
     """
     suite = machine_suite()
     parent = paths.cache / bundle.name

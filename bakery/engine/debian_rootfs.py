@@ -1,7 +1,7 @@
 """Makes Debian base images on this machine from its own Debian mirror, for machines without a registry.
 
-Such a stand-in is used only if the engine has no image of that name and no registry answers. It stays in the cache folder
-as an OCI tar, so another engine can load it in seconds. To get a newer one, delete that file.
+Such a stand-in is used only if the engine has no image of that name and no registry answers. It stays in the cache as
+an OCI tar, so another engine can load it in seconds. To get a newer one, delete that file.
 """
 
 from __future__ import annotations
@@ -92,9 +92,8 @@ class Bases:
     def ensure(self, images: Iterable[Image]) -> dict[tuple[str, str], str]:
         """Make the Debian images that the engine lacks; return (name in the files, platform) → name to build from.
 
-        The two names differ for a stand-in of another platform. buildx pulls all other images itself.
-
-        Raises UnavailableError if an image is not available here, OSError if the cache cannot be written.
+        The two names differ for a stand-in of another platform. buildx pulls all other images itself. Raises
+        UnavailableError if an image is not available here, OSError if the cache cannot be written.
         """
         debian = {(image.ref, image.platform): image for image in images if image.suite}
         missing = [image for key, image in debian.items() if key not in self._names]
@@ -112,10 +111,9 @@ class Bases:
 def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str, progress: Progress) -> ImageInfo:
     """Pull a Debian image that the engine lacks, or make a stand-in if no registry has it.
 
-    ``engine_env`` is added to the environment of the process. An existing image named ``tag`` is never replaced.
-
-    Raises UnavailableError if the suite or architecture is unknown, or the image is not available here; OSError if the
-    cache cannot be written.
+    ``engine_env`` is added to the environment of the process. An existing image named ``tag`` is never replaced. Raises
+    UnavailableError if the suite or architecture is unknown, or the image is not available here; OSError if the cache
+    cannot be written.
     """
     if suite not in SUITES or arch not in ARCHITECTURES:
         raise UnavailableError(
@@ -141,10 +139,7 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
 
 
 def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
-    """Return an image that the engine has for an architecture; None if it has none.
-
-    Raises EngineError if there is no docker client.
-    """
+    """Return an image of the engine for an architecture; None if it has none. Raises EngineError without docker."""
     image = Engine(env).image(name, f"linux/{arch}")
     if image.get("Architecture") != arch:
         return None
@@ -206,10 +201,8 @@ def _require_means(arch: str) -> None:
 def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progress: Progress) -> Path:
     """Make an image of a suite from the machine's mirror; the same mirror state gives the same bytes.
 
-    The image is a file in ``scratch``, an empty folder on a filesystem that allows device files.
-
-    Raises UnavailableError if the mirror does not have the suite, or mmdebstrap fails; OSError if a file cannot be
-    written.
+    The image is a file in ``scratch``, an empty folder on a filesystem that allows device files. Raises OSError, or
+    UnavailableError if the mirror does not have the suite, or mmdebstrap fails.
     """
     tool = debian_packages.unpack_bundle(paths, MMDEBSTRAP, progress, lambda _root, _final: None)
     mirror = debian_packages.machine_mirror(debian_packages.machine_suite())
@@ -227,13 +220,9 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
 
 
 def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
-    """Return which parts of a suite the mirror has, each with its Release file's date.
+    """Return suffix of a part of the suite (empty, ``-updates``, …) → date of its Release file, in seconds since 1970.
 
-    Raises UnavailableError if the mirror does not have the suite.
-
-    Returns:
-        Suffix of the suite (empty, ``-updates``, ``-security``) to seconds since 1970. The signatures are
-        checked later, by the apt that reads the same files.
+    The apt that reads the same files later checks their signatures. Raises UnavailableError without the main part.
     """
     dates = {}
     for suffix, address in debian_packages.addresses(mirror).items():
@@ -290,10 +279,7 @@ def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
 
 
 def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int) -> None:
-    """Run mmdebstrap from its private folder.
-
-    Raises UnavailableError if it fails or takes longer than MAKE_TIMEOUT_S.
-    """
+    """Run mmdebstrap from its private folder. Raises UnavailableError if it fails or exceeds MAKE_TIMEOUT_S."""
     env = os.environ | {
         "PATH": f"{tool / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
         "TMPDIR": str(scratch),

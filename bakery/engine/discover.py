@@ -33,8 +33,7 @@ class EngineAddress:
 def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_TIMEOUT_S) -> EngineAddress:
     """Return the engine to use: the user's if it answers and its client has buildx, otherwise a running private one.
 
-    Each call of the docker client may take ``timeout_s``. Raises EngineError if no engine can bake; ``details`` says what
-    was tried.
+    Each call of the client may take ``timeout_s``. Raises EngineError with what was tried if no engine can bake.
     """
     env = dict(os.environ if environ is None else environ)
     private = private_engine.status(env)
@@ -52,10 +51,7 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
 
 
 def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT_S) -> dict[str, str]:
-    """Return the environment of a docker client with buildx; its engine need not run.
-
-    Raises EngineError if there is none; ``details`` says what was tried.
-    """
+    """Return the environment of a docker client with buildx, whose engine need not run; or raise EngineError."""
     private = private_engine.status(environ)
     if private is not None:
         return {**environ, **private_engine.environment(private, environ)}

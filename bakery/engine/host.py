@@ -14,10 +14,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def prepare(progress: Progress) -> None:
-    """Mount the control groups if they are not mounted. dockerd itself sets up forwarding and its bridge.
-
-    Raises EngineError if the kernel lacks a feature, or the mount is refused.
-    """
+    """Mount the control groups if needed. Raises EngineError if the kernel lacks a feature or refuses the mount."""
     filesystems = Path("/proc/filesystems").read_text().split()
     for name in ("overlay", "cgroup2"):
         if name not in filesystems and run_tool(["modprobe", name]) is not None:

@@ -1,8 +1,8 @@
 """Measures the memory of build steps: reads the engine's control groups while they run.
 
-BuildKit runs each step in its own control group, but does not tell which step it is. The environment of the step's
-processes does: it has the build arguments of the cell. Reading it needs root and an engine on this machine; otherwise
-there are no measurements. (With control groups v2, BuildKit's build history also has peaks, but they include file pages.)
+BuildKit does not tell which step runs in a control group, but the environment of the step's processes has the build
+arguments of the cell. Reading it needs root and an engine on this machine; otherwise there are no measurements. (The
+peaks of BuildKit's build history, with control groups v2, include file pages.)
 """
 
 from __future__ import annotations

@@ -49,10 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """The state of a node; `fault` says why it cannot be used, and is empty if the node answers.
-
-    `version` is BuildKit's (Debian's engine has ``v0.0.0+unknown``); `running` counts the builds of all clients.
-    """
+    """The state of a node; `fault` is empty if it answers. `version` of Debian's BuildKit is ``v0.0.0+unknown``."""
 
     node: Node
     fault: str = ""
@@ -67,16 +64,13 @@ def builder_of(name: str, node: str) -> str:
 
 
 class Client:
-    """Reaches nodes through the docker client."""
+    """Reaches nodes through the docker client. Methods raise EngineError if there is none, or buildx fails."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._engine = Engine(environment)
 
     def status(self, node: Node, *, running: bool = False) -> NodeStatus:
-        """Query the state of a node, with ``running`` also the number of its running builds.
-
-        Raises EngineError if there is no docker client.
-        """
+        """Query the state of a node, with ``running`` also the number of its running builds."""
         try:
             fields = self._inspect(node)
         except ClientError as error:
@@ -90,15 +84,12 @@ class Client:
         return replace(status, running=self._builds(node)) if running else status
 
     def statuses(self, nodes: Sequence[Node], *, running: bool = False) -> list[NodeStatus]:
-        """Query the state of all nodes, in parallel. Raises EngineError if there is no docker client."""
+        """Query the state of all nodes, in parallel."""
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
             return list(pool.map(partial(self.status, running=running), nodes))
 
     def up(self, node: Node) -> bool:
-        """Create buildx's builder for a node, unless it exists with the same options; return whether it was created.
-
-        Raises EngineError if buildx refuses it, or its container or pod does not start.
-        """
+        """Create buildx's builder for a node, unless it exists with the same options; return whether it was created."""
         try:
             fields = self._inspect(node)
         except ClientError as error:
@@ -115,17 +106,11 @@ class Client:
         return is_new
 
     def down(self, builder: str) -> None:
-        """Remove a builder of buildx, with its container or pod and their caches.
-
-        Raises EngineError if buildx cannot remove it.
-        """
+        """Remove a builder of buildx, with its container or pod and their caches."""
         self._change(builder, "rm", "--force", builder, limit_s=BOOT_S)
 
     def created(self, name: str) -> list[str]:
-        """Return buildx's builders that were created for the builder ``name``, by its present configuration or another.
-
-        Raises EngineError if buildx does not answer.
-        """
+        """Return buildx's builders of the builder ``name``, including nodes that were in its configuration earlier."""
         names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=QUERY_S)}
         return sorted(item for item in names if item.startswith(builder_of(name, "")))
 
@@ -182,10 +167,7 @@ SILENT = 2
 
 @dataclass
 class Watch:
-    """Queries busy nodes in threads, because a node that loses its network does not close its connections.
-
-    `ask` returns why a node, given by name, cannot be used; empty if it answers.
-    """
+    """Queries busy nodes in threads, because a node that loses its network does not close its connections."""
 
     ask: Callable[[str], str]
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="watch"))
@@ -225,10 +207,7 @@ class Watch:
 
 @dataclass
 class Nodes:
-    """The nodes of a builder, for all recipes of a command.
-
-    `seats` answered at the start of the command; `lost` has node → reason for those that did not, or were lost since.
-    """
+    """The nodes of a builder, for a whole command: `seats` answered at its start, `lost` has node → reason."""
 
     name: str
     client: Client
@@ -265,10 +244,7 @@ class Nodes:
 
 
 def gather(name: str, nodes: Sequence[Node], client: Client, say: Callable[[str], None]) -> Nodes:
-    """Create missing builders of nodes in buildx, and return the nodes that answer.
-
-    ``say`` gets one line for each skipped node, and a summary. Raises EngineError if no node answers.
-    """
+    """Create missing builders of nodes, and return the nodes that answer. Raises EngineError if none does."""
 
     def start(node: Node) -> NodeStatus:
         try:

@@ -1,7 +1,7 @@
 """Exports base images that only this machine's engine has as OCI layouts, from which nodes can get them.
 
-A node asks registries, not the engine of this machine. The client reads a named context ``oci-layout://FOLDER@DIGEST``,
-and BuildKit fetches each blob that it lacks from it once.
+A node queries registries, not the engine of this machine. The client reads a named context
+``oci-layout://FOLDER@DIGEST``, and BuildKit fetches each blob that it lacks from it once.
 """
 
 from __future__ import annotations

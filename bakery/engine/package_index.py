@@ -57,10 +57,9 @@ def without_credentials(url: str) -> str:
 
 
 def configured() -> Index:
-    """Return the index that pip would use here: from its files and environment, else its default.
+    """Return the index that pip uses here. Raises UnavailableError if pip's configuration cannot be read.
 
-    Folders of this machine (``file:``) are left out, because containers do not have them. Raises UnavailableError if
-    pip's configuration cannot be read.
+    Folders of this machine (``file:``) are left out, because containers do not have them.
     """
     # pip has no public interface for its configuration and its default; these names have stood since pip 10.
     from pip._internal.configuration import Configuration
@@ -115,8 +114,7 @@ class _Anchors(HTMLParser):
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; with ``sdist``, only those with one.
 
-    ``ca_bundle`` is a PEM file, empty for the certificates of the system; ``timeout_s`` applies to each part of the answer.
-
+    ``ca_bundle`` is a PEM file, empty for the system's certificates; ``timeout_s`` applies to each part of the answer.
     Raises UnavailableError if the index cannot be reached, or its answer is malformed.
     """
     request = _request(index, name)
@@ -168,9 +166,7 @@ def _version(file: str, name: str, *, sdist: bool) -> Version | None:
 
 
 def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
-    """Check that the index has every release that a plan needs.
-
-    ``memory`` is a JSON file with the releases that earlier checks found in the last `REMEMBER_S` seconds.
+    """Check that the index has every release that a plan needs; ``memory`` is a JSON file with those of earlier checks.
 
     Raises UnavailableError if releases are missing; the details have the nearest ones, and alternatives.
     """

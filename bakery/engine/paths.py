@@ -1,10 +1,8 @@
 """The folders of bakery on this machine: caches, state, data and sockets of the private engine.
 
-They follow the XDG base directories, so only ``/run/bakery`` is outside the user's own folders. ``BAKERY_ENGINE_DIR``
-moves the data and sockets of the engine, but not the caches. This gives a second engine, without network: its containers
-reach nothing outside.
-
-platformdirs is not used: it reads only the environment of the process, and on macOS it would move the folders.
+They follow the XDG base directories; only ``/run/bakery`` is outside of them. ``BAKERY_ENGINE_DIR`` moves the data and
+sockets of the engine, not the caches: this gives a second engine, without network. platformdirs is not used: it reads
+only the environment of the process, and on macOS it would move the folders.
 """
 
 from __future__ import annotations

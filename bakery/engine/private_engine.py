@@ -74,10 +74,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _get(paths: EnginePaths, request: str) -> dict[str, Json]:
-    """Return the engine's answer to a GET request over its socket, which is much faster than starting a client.
-
-    Raises _ApiError if there is no answer, or one that is not a JSON object with status 200.
-    """
+    """Return the engine's answer to a GET request over its socket: much faster than a client. Raises _ApiError."""
     connection = _UnixConnection(paths.socket)
     try:
         connection.request("GET", request)
@@ -93,10 +90,7 @@ def _get(paths: EnginePaths, request: str) -> dict[str, Json]:
 
 
 def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Prefix:
-    """Fetch and unpack the engine's programs, unless they are in the cache.
-
-    Raises EngineError if this machine cannot have a private engine, or the packages cannot be fetched.
-    """
+    """Fetch the engine's programs, unless they are in the cache. Raises EngineError if that is not possible."""
     _require_capable_machine()
     try:
         return Prefix(unpack_bundle(engine_paths(environ), ENGINE_BUNDLE, progress, link_programs))
@@ -117,7 +111,7 @@ def _require_capable_machine() -> None:
 
 
 def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None = None) -> RunningEngine:
-    """Start the private engine in a new session, with the environment ``environ``; return the running one if there is one.
+    """Start the private engine, with the environment ``environ``; return the running one if there is one.
 
     Raises EngineError if it cannot start; ``details`` is the tail of its log.
     """

@@ -1,8 +1,7 @@
 """Registers QEMU with the kernel, so that this machine can run programs of another architecture.
 
 The registration lasts until the next boot and holds for all containers and programs of the machine. QEMU comes from
-Debian's package of static programs, unpacked into the cache folder. The kernel keeps it open (flag F), so containers need
-no file of it.
+Debian's static programs, unpacked into the cache folder. The kernel keeps it open (flag F): containers need no file.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def emulated(platform: str) -> bool:
 def enable(platform: str, progress: Progress) -> bool:
     """Register an emulator for a platform; return False if there is nothing to do.
 
-    Raises UnavailableError if that is not possible here (not root, not Debian, or a kernel without binfmt_misc); OSError
-    if the cache cannot be written.
+    Raises UnavailableError without root, Debian or binfmt_misc; OSError if the cache cannot be written.
     """
     if platform.partition("/")[2] == debian_packages.architecture() or emulated(platform):
         return False

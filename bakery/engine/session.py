@@ -26,11 +26,7 @@ def _warm_up() -> None:
 
 
 class EngineSession:
-    """The engine, and the settings of this machine for builds; one serves any number of recipes.
-
-    `environment` selects the engine, build steps trust the PEM file `ca_bundle`, `say` prints a line of progress, and
-    `nodes`, if any, bake instead of the engine.
-    """
+    """The engine, and the settings of this machine for builds. `nodes`, if any, bake instead of the engine."""
 
     def __init__(
         self,
@@ -55,10 +51,7 @@ class EngineSession:
 
     @cached_property
     def offers_execution(self) -> bool:
-        """Whether buildx can go on with the other targets of a bake when one fails (buildx#3297), queried once.
-
-        Raises EngineError if buildx does not answer.
-        """
+        """Whether buildx can go on with the other targets of a bake when one fails (buildx#3297), queried once."""
         return Engine(self.environment).bake_offers(EXECUTION)
 
     @cached_property
@@ -78,9 +71,7 @@ def open_engine(
     folder: Path = Path(),
     find_engine: Callable[[Mapping[str, str]], EngineAddress] = find,
 ) -> EngineSession:
-    """Find the engine, or start one with ``find_engine``, and return a session on it.
-
-    If the configuration in ``folder`` has a builder named ``builder``, its nodes bake instead of the engine.
+    """Find the engine with ``find_engine``, and return a session on it or on the nodes of ``builder`` (see `nodes_of`).
 
     Raises EngineError if there is no engine, or no node of the builder answers; RecipeError if the configuration of
     builders is malformed; UsageError if a file that it names is missing.

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
+from bakery.build.buildx.progress import Listener
 from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
 from bakery.build.processes import caught
 from bakery.build.publish import check_output, holds, publish
 from bakery.build.run_folders import run_folder
 from bakery.build.session import write_programs
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
-from bakery.core.files import file_sha256, write
+from bakery.core.files import file_sha256, read_plain, write
 from bakery.core.names import Kind
-from bakery.core.plain_files import read_plain
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here

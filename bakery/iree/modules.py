@@ -11,8 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.core.errors import AuditError, ModuleError, UsageError
-from bakery.core.files import file_sha256, write
-from bakery.core.plain_files import read_plain
+from bakery.core.files import file_sha256, read_plain, write
 from bakery.iree.mlir.signature import Function
 from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb

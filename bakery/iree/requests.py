@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.core.errors import ModuleError, UsageError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.iree.job.load import OUTPUT, LoadedJob
 from bakery.iree.models.baseline import Baseline, Measured
 from bakery.iree.models.job import Benchmark, Check, name_of

@@ -20,7 +20,7 @@ from pathlib import Path
 from bakery.audit.limits import OverLimit
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.iree.mlir.signature import Function, Type
 
 LARGEST = 1024**3

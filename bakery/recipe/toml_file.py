@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from bakery.core.errors import RecipeError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.recipe.problems import Number, Problem, is_private, recipe_error
 from bakery.recipe.toml_positions import MOST, TooMuch, positions
 from bakery.recipe.toml_positions import Path as KeyPath

@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import OutputError, UsageError
+from bakery.core.files import read_plain
 from bakery.core.git import differing, git, top_of
 from bakery.core.names import is_baked
-from bakery.core.plain_files import read_plain
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage

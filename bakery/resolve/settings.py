@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
 from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
-from bakery.core.regex import matches_whole
-from bakery.core.text import is_line
+from bakery.core.text import is_line, matches_whole
 from bakery.plan.options import Variable as PlanVariable
 from bakery.plan.values import Value
 from bakery.recipe.load import Loaded

@@ -1,4 +1,4 @@
-"""Does the machine code run on the oldest system that the tag promises?"""
+"""Does the machine code run on the oldest system of the tag?"""
 
 from __future__ import annotations
 
@@ -7,25 +7,14 @@ from collections.abc import Iterator, Set
 from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error
-from bakery.audit.tags import GLIBCXX_CAPS, Release, parse_release, policy_of, release_text
+from bakery.audit.systems import newest_glibcxx
+from bakery.audit.tags import Release, parse_release, release_text
 from bakery.audit.wheel import Wheel, is_extension_or_dll
 
-IDS = {
-    "glibc-floor": "a shared object needs a newer glibc than the tag or the recipe allows",
-    "glibcxx-floor": "a shared object needs a newer libstdc++ than the tag allows",
-    "libc-family": "a shared object is linked to glibc under a musllinux tag, or the reverse",
-    "macos-floor": "a Mach-O file needs a newer macOS than the tag says",
-    "windows-floor": "a module or DLL refuses every Windows that Python runs on",
-}
-HINTS = {
-    "glibc-floor": "build in an image with the older glibc, or allow the newer one",
-    "glibcxx-floor": "use the image's own gcc-toolset, or link with -static-libstdc++",
-    "macos-floor": "compile everything, libraries too, with one MACOSX_DEPLOYMENT_TARGET (macos.minimum in the recipe)",
-}
 _FIRST_ARM = (11, 0)
-"""The oldest macOS on arm64: a universal file's code for it is always that new."""
+"""The first macOS for arm64: code for it in a universal file never runs on older ones."""
 _NEWEST_WINDOWS = (10, 0)
-"""What Windows 10 and 11 call themselves: a file that asks for more is loaded by neither."""
+"""The version of Windows 10 and 11: files that need a newer one are not loaded."""
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -46,12 +35,12 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 
 def _check_glibc(binary: SharedObject, limit: Release, source: str, *, brings_cxx: bool) -> Iterator[Finding]:
-    # CentOS 7's glibc has symbols of 2.18 on aarch64; auditwheel's policy allows them, too.
+    # CentOS 7's glibc has symbols of 2.18 on aarch64, which auditwheel's policy allows.
     allowed = (2, 18) if limit == (2, 17) and binary.machine == "aarch64" else limit
     if binary.glibc and binary.glibc > allowed:
         text = f"needs glibc {release_text(binary.glibc)}, {source} allows {release_text(allowed)}"
         yield error("glibc-floor", text, binary.path)
-    cap = GLIBCXX_CAPS[policy_of(limit)]
+    cap = newest_glibcxx(limit)
     if binary.glibcxx and binary.glibcxx > cap and not brings_cxx:
         text = f"needs GLIBCXX {release_text(binary.glibcxx)}, {source} allows {release_text(cap)}"
         yield error("glibcxx-floor", text, binary.path)

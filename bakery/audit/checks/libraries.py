@@ -1,4 +1,4 @@
-"""Does the wheel carry only libraries that belong in it, and do its search paths hold on any machine?"""
+"""Does the wheel contain no external libraries, and are its search paths portable?"""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ from bakery.audit.binary import Binary
 from bakery.audit.dependencies import matches
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error
-from bakery.audit.tags import KNOWN_EXTERNAL
+from bakery.audit.systems import KNOWN_EXTERNAL
 from bakery.audit.wheel import Wheel, is_grafted, original_soname
 
-IDS = {
-    "bundled-library": "the wheel carries a library that must stay outside",
-    "rpath-absolute": "a shared object searches libraries in a folder of the build machine or outside the installation",
-}
-HINTS = {"rpath-absolute": "use $ORIGIN, or remove it with `patchelf --remove-rpath`"}
 _ORIGIN = ("$ORIGIN", "${ORIGIN}")
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield every library that must come from elsewhere, with its size, and every search path that is not portable.
+    """Yield libraries that must not be in the wheel, with their sizes, and search paths that are not portable.
 
-    Grafted libraries and those that the recipe excludes are errors. A known library in the project's own folder is
-    only mentioned: it may be what the wheel is for, as in NVIDIA's and torch's.
+    Bundled libraries and those that the recipe excludes are errors. A known library in the project's own folder is only
+    mentioned: it may be the purpose of the wheel, as for NVIDIA's and torch's.
     """
-    for binary in wheel.archive.binaries:
+    for binary in wheel.binaries:
         names = _names(binary)
         excluded = matches(names, expected.excludes)
         if excluded or matches(names, KNOWN_EXTERNAL):
@@ -43,16 +38,16 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 def _names(binary: Binary) -> list[str]:
     names = [original_soname(name) for name in (binary.soname, binary.file_name) if name]
-    # Names of Windows differ in their case and mean the same.
+    # Names on Windows are not case-sensitive.
     return names + [name.lower() for name in names]
 
 
 def _search_path_defect(file: str, path: str) -> str:
     origin = next((name for name in _ORIGIN if path == name or path.startswith(name + "/")), None)
     if origin is None:
-        # An empty or relative one is looked up from wherever the program was started.
+        # An empty or relative path depends on the current folder.
         return "absolute" if path.startswith("/") else "relative to the current folder"
-    # Another project's folder beside the wheel's own is fine: NVIDIA's libraries are found so.
+    # The folder of another project is allowed: NVIDIA's libraries are found there.
     depth = len(PurePosixPath(file).parts) - 1
     for part in path.removeprefix(origin).split("/"):
         depth += {"..": -1, "": 0, ".": 0}.get(part, 1)

@@ -1,4 +1,4 @@
-"""Can the machines and systems that the tags and the recipe name load every file of machine code?"""
+"""Is the machine code for the machines and systems of the tags and the recipe?"""
 
 from __future__ import annotations
 
@@ -15,25 +15,6 @@ from bakery.audit.pe import PeImage
 from bakery.audit.tags import arch_of
 from bakery.audit.wheel import Wheel, is_extension_or_dll
 
-IDS = {
-    "elf-unreadable": "an ELF file is damaged",
-    "elf-machine": "a shared object is made for another machine than the wheel's tag or the cell says",
-    "elf-foreign": "a shared object in a Linux wheel is a macOS or Windows file",
-    "macho-unreadable": "a Mach-O file is damaged",
-    "macho-machine": "a module or library lacks code for a machine that the wheel's tag or the cell names",
-    "macho-system": "a Mach-O file is made for another system than macOS",
-    "macho-foreign": "a module or library in a wheel for macOS is a Linux or Windows file",
-    "macho-unsigned": "code for arm64 has no signature, and macOS ends whatever loads it",
-    "pe-unreadable": "a PE file is damaged",
-    "pe-machine": "a module or DLL is made for another machine than the wheel's tag or the cell says",
-    "pe-foreign": "a module or DLL in a wheel for Windows is a Linux or macOS file",
-}
-HINTS = {
-    "elf-machine": "the build ran on another platform's base, or a prebuilt library was copied in",
-    "macho-machine": "set ARCHFLAGS or CMAKE_OSX_ARCHITECTURES for the machine, or build on it",
-    "macho-unsigned": "sign it after the last change: codesign --force --sign - FILE; delocate does so",
-    "pe-machine": "was another machine's compiler or Python used, or a prebuilt DLL copied in?",
-}
 _WIDE = ("x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64")
 _SYSTEMS = {"elf": "Linux", "mach-o": "macOS", "pe": "Windows"}
 
@@ -52,11 +33,11 @@ _FORMATS = (
     _Format(MachObject, "mach-o", "macho", "macos/", re.compile(r"\.(so|dylib)$")),
     _Format(PeImage, "pe", "pe", "windows/", re.compile(r"\.(pyd|dll)$", re.IGNORECASE)),
 )
-"""What each system loads, by the first bytes and by the name."""
+"""The files that each system loads, by their first bytes and names."""
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield every file that a machine of the tags cannot load."""
+    """Yield the files that a machine of the tags cannot load."""
     kinds = {entry.path: entry.kind for entry in wheel.archive.entries}
     for item in _FORMATS:
         for path, reason in wheel.archive.unreadable_objects.items():
@@ -76,7 +57,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 
 def _machines(wheel: Wheel, expected: ExpectedWheel, platform: str) -> dict[str, str]:
-    """Return the machines of one system that the wheel must run on, with who says so."""
+    """Return machine → source, for the machines of one system that the wheel must run on."""
     tags = [tag for tag in wheel.platforms if ("linux" if tag.is_linux else tag.system) + "/" == platform]
     machines = {machine: tag.text for tag in tags for machine in tag.machines}
     if expected.platform and expected.platform.startswith(platform):
@@ -85,7 +66,7 @@ def _machines(wheel: Wheel, expected: ExpectedWheel, platform: str) -> dict[str,
 
 
 def _check_objects(wheel: Wheel, item: _Format, machines: dict[str, str]) -> Iterator[Finding]:
-    for binary in wheel.archive.binaries:
+    for binary in wheel.binaries:
         built_for = _built_for(binary) if isinstance(binary, item.type) else ()
         for machine, source in machines.items():
             needed = f"{64 if machine in _WIDE else 32}-bit {machine}" if item.kind == "elf" else machine
@@ -95,7 +76,7 @@ def _check_objects(wheel: Wheel, item: _Format, machines: dict[str, str]) -> Ite
 
 
 def _built_for(binary: Binary) -> tuple[str, ...]:
-    """Return the machines that a file has code for; empty where any will do."""
+    """Return the machines that a file is for; empty for any machine."""
     if isinstance(binary, SharedObject):
         return (f"{binary.elf_class}-bit {binary.machine}",)
     if isinstance(binary, MachObject):

@@ -1,4 +1,4 @@
-"""Do the file name and the dist-info folder agree, and are they what the recipe expects?"""
+"""Do the file name, the dist-info folder and the recipe agree?"""
 
 from __future__ import annotations
 
@@ -13,21 +13,6 @@ from bakery.audit.finding import Finding, error, error_if
 from bakery.audit.metadata import requirements_for, same_version
 from bakery.audit.wheel import Wheel
 from bakery.core.wheel_names import MOST_TAGS, tag_count
-
-IDS = {
-    "wheel-filename": "the file name is not a wheel's",
-    "promised-name": "the project is not the recipe's",
-    "promised-version": "the version is not the one that the plan has",
-    "local-version-public": "a wheel for PyPI has a local version, which it refuses",
-    "dist-info": "there is not exactly one dist-info folder, or it lacks a file",
-    "metadata-name": "METADATA or the dist-info folder names another project",
-    "metadata-version": "METADATA or the dist-info folder names another version",
-    "metadata-field": "a field of METADATA or WHEEL is missing or breaks the rules for it",
-    "metadata-tags": "WHEEL's Tag lines differ from the file name",
-    "metadata-build": "WHEEL's Build differs from the file name",
-    "promised-requirement": "METADATA lacks a requirement of the recipe, or its own refuses the recipe's releases",
-}
-HINTS = {"local-version-public": "give the public wheel its clean version, and the local one to another index"}
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -77,7 +62,7 @@ def _check_requirements(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Findi
 
 
 def _admits(requirement: Requirement, promised: Requirement) -> bool:
-    """Whether ``requirement`` takes a release that ``promised`` names: any that stands in one of its bounds."""
+    """Whether ``requirement`` accepts a release from the bounds of ``promised``."""
     releases = [
         version
         for bound in promised.specifier
@@ -116,7 +101,7 @@ def _check_fields(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         yield error("metadata-field", f"has no {field}", file)
     if not missing:
         for reason in metadata.defects:
-            # Installers are patient, indexes are not.
+            # Installers accept these, package indexes do not.
             yield Finding("metadata-field", error_if(not expected.is_empty), reason, about)
 
 

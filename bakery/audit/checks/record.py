@@ -12,15 +12,6 @@ from bakery.audit.finding import Finding, error
 from bakery.audit.metadata import RecordRow
 from bakery.audit.wheel import Wheel
 
-IDS = {
-    "record-malformed": "RECORD is no three-column CSV file",
-    "record-path": "a path in RECORD is absolute or leads out",
-    "record-duplicate": "RECORD lists a path twice",
-    "record-unlisted": "a file in the archive is missing from RECORD",
-    "record-absent": "a file in RECORD is missing from the archive",
-    "record-hash": "RECORD has another hash than the file, or none",
-    "record-size": "RECORD has another size than the file",
-}
 _SELF = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
 
@@ -52,7 +43,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 def _check_row(row: RecordRow, entry: Entry) -> Iterator[Finding]:
     if not entry.sha256:
-        return  # not readable: the archive check reports it
+        return  # the archive check reports it
     digest = base64.urlsafe_b64encode(bytes.fromhex(entry.sha256)).rstrip(b"=").decode()
     if row.digest != f"sha256={digest}":
         yield error("record-hash", f"is sha256={digest}, RECORD says {row.digest or 'nothing'}", row.path)

@@ -16,23 +16,19 @@ from bakery.core.errors import PlanError, UsageError
 _REMOTE = ("docker-image://", "target:", "oci-layout://", "https://", "http://", "git://", "git@", "ssh://")
 _WRITES = {"output": ("dest",), "cache-to": ("dest",)}
 _READS = {"cache-from": ("src",), "secrets": ("src", "source"), "ssh": ()}
-_PATHS = ("context", "dockerfile")
-
+_PATHS = ("context", "dockerfile", "contexts")
 
 GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME", "cache=PLACE")
-"""What ``--allow`` takes: buildx's words for files and folders, one for programs that print a secret, and one for layer
-caches that the recipe names."""
+"""Values of ``--allow``: buildx's for files and folders, programs that print a secret, layer caches of the recipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a user allows a recipe in one run.
+    """What a user allows a recipe in one run, outside of the project.
 
     Attributes:
-        reads: files and folders outside of the project that may be read.
-        writes: folders outside of the project that may be written.
         commands: secrets whose programs may be run on this machine.
-        caches: places of layer caches that may be read and written.
+        caches: layer caches, by their addresses or folders, that may be read and written.
     """
 
     reads: tuple[Path, ...] = ()
@@ -42,11 +38,7 @@ class Grants:
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Grants:
-        """Return the values of ``--allow`` as grants.
-
-        Raises:
-            UsageError: one or more texts cannot be understood; all are named.
-        """
+        """Return the values of ``--allow`` as grants. Raises UsageError with all texts that are not understood."""
         values: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": [], "cache": []}
         unknown = []
         for text in texts:
@@ -70,13 +62,9 @@ class Grants:
         who: str = "the recipe",
         hint: str = "add these if you trust {} that far",
     ) -> None:
-        """Check what a recipe or a job asks for: files in the project need no grant, whatever links lead to them.
+        """Check what a recipe or a job (``who``) needs: files in the project need no grant, even through links.
 
-        Args:
-            who: who asks, in words.
-
-        Raises:
-            UsageError: something is not granted; all of it is named, as ``--allow`` takes it.
+        Raises UsageError with all that is not granted, in the words of ``--allow``.
         """
         refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
         if refused:
@@ -98,13 +86,9 @@ class Grants:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a bake may do.
+    """What a bake may do: read and write below ``root``, read ``reads`` and write ``writes``, both outside of it.
 
-    Attributes:
-        root: the directory that it runs in; all below it may be read and written.
-        reads: files and folders outside that it may read.
-        writes: folders outside that it may write.
-        grants: further entitlements in buildx's words (``network.host``), given by a person.
+    ``grants`` are further entitlements of buildx (``network.host``) that a user gave.
     """
 
     root: Path
@@ -113,7 +97,7 @@ class Allowed:
     grants: tuple[str, ...] = ()
 
     def flags(self) -> list[str]:
-        """Return the ``--allow`` flags that buildx needs to be told."""
+        """Return the ``--allow`` flags for buildx."""
         needed = [f"fs.read={path}" for path in self._outside(self.reads)]
         needed += [f"fs.write={path}" for path in self._outside(self.writes)]
         return [f"--allow={need}" for need in dict.fromkeys([*needed, *self.grants])]
@@ -160,7 +144,7 @@ def _written(key: str, value: str) -> Iterator[str]:
 
 def _read(key: str, value: str) -> Iterator[str]:
     """Yield the paths that a value of ``key`` reads."""
-    if key in _PATHS or key == "contexts":
+    if key in _PATHS:
         if value and not value.startswith(_REMOTE):
             yield value
         return
@@ -170,7 +154,7 @@ def _read(key: str, value: str) -> Iterator[str]:
 
 
 def _fields(value: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of ``type=local,dest=x``; what has no name comes with an empty one."""
+    """Yield name and text of the fields of ``type=local,dest=x``; the name is empty if there is none."""
     for row in csv.reader([value]):
         for item in row:
             name, separator, text = item.partition("=")

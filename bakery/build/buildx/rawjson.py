@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from bakery.core.json_data import decode_base64, tables
+from bakery.core.text import decode_base64, tables
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
@@ -26,12 +26,9 @@ class Vertex:
     """A node of the build graph as one line reports it.
 
     Attributes:
-        digest: identifies it; the same node comes under several names.
-        started: engine's clock in seconds since 1970, None when it has not started.
-        completed: the same for its end.
-        cached: it was not run because its result is known.
-        error: why it failed, empty when it did not.
-        has_inputs: it stands on other nodes. Of a layer that is pulled or unpacked late, a line tells without them.
+        digest: identifies it; the same node comes with several names.
+        started: the engine's clock in seconds since 1970; None before the start. ``completed`` likewise.
+        has_inputs: it depends on other nodes; false in reports about a layer that is pulled or unpacked late.
     """
 
     digest: str
@@ -64,10 +61,9 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line of the stream holds; ``text`` is set when it is no SolveStatus.
+    """The content of one line of the stream; ``text`` is set if it is no SolveStatus.
 
-    Attributes:
-        amounts: what is moved → how much of it was, in bytes.
+    ``amounts``: what is transferred → bytes so far.
     """
 
     vertices: tuple[Vertex, ...] = ()
@@ -78,7 +74,7 @@ class Line:
 
 
 def decode(line: bytes) -> Line:
-    """Return what ``line`` holds; never fails."""
+    """Return the content of ``line``; never fails."""
     try:
         document: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -145,7 +141,7 @@ def _time(item: dict[str, object], key: str) -> float | None:
 
 _BRACKET = re.compile(r"\[(?P<head>[^\]]*)\] ?(?P<text>.*)", re.DOTALL)
 _FLAGS = re.compile(r"(?<=^RUN )(?:--\S+\s+)+")
-"""What a step mounts and may reach: in the file, and in nobody's way here."""
+"""Mounts and network of a step: users see them in the file."""
 
 _CACHE = re.compile(r"(?:importing|exporting) .*\bcache\b|exporting .*\bs3\b", re.IGNORECASE)
 """What BuildKit calls the reading and writing of layer caches, one text for each kind."""
@@ -154,7 +150,7 @@ _INDEX = re.compile(r"(?P<at>\d+)/(?P<of>\d+)\Z")
 
 
 class Role(StrEnum):
-    """What a vertex is for."""
+    """The purpose of a vertex."""
 
     STEP = "step"
     EXPORT = "export"
@@ -164,13 +160,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A vertex name, taken apart.
+    """The parts of a vertex name.
 
     Attributes:
-        target: the bake target, empty where the name has none.
-        stage: the Dockerfile stage, empty where it has none.
-        index: ``3/5``, empty for what is no step.
-        text: the rest: its first line, without the flags of RUN.
+        target: the bake target; empty if the name has none, as for ``stage``.
+        index: ``3/5``; empty if it is no step.
+        text: the first line of the rest, without the flags of RUN.
     """
 
     target: str
@@ -181,13 +176,17 @@ class Label:
 
     @property
     def title(self) -> str:
-        """How a person reads it: ``[compile 3/5] RUN make``, without the target."""
+        """The name that users see: ``[compile 3/5] RUN make``, without the target."""
         head = f"{self.stage} {self.index}".strip()
         return f"[{head}] {self.text}" if head else self.text
 
 
 def parse(name: str, targets: Collection[str]) -> Label:
-    """Return the parts of ``name``; ``targets`` are the names that may stand first in the brackets."""
+    """Return the parts of a vertex name; ``targets`` are the names that may come first in the brackets.
+
+    ``[wheel-cp312 linux/arm64 compile 3/5] RUN make`` has the target only if buildx builds several, and the platform
+    only if the target has several.
+    """
     match = _BRACKET.match(name)
     words = match["head"].split() if match else []
     text = _first_line(match["text"] if match else name)
@@ -213,7 +212,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean(raw: bytes) -> str:
-    """Return one line as text: the last state of it, without escape sequences and control characters."""
+    """Return a line as text: its last state after carriage returns, without escape sequences and control characters."""
     states = [state for state in raw.split(b"\r") if state.strip()]
     text = states[-1].decode(errors="replace") if states else ""
     return _CONTROL.sub("", _ESCAPE.sub("", text)).rstrip()
@@ -245,13 +244,13 @@ class LineBuffer:
 
     @property
     def unfinished(self) -> str:
-        """The line that is being written: what a progress bar shows now."""
+        """The unfinished line, such as the current state of a progress bar."""
         return clean(self._rest)
 
 
 @dataclass(slots=True)
 class Output:
-    """The output of one step: whole lines as they come, and the newest kept."""
+    """The output of one step; the newest lines are kept in ``tail``."""
 
     max_lines: int
     tail: deque[str] = field(init=False)
@@ -261,14 +260,14 @@ class Output:
         self.tail = deque(maxlen=self.max_lines)
 
     def feed(self, stream: int, data: bytes) -> tuple[list[str], str]:
-        """Return the lines that ``data`` completes, and the line that is being written (may be empty)."""
+        """Return the lines that ``data`` completes, and the unfinished line (may be empty)."""
         buffer = self._streams.setdefault(stream, LineBuffer())
         lines = buffer.feed(data)
         self.tail.extend(lines)
         return lines, buffer.unfinished
 
     def flush(self) -> list[str]:
-        """Return what was left without a line's end."""
+        """Return the unfinished lines."""
         lines = [line for buffer in self._streams.values() for line in buffer.flush()]
         self.tail.extend(lines)
         return lines

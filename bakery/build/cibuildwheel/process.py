@@ -21,7 +21,7 @@ from bakery.plan.options import Cibuildwheel
 from bakery.toolchains import programs
 
 SHOWN = 30
-"""Lines of the log that a failure shows."""
+"""Lines of the log in a failure."""
 
 _MACHINE_VARIABLES = (
     "CIBW_CACHE_PATH",
@@ -29,23 +29,23 @@ _MACHINE_VARIABLES = (
     "CIBW_DEBUG_KEEP_CONTAINER",
     "CIBW_ENVIRONMENT_PASS_LINUX",
 )
-"""Its variables that are about this machine; all others would change the plan."""
+"""Variables about this machine; all others would change the plan."""
 
 _INSTALL = "python -m pip install 'wheel-bakery[cibuildwheel]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One wheel and the cells that it serves.
+    """One wheel and the cells that use it.
 
     Attributes:
         arguments: of cibuildwheel.
-        identifiers: what it builds first, then what only tests that wheel.
-        root: the folder that it runs in.
-        output: the folder that receives the wheel.
-        log: receives all that is printed.
-        tested: the test commands are run.
-        timeout_s: seconds that it may take, None for any.
+        identifiers: the one to build, then those that only test that wheel.
+        root: the working directory.
+        output: the folder for the wheel.
+        log: receives all output.
+        tested: run the test commands.
+        timeout_s: time limit in seconds; None for no limit.
         create_args: of ``docker create``, for containers of Linux.
     """
 
@@ -63,10 +63,8 @@ class Build:
 class Ended:
     """How a build ended.
 
-    Attributes:
-        failure: the last lines of a build that failed; empty for one that did not.
-        late: it was ended because its time was over.
-        stopped: it was ended with its `Stop`.
+    ``failure``: the last lines of a failed build, else empty; ``late``: it reached its time limit; ``stopped``: by
+    `Stop`.
     """
 
     failure: str
@@ -80,7 +78,7 @@ class Stop:
 
     Attributes:
         requested: set to end it; cibuildwheel then removes its container.
-        killed: set to kill it, once its end was requested.
+        killed: set to kill it after that.
     """
 
     requested: threading.Event = field(default_factory=threading.Event)
@@ -88,11 +86,7 @@ class Stop:
 
 
 def command(environ: Mapping[str, str]) -> list[str]:
-    """Return how cibuildwheel is called: this Python's own, else the one on PATH.
-
-    Raises:
-        EngineError: there is none.
-    """
+    """Return the command of cibuildwheel: of this Python, else on PATH. Raises EngineError if there is none."""
     if find_spec("cibuildwheel") is not None:
         # -P: nothing in the working folder is imported.
         return [sys.executable, "-P", "-m", "cibuildwheel"]
@@ -103,14 +97,9 @@ def command(environ: Mapping[str, str]) -> list[str]:
 
 
 def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None], stop: Stop) -> Ended:
-    """Build and test one wheel.
+    """Build and test one wheel; ``line`` receives each line of output.
 
-    Args:
-        line: receives each line that cibuildwheel prints.
-        stop: ends it early.
-
-    Raises:
-        EngineError: cibuildwheel is not installed, or cannot be started.
+    Raises EngineError if cibuildwheel is not installed, or cannot be started.
     """
     argv = [*command(environ), "--output-dir", str(request.output), *request.arguments]
     request.output.mkdir(parents=True, exist_ok=True)
@@ -176,11 +165,7 @@ def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def fetch(source: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
-    """Put a source that is no folder of the project into ``folder``.
-
-    Raises:
-        BakeError: it cannot be had.
-    """
+    """Fetch a source outside the project into ``folder``. Raises BakeError if that is not possible."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if source.git:
         address, reference = source.git
@@ -214,7 +199,7 @@ TURN_S = 0.1
 
 @dataclass(slots=True)
 class _Running:
-    """A build that runs."""
+    """A running build."""
 
     task: CellTask
     build: Build
@@ -225,12 +210,12 @@ class _Running:
 
 @dataclass(slots=True)
 class CibuildwheelBackend:
-    """Builds tasks with cibuildwheel.
+    """A backend with cibuildwheel.
 
     Attributes:
-        build_of: returns how a task is built.
+        build_of: returns the build of a task.
         environment: of cibuildwheel.
-        line: receives each line that cibuildwheel prints, in a thread of its own.
+        line: receives each line of output, in a thread of its own.
     """
 
     build_of: Callable[[CellTask], Build]
@@ -249,8 +234,7 @@ class CibuildwheelBackend:
     def turn(self) -> list[tuple[str, BakeOutcome]]:
         """Return the tasks that ended; a first signal ends all of them, a second one kills them.
 
-        Raises:
-            EngineError: cibuildwheel cannot be started.
+        Raises EngineError if cibuildwheel cannot be started.
         """
         if self.signals.arrived:
             self.stop()

@@ -40,9 +40,9 @@ class Host:
     """The machine that runs cibuildwheel.
 
     Attributes:
-        environment: the process' environment, and on Linux the address of the engine.
+        environment: of the process, and on Linux with the address of the engine.
         ca_bundle: a PEM file that builds on Linux trust.
-        line: receives each line that cibuildwheel prints.
+        line: receives each line of cibuildwheel.
     """
 
     environment: Mapping[str, str]
@@ -51,11 +51,7 @@ class Host:
 
 
 def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ...]:
-    """Return the selected cells of a system, and the cells that build their wheels.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the selected cells of a system, and those that build their wheels. Raises UsageError for none."""
     cells = plan.for_system(system).cells
     selected = [cell for cell in cells if not only or any(_matches(cell, glob) for glob in only)]
     if not selected:
@@ -74,7 +70,7 @@ def _matches(cell: Cell, glob: str) -> bool:
 
 
 def check_buildable(plan: Plan) -> None:
-    """Raise PlanError where cibuildwheel cannot do what the recipe's Dockerfile does; all reasons at once."""
+    """Raise PlanError with all reasons why cibuildwheel cannot build the recipe."""
     options = plan.cibuildwheel
     problems = []
     if options.toolkit not in ("none", "image"):
@@ -94,7 +90,7 @@ def check_buildable(plan: Plan) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Raise UsageError where cibuildwheel has nothing like an option; all of them at once."""
+    """Raise UsageError with all options that cibuildwheel does not support."""
     if "dev" in options.groups:
         raise UsageError("cibuildwheel makes no images for a shell", hint="ask for wheel, test or full")
     flags = {
@@ -112,12 +108,8 @@ def check_options(options: Options) -> None:
 def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str) -> RunReport:
     """Build the selected cells of one system, one wheel after the other; a wheel that passes is published at once.
 
-    Returns:
-        The report, also of failed cells (`bakery.build.report.conclusion` judges it); it is written as ``report.json`` into
-        the run's folder, too.
-
-    Raises:
-        BakeryError: what ends all cells. Wheels that were published before stay.
+    Returns the report, which is also ``report.json`` in the run's folder; it has failed cells
+    (`bakery.build.report.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
     """
     check_options(options)
     cells = cells_here(plan, system, options.only)
@@ -157,8 +149,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
 def _keys(root: Path, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
     """Return cell → digest of its inputs: options, programs, files, kinds of targets and the version of bakery.
 
-    Raises:
-        OutputError: a file of the project cannot be read.
+    Raises OutputError if a file of the project cannot be read.
     """
     tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     source = repr((plan.cibuildwheel.sdist, plan.cibuildwheel.git))
@@ -177,10 +168,10 @@ class _Builds:
     """How cibuildwheel builds the tasks of a run.
 
     Attributes:
-        folder: the folder that it runs in.
+        cells: of this run; those that share a wheel are built and tested by one process.
+        folder: the working directory.
         package: the source, relative to ``folder``.
         configs: cell → its configuration.
-        cells: of this run; those that share a wheel are built and tested by one process.
         create_args: of ``docker create``, for containers of Linux.
     """
 
@@ -194,11 +185,9 @@ class _Builds:
 
     @classmethod
     def prepare(cls, context: RunContext, host: Host, system: str, cells: tuple[Cell, ...]) -> _Builds:
-        """Fetch the source, where it is no folder of the project, and write the configurations.
+        """Fetch a source outside the project, and write the configurations.
 
-        Raises:
-            BakeError: the source cannot be fetched.
-            OutputError: a file cannot be written.
+        Raises BakeError if the source cannot be fetched, and OutputError if a file cannot be written.
         """
         plan, run = context.plan, context.folder
         folder, package = context.root, plan.cibuildwheel.package
@@ -213,7 +202,7 @@ class _Builds:
         return cls(context, system, cells, folder, package, configs, create_args)
 
     def build(self, task: CellTask) -> process.Build:
-        """Return how a task is built."""
+        """Return the build of a task."""
         group = [cell for cell in self.cells if cell.built_by == task.name]
         arch = IDENTIFIERS[task.cell.platform].partition("_")[2]
         options = ("--platform", self.system, "--archs", arch.upper() if self.system == "windows" else arch)
@@ -231,7 +220,7 @@ class _Builds:
 
 
 def _create_args(run: Path, host: Host) -> tuple[str, ...]:
-    """Return the arguments with which containers of Linux reach the package index."""
+    """Return the arguments for the package index in containers of Linux."""
     mounts: dict[Path, str] = {}
     variables: list[str] = []
     if host.ca_bundle:

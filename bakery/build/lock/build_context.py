@@ -13,14 +13,13 @@ from bakery.plan.values import Json
 from bakery.toolchains.pip_steps import locked_places
 
 CONTEXT = "lock"
-"""The stage of the Dockerfile that a context takes the place of."""
+"""The stage of the Dockerfile that the context replaces."""
 
 
 def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None:
-    """Write a context in which every place has exactly what is locked.
+    """Write a context with the locked packages of every place.
 
-    Args:
-        strict: refuse what no hash holds, such as what builds a source archive.
+    ``strict`` refuses packages without a hash, such as those that build a source archive.
     """
     documents: dict[str, Json] = {
         place: {**_document(item, ()), "strict": strict} for place, item in locked.packages.items()
@@ -30,9 +29,9 @@ def pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None
 
 
 def recorded(folder: Path, plan: Plan, materials: Materials) -> None:
-    """Write a context in which every place has what a record lists; pip must come to the same by itself.
+    """Write a context with the recorded packages of every place; pip must resolve to the same.
 
-    A source archive is not among them: the recipe names its release, and the index its hash.
+    The source archive is left out: the recipe names its release, and the index its hash.
     """
     documents: dict[str, Json] = {
         place: _document(item, ()) for place, item in materials.packages.items() if place in locked_places(plan.stages)
@@ -42,11 +41,10 @@ def recorded(folder: Path, plan: Plan, materials: Materials) -> None:
 
 
 def preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[str], stamp: str) -> None:
-    """Write a context in which packages are resolved anew, keeping those that are locked as far as they fit.
+    """Write a context in which packages are resolved again, and locked ones are preferred if they fit.
 
-    Args:
-        without: distributions that are not kept.
-        stamp: differs from run to run, so that the index is asked again.
+    ``without``: distributions that are not preferred; ``stamp``: different for each run, so that the index is asked
+    again.
     """
     none = Packages((), {})
     documents: dict[str, Json] = {
@@ -69,18 +67,18 @@ def _document(item: Packages, without: Collection[str]) -> dict[str, Json]:
 
 def _write(folder: Path, plan: Plan, name: str, documents: Mapping[str, Json]) -> None:
     for place in locked_places(plan.stages):
-        # As in the stage, which is a whole file system.
+        # Like the stage, which is a whole file system.
         inside = folder / CONTEXT / place
         inside.mkdir(parents=True, exist_ok=True)
         if place in documents:
             text, path = json.dumps(documents[place], indent=1, sort_keys=True), inside / name
-            # Another run may be sending it.
+            # Another run may be sending the same file.
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
 
 
 def policy(images: Iterable[tuple[str, str]]) -> str:
-    """Return BuildKit's source policy that allows no images but these (name, digest)."""
+    """Return BuildKit's source policy that allows only these images (name, digest)."""
     rules: list[Json] = [{"action": "DENY", "selector": {"identifier": "docker-image://*"}}]
     for name, digest in sorted(set(images)):
         identifier = f"docker-image://{full(name)}@{digest}"

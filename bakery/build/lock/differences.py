@@ -11,11 +11,9 @@ _FEW = 3
 
 
 def stale(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> list[str]:
-    """Return what a recipe asks for that its lock does not hold, and what it holds that is not asked for any more.
+    """Return what a recipe requires and its lock lacks, and what is no longer required.
 
-    Args:
-        locked: cell → what is locked for it.
-        required: cell → place → its requirements.
+    ``locked``: cell → its locked materials; ``required``: cell → place → its requirements.
     """
     return _merged({cell: _stale(locked.get(cell), places) for cell, places in required.items()})
 
@@ -38,7 +36,7 @@ def _stale(locked: Materials | None, required: Mapping[str, Requirements]) -> It
 
 
 def differences(locked: Mapping[str, Materials], current: Mapping[str, Materials]) -> list[str]:
-    """Return what differs between what is locked for cells and what they are made of here."""
+    """Return what differs between the locked and the current materials of cells."""
     none = Materials()
     return _merged({cell: _differences(locked.get(cell, none), materials) for cell, materials in current.items()})
 
@@ -95,7 +93,7 @@ def _image_differences(image: str, locked: System | None, current: System | None
 
 
 def _merged(lines: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return each line once, sorted, with the cells that it concerns unless these are all."""
+    """Return each line once, sorted, with its cells unless these are all."""
     cells: dict[str, list[str]] = {}
     for cell, cell_lines in lines.items():
         for line in dict.fromkeys(cell_lines):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from bakery.build.buildx.failures import OWN_WORK, is_transient
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
-from bakery.build.buildx.retryable import OWN_WORK, is_transient
 from bakery.core.errors import LockError
 
 _OTHER_HASH = re.compile(
@@ -21,11 +21,9 @@ _BAKERY = re.compile(r"(?m)^(?:bakery|sdist): (?P<text>.*bakery\.lock.*|--locked
 
 
 def refusals(lines: Iterable[str], *, reached: bool = True) -> list[str]:
-    """Return what differs from the lock, one line each; nothing where a step failed for another reason.
+    """Return the differences from the lock in the output of a step; empty if it failed for another reason.
 
-    Args:
-        lines: the last that the step printed.
-        reached: the index answered; to pip, one that cannot be reached has nothing.
+    ``reached``: the index answered; pip reports an unreachable index as empty.
     """
     text = "\n".join(lines)
     differences = [
@@ -61,12 +59,8 @@ class LockFailure(BakeFailure):
 
 
 def failure(outcome: BakeOutcome, lock: str) -> BakeFailure:
-    """Return the error of a failed bake.
-
-    Args:
-        lock: the lock that it was held to; empty for none.
-    """
-    # A project's own code may print anything.
+    """Return the error of a failed bake; ``lock`` is the lock that it used, empty for none."""
+    # The project's own code may print the same messages.
     failures = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
     details = tuple(line for item in failures for line in refusals(item.tail, reached=not is_transient(item)))
     return LockFailure(outcome, lock, details) if details else BakeFailure(outcome)

@@ -20,11 +20,9 @@ from bakery.plan.model import Plan
 
 
 def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
-    """Return file → what is wrong with the address that it is to come from.
+    """Return file → why its address is not allowed.
 
-    Args:
-        locked: cell → what is locked for it.
-        required: cell → place → its requirements.
+    ``locked``: cell → its locked materials; ``required``: cell → place → its requirements.
     """
     return {
         key: problem
@@ -36,7 +34,7 @@ def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str,
 
 
 def _wrong(name: str, origin: str, required: Requirements | None) -> str:
-    """Return why a distribution may not come from an address; empty where it may."""
+    """Return why a distribution may not come from an address; empty if it may."""
     if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
         return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"
     named = [url for url in _addresses(name, required.words) if _location(url) != _location(origin)]
@@ -44,7 +42,7 @@ def _wrong(name: str, origin: str, required: Requirements | None) -> str:
 
 
 def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:
-    """Yield the addresses that requirements name for a distribution."""
+    """Yield the addresses of a distribution in requirements."""
     for word in sorted(words):
         try:
             requirement = Requirement(word)
@@ -55,7 +53,7 @@ def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:
 
 
 def _location(address: str) -> tuple[str, ...]:
-    """Return what of an address stays, whatever commit or hash it names."""
+    """Return the parts of an address without commit and hash."""
     parts = urllib.parse.urlsplit(address)
     path = parts.path.rpartition("@")[0] or parts.path if parts.scheme.startswith("git+") else parts.path
     folder = dict(urllib.parse.parse_qsl(parts.fragment)).get("subdirectory", "")
@@ -76,15 +74,10 @@ _SHOWN = 40
 def load_lock(
     root: Path, plan: Plan, cells: Sequence[Cell], say: Callable[[str], None], *, strict: bool
 ) -> dict[str, Materials]:
-    """Return cell → what is locked for it; nothing where there is no lock, or one for other requirements.
+    """Return cell → its locked materials; empty if there is no lock, or an outdated one, which ``say`` reports.
 
-    Args:
-        say: shows one line that a build is not locked, and why.
-        strict: there must be a lock that fits.
-
-    Raises:
-        LockError: the lock is damaged, or takes files from addresses that are not allowed; or, where ``strict``, it is
-            missing or out of date.
+    Raises LockError if the lock is damaged, or names addresses that are not allowed; and, if ``strict``, if it is
+    missing or outdated.
     """
     lock = lock_file.read(root / plan.lock, plan.lock)
     if lock is None:
@@ -117,13 +110,9 @@ def load_lock(
 def check_origins(
     root: Path, plan: Plan, cells: Sequence[Cell], locked: Mapping[str, Materials], *, lock: bool = True
 ) -> None:
-    """Make sure that locked files come from the index, or from addresses that the recipe allows.
+    """Check that locked files come from the index, or from addresses that the recipe allows.
 
-    Args:
-        lock: ``locked`` comes from the plan's lock; else from a provenance.
-
-    Raises:
-        LockError: a file comes from another address.
+    ``lock``: ``locked`` comes from the plan's lock, else from a provenance. Raises LockError.
     """
     direct = {cell for cell, materials in locked.items() if _has_origins(materials)}
     files = project_requirements(root, plan) if direct else {}
@@ -143,7 +132,7 @@ def _has_origins(locked: Materials) -> bool:
 
 
 def with_lock(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:
-    """Return cell → a digest of its key and of what is locked for it."""
+    """Return cell → a digest of its key and its locked materials."""
     return {cell: _key(key, cell, locked[cell]) if cell in locked else key for cell, key in keys.items()}
 
 
@@ -153,11 +142,11 @@ def _key(key: str, cell: str, locked: Materials) -> str:
 
 
 def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], str]:
-    """Return (name in the files, platform) → digest of the base images that are locked for cells."""
+    """Return (name in the files, platform) → digest of the locked base images."""
     return next(iter(locked.values())).images if locked else {}
 
 
 def shorten_lines(lines: Sequence[str]) -> list[str]:
-    """Return the first lines of many, and how many are left out."""
+    """Return the first lines, and how many others there are."""
     more = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]

@@ -1,4 +1,4 @@
-"""``bakery.lock`` ↔ what each cell is made of. The same cells give the same text."""
+"""``bakery.lock`` ↔ the materials of each cell. The same cells give the same text."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ _HINT = "`wheel-bakery lock` writes it anew"
 
 
 def read(path: Path, shown: str) -> Lock | None:
-    """Return the lock in a file; None where there is none.
-
-    Args:
-        shown: how messages name the file.
-
-    Raises:
-        LockError: it is none.
-    """
+    """Return the lock in a file; None for no file. Messages name it ``shown``. Raises LockError if it is no lock."""
     if not path.exists():
         return None
     try:
@@ -53,13 +46,13 @@ def read(path: Path, shown: str) -> Lock | None:
 
 
 def lines_of(path: Path, shown: str, files: Iterable[str]) -> dict[str, int]:
-    """Return file → the line of a lock that says what it is."""
+    """Return file → its line in a lock."""
     lines = toml_file.read(path, shown).lines
     return {name: line_of(lines, ("files", name)) for name in files}
 
 
 def cells(lock: Lock) -> dict[str, Materials]:
-    """Return cell → what is locked for it. Images, sources and suites are those of all cells."""
+    """Return cell → its locked materials. Images, sources and suites are those of all cells."""
     shared = [*(item.cells for item in lock.packages), *(item.cells for item in lock.system)]
     ids = dict.fromkeys(cell for cell_ids in shared for cell in cell_ids)
     images = {(ref, str(platform)): digest for ref, by in lock.images.items() for platform, digest in by.items()}
@@ -76,11 +69,7 @@ def cells(lock: Lock) -> dict[str, Materials]:
 
 
 def lock_of(recipe: str, materials: Mapping[str, Materials]) -> Lock:
-    """Return the lock of a recipe whose cells are made of ``made``.
-
-    Raises:
-        BakeError: two files of one name are not the same.
-    """
+    """Return the lock of a recipe. Raises BakeError if two files of one name differ."""
     images: dict[str, dict[str, str]] = {}
     files: dict[str, LockedFile] = {}
     packages: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
@@ -129,7 +118,7 @@ def _merged(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def text(lock: Lock) -> str:
-    """Return the file: TOML, sorted, one thing a line, so that a change of one thing is a change of one line."""
+    """Return the file: sorted TOML with one item a line, so that each change changes one line."""
     return "\n".join(_lines(lock)) + "\n"
 
 
@@ -169,5 +158,5 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON's escapes are TOML's, but for the one character that TOML wants escaped and JSON does not.
+    # JSON has the escapes of TOML, except for this character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -29,10 +29,9 @@ from bakery.recipe.problems import nearest
 
 
 def check_materials(session: BuildSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
-    """Make sure that cells use exactly the materials that are locked. Nothing is compiled.
+    """Check that cells use exactly the locked materials.
 
-    Raises:
-        LockError: they do not; ``details`` lists the differences.
+    Raises LockError with the differences as ``details``.
     """
     targets = materials_targets(session.plan, cells)
     materials = collect(session, targets, pins_of(session, targets, locked, strict=True))
@@ -53,11 +52,7 @@ def materials_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
 
 
 def collect(session: BuildSession, targets: Sequence[Target], pins: Pins) -> dict[str, Materials]:
-    """Build the materials targets of cells and return cell → materials.
-
-    Raises:
-        BakeError: a step failed.
-    """
+    """Build the materials targets of cells and return cell → materials. Raises BakeError if a step failed."""
     with run_folder(session.root) as folder:
         request = session.request(targets, folder, pins)
         request = replace(
@@ -82,7 +77,7 @@ def collect(session: BuildSession, targets: Sequence[Target], pins: Pins) -> dic
 
 
 def _sources(plan: Plan, commits: Mapping[str, str]) -> dict[str, str]:
-    """Return address → commit of the sources that a plan names."""
+    """Return address → commit of the sources in a plan."""
     addresses = {
         "".join(part for part in step.source if isinstance(part, str))
         for stage in plan.stages
@@ -94,13 +89,7 @@ def _sources(plan: Plan, commits: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class NewLock:
-    """A lock that was made.
-
-    Attributes:
-        text: the file.
-        changes: the differences from the previous lock; empty where there was none.
-        is_update: there was a previous lock.
-    """
+    """A new lock file, and its differences from the previous one; ``is_update``: there was a previous one."""
 
     text: str
     changes: tuple[str, ...]
@@ -108,16 +97,10 @@ class NewLock:
 
 
 def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> NewLock:
-    """Look up the materials of cells, and keep what the existing lock holds as far as it still fits.
+    """Look up the materials of cells, and keep fitting entries of the existing lock; other cells keep their entries.
 
-    Args:
-        cells: other cells keep their entries.
-        upgrade: distributions and base images that are not kept.
-
-    Raises:
-        UsageError: the lock has no entry for a name in ``upgrade``.
-        LockError: the existing lock is damaged.
-        BakeError: a step failed, for example because a requirement cannot be satisfied.
+    ``upgrade``: distributions and base images that are not kept. Raises UsageError if the lock has no such name,
+    LockError if it is damaged, and BakeError if a step failed, for example because a requirement cannot be satisfied.
     """
     plan = session.plan
     previous = lock_file.read(session.root / plan.lock, plan.lock)
@@ -125,7 +108,7 @@ def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str])
     names = _distributions(plan, locked, upgrade)
     check_origins(session.root, plan, cells, _without(locked, names))
     none = Materials()
-    # The contexts differ from those of every other run, so the index is asked again, whatever the engine has cached.
+    # A new context each time, so that the index is asked again, whatever the engine has cached.
     stamp = f"{time.time_ns()}"
     targets = materials_targets(plan, cells)
     digests = {
@@ -155,7 +138,7 @@ def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str])
 
 
 def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:
-    """Return what is locked, without some distributions."""
+    """Return locked materials without some distributions."""
 
     def of(packages: Packages) -> Packages:
         return replace(packages, files={key: file for key, file in packages.files.items() if file.name not in names})

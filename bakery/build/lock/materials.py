@@ -9,19 +9,17 @@ from pathlib import Path
 
 from bakery.build.lock.model import LockedFile
 from bakery.core.errors import BakeError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 
 _LARGEST = 16 << 20
-"""Bytes of a file that a target exported."""
+"""Bytes of an exported file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What the step at one place installs.
+    """The packages of one place.
 
-    Attributes:
-        requirements: what was asked for, sorted.
-        files: file name, or address of a repository → what it is.
+    ``requirements`` are sorted; ``files``: file name, or address of a repository → the file.
     """
 
     requirements: tuple[str, ...]
@@ -30,13 +28,13 @@ class Packages:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What an image has beside the one below it.
+    """The additions of an image to the one below it.
 
     Attributes:
-        packages: package of the base's own manager → version.
-        tools: program → what it says of its version.
-        purls: package → its package URL; no lock has them.
-        sums: package → SHA-256 of dpkg's list of its files and their MD5 sums; no lock has them.
+        packages: package of the base's package manager → version.
+        tools: program → its version output.
+        purls: package → its package URL; not in locks.
+        sums: package → SHA-256 of dpkg's list of its files and their MD5 sums; not in locks.
     """
 
     packages: Mapping[str, str]
@@ -47,13 +45,13 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """What a cell is made of.
+    """The inputs of a cell.
 
     Attributes:
         images: (name in the files, platform) → digest.
         sources: git address with its ref → commit.
-        packages: place → what is installed there.
-        system: stage → what its image has.
+        packages: place → its packages.
+        system: stage → the additions of its image.
         suites: Debian suite → date of its Release file.
     """
 
@@ -65,10 +63,9 @@ class Materials:
 
 
 def read(folder: Path) -> Materials:
-    """Return what the files that the target exported tell; images and sources only the engine knows.
+    """Return the materials in the files that the target exported, without images and sources, which the engine knows.
 
-    Raises:
-        BakeError: they are not what the target writes.
+    Raises BakeError if the files are invalid.
     """
     try:
         packages = {path.stem: _packages(_json(path)) for path in sorted((folder / "packages").glob("*.json"))}

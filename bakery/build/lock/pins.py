@@ -25,15 +25,11 @@ from bakery.plan.values import literal
 from bakery.toolchains.pip_steps import locked_places
 
 _MAX_CONTEXTS = 3
-"""Locks whose contexts are kept in the state folder."""
+"""Locks with contexts in the state folder."""
 
 
 def check_images(session: BuildSession, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
-    """Make sure that the locked base images can be had.
-
-    Raises:
-        LockError: one cannot; what is here in its place is told.
-    """
+    """Check that the locked base images are available. Raises LockError if one is not."""
     images = dict.fromkeys(image for cell in cells for image in cell.images)
     problems = []
     for image in images:
@@ -57,11 +53,9 @@ def pin_recorded_images(
     images: Mapping[str, str],
     say: Callable[[str], None],
 ) -> dict[str, Materials]:
-    """Return what cells are to be made of again: their base images by digest, as far as these can be had.
+    """Return recorded materials with the digests of available base images.
 
-    Args:
-        images: name → digest of those that were used.
-        say: told of each that is another one here.
+    ``images``: name → recorded digest; ``say`` shows each image that has another digest here.
     """
     digests: dict[tuple[str, str], str] = {}
     for image in dict.fromkeys(image for cell in cells for image in cell.images):
@@ -77,7 +71,7 @@ def pin_recorded_images(
 
 
 def replacement(session: BuildSession, image: Image, digest: str) -> str | None:
-    """Return None where an image can be had by its digest, else the digest that its name has here."""
+    """Return None if an image is available by its digest; else the digest of its name here."""
     name, platform = session.image_name(image).partition("@")[0], image.platform
     present = image_digests.present(session.environment, name, platform)
     if digest and (digest == present or image_digests.offered(session.environment, f"{name}@{digest}") == digest):
@@ -86,7 +80,7 @@ def replacement(session: BuildSession, image: Image, digest: str) -> str | None:
 
 
 def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
-    """Return what a build of targets is held to by what is locked for its cells; without a lock, its stand-ins alone."""
+    """Return the inputs that a build of targets must use; without a lock, only replaced base images."""
     if not locked:
         return Pins({target.name: image_overrides(session, target, {}) for target in targets})
     if folder := session.record_folder:
@@ -108,7 +102,7 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
         if (digest := locked_images(locked).get((image.ref, image.platform)))
     }
     policy = build_context.policy(named)
-    # Two runs of one lock may bake different targets.
+    # Parallel runs with one lock may bake different targets.
     name = f"policy-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.json"
     write(folder, {name: policy})
     environment = {"EXPERIMENTAL_BUILDKIT_SOURCE_POLICY": str(folder / name)}
@@ -116,7 +110,7 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
 
 
 def image_overrides(session: BuildSession, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    """Return the overrides that name a target's base images: stand-ins, and the digests that are pinned."""
+    """Return the overrides for a target's base images: replaced names, and pinned digests."""
     overrides = []
     for image in target.images:
         name, digest = session.image_name(image), pinned.get((image.ref, image.platform), "")
@@ -127,19 +121,19 @@ def image_overrides(session: BuildSession, target: Target, pinned: Mapping[tuple
 
 
 def context_of(image: Image, target: Target) -> str:
-    """Return the named context that stands for a target's base image.
+    """Return the named context of a target's base image.
 
-    Of a name with several platforms it is for one of them (BuildKit's frontend/dockerui/context.go: ``NAME::PLATFORM``).
+    If the target uses several platforms of it, one of them (BuildKit's frontend/dockerui/context.go:
+    ``NAME::PLATFORM``).
     """
     several = len({other.platform for other in target.images if other.ref == image.ref}) > 1
     return f"{image.ref}::{image.platform}" if several else image.ref
 
 
 def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
-    """Write the contexts of all cells, and return their folder; the same lock is the same one.
+    """Write the contexts of all cells, and return their folder, which is the same for the same lock.
 
-    Raises:
-        OutputError: it cannot be written.
+    Raises OutputError if it cannot be written.
     """
     text = lock_file.text(lock_file.lock_of(session.plan.recipe, locked))
     digest = hashlib.sha256(f"{strict} {locked_places(session.plan.stages)} {text}".encode()).hexdigest()[:16]
@@ -161,7 +155,7 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
 
 
 def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:
-    """Return the plan with the commits that are locked in place of branches and tags."""
+    """Return the plan with locked commits instead of branches and tags."""
     commits = {address: commit for materials in locked.values() for address, commit in materials.sources.items()}
 
     def pinned(stage: Stage) -> Stage:

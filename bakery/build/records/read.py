@@ -15,23 +15,18 @@ from bakery.build.lock.model import LockedFile
 from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
 from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
 from bakery.core.errors import UnavailableError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.plan.values import Json
 from bakery.recipe.problems import shorten
 
 LARGEST = 4 << 20
-"""Bytes that a provenance may have."""
-
+"""The maximum size of a provenance in bytes."""
 
 _Hex = Annotated[str, Field(pattern=r"\A[0-9a-f]*\z")]
 
 
 class RecordedMaterial(BaseModel):
-    """Something that a wheel was made from.
-
-    Attributes:
-        notes: what else is known of it.
-    """
+    """A material in a provenance."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +42,7 @@ class RecordedMaterial(BaseModel):
 
     @property
     def places(self) -> list[str]:
-        """Where it was installed; empty for what is no package of the index."""
+        """The places of a package of the index; empty for other materials."""
         names = self.notes.get("places")
         return [str(name) for name in names] if isinstance(names, list) and "version" in self.notes else []
 
@@ -66,12 +61,12 @@ def _at(*path: str) -> AliasPath:
 
 
 class Provenance(BaseModel):
-    """The facts of a provenance about a wheel.
+    """The content of a provenance.
 
     Attributes:
-        recipe: the recipe's name; ``recipe_file`` is its file, relative to the project, or the name of a shipped one.
+        recipe_file: relative to the project, or the name of a shipped recipe.
         settings: values of ``--set``.
-        bakery: the version that planned it.
+        bakery: the version that made the plan.
         dockerfile: sha256 of the generated Dockerfile.
         requirements: place → requirements for the package index.
         path: the file.
@@ -96,18 +91,14 @@ class Provenance(BaseModel):
 
     @property
     def source(self) -> tuple[dict[str, str], dict[str, Any]] | None:
-        """Digests and notes of the source that the engine was sent; None where it fetched it."""
+        """Digests and notes of the source that the engine was sent; None if it fetched the source."""
         return next(((item.digest, item.notes) for item in self.materials if "dirHash" in item.digest), None)
 
 
 def read(wheel: Path, given: Path | None = None) -> Provenance:
-    """Return the provenance of a wheel.
+    """Return the provenance of a wheel, from a given file or beside the wheel.
 
-    Args:
-        given: the file; None to look beside the wheel.
-
-    Raises:
-        UnavailableError: there is none, it cannot be read, or it is about another file.
+    Raises UnavailableError if there is none, it cannot be read, or it is about another file.
     """
     paths = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
     path = next((candidate for candidate in paths if candidate.is_file()), None)
@@ -153,7 +144,7 @@ The archive that it came in is not kept in an image.
 
 
 def package_materials(materials: Materials) -> Iterator[Material]:
-    """Yield the materials of a wheel that are packages, each once, and the source archive where there is one."""
+    """Yield the packages that made a wheel, each once, and the source archive if there is one."""
     places: dict[tuple[str, LockedFile], list[str]] = {}
     for place, item in materials.packages.items():
         for name, file in item.files.items():
@@ -181,15 +172,14 @@ def _of_index(name: str, file: LockedFile, places: list[str]) -> Material:
 
 
 def place_requirements(materials: Materials) -> dict[str, Json]:
-    """Return place → what was asked for there."""
+    """Return place → its requirements."""
     return {place: [*map(without_user, item.requirements)] for place, item in sorted(materials.packages.items())}
 
 
 def locked_from_provenance(recorded: Provenance) -> Materials:
-    """Return what a wheel was made of, as far as a build can be held to it: packages of the index, commits of sources.
+    """Return the materials that a build can be pinned to: packages of the index, commits of sources.
 
-    Raises:
-        UnavailableError: the record holds what is no package.
+    Raises UnavailableError for an invalid package.
     """
     files: dict[str, dict[str, LockedFile]] = {}
     for item in recorded.materials:
@@ -212,5 +202,5 @@ def locked_from_provenance(recorded: Provenance) -> Materials:
 
 
 def recorded_images(recorded: Provenance) -> Mapping[str, str]:
-    """Return name → digest of the base images that a wheel was made from."""
+    """Return name → digest of the base images of a wheel."""
     return {item.name: f"sha256:{item.digest['sha256']}" for item in recorded.materials if item.is_image}

@@ -28,9 +28,9 @@ from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import LARGEST, package_materials, place_requirements
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
+from bakery.core.files import read_plain
 from bakery.core.git import look, origin
 from bakery.core.names import MACHINES
-from bakery.core.plain_files import read_plain
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -39,10 +39,9 @@ from bakery.plan.values import Json
 
 @dataclass
 class Recorder:
-    """Writes the records of one run; create it before the run begins, because it reads the source.
+    """Writes the records of one run; create it before the run, because it reads the source.
 
-    Attributes:
-        schedule: knows the node that built a cell.
+    ``schedule`` has the node that built a cell.
     """
 
     context: BakeContext
@@ -56,16 +55,11 @@ class Recorder:
         self._sent = _sent_images(self.context)
 
     def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json], folder: Path) -> None:
-        """Write the records of a cell's wheels (path → sha256) to the output folder; those that are up to date stay.
+        """Write the records of a cell's wheels (path → sha256) to the output folder; up-to-date ones stay.
 
-        Args:
-            metadata: what buildx reports of the cell's wheel target.
-            folder: the exported materials of the cell.
-
-        Raises:
-            BakeError: the materials cannot be read.
-            OutputError: the folder or a file in it cannot be written.
-            EngineError: the engine does not answer.
+        ``metadata`` is buildx's of the wheel target, ``folder`` has the exported materials. Raises BakeError if the
+        materials cannot be read, OutputError if a file cannot be written, and EngineError if the engine does not
+        answer.
         """
         output = self.context.output / FOLDER
         exported = read(folder)
@@ -143,13 +137,10 @@ def _sent_images(context: BakeContext) -> dict[str, str]:
 
 
 def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
-    """Return the project's source as the engine is sent it.
+    """Return the project's source as it is sent to the engine.
 
-    A source of a repository that the engine clones is among BuildKit's own materials, an archive of the index among
-    the packages.
-
-    Raises:
-        OutputError: a file of the project cannot be read.
+    A repository that the engine clones is among BuildKit's materials, an archive of the index among the packages.
+    Raises OutputError if a file of the project cannot be read.
     """
     folders = plan.context_paths()
     if not folders:
@@ -173,7 +164,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
 
 
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
-    """Return whether a provenance already has these facts of a wheel: another run of the same changes only its times."""
+    """Return whether a provenance already has these facts of a wheel: a second run only changes its times."""
     try:
         document = json.loads(read_plain(path, LARGEST))
         same = (

@@ -24,10 +24,10 @@ from bakery.plan.options import Secret
 
 @contextlib.contextmanager
 def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
-    """Provide name → a file with the content, which this user's processes can read until the context ends.
+    """Provide name → a file with the content, which only this user's processes can read until the context ends.
 
-    On Linux they are in memory and end with this process, even if it is killed; elsewhere they are in a folder of
-    this user's own.
+    On Linux the files are in memory and end with this process, even if it is killed; elsewhere they are in a temporary
+    folder of this user.
     """
     if not hasattr(os, "memfd_create"):
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
@@ -50,7 +50,7 @@ def _written(path: Path, data: bytes) -> Path:
 
 
 LARGEST = 500 * 1024
-"""Bytes that a secret may have: BuildKit's own limit (session/secrets, MaxSecretSize)."""
+"""BuildKit's limit of a secret in bytes (session/secrets, MaxSecretSize)."""
 
 COMMAND_S = 60.0
 """Seconds that a command may take to print a secret."""
@@ -64,9 +64,8 @@ _NONE_LEFT = "a secret is missing, and the build would go on without it"
 class RunSecrets:
     """The secrets of a run.
 
-    Attributes:
-        variables: variable of the bake file → the file with the secret; empty if no step needs it.
-        mask: hides the values in what steps print.
+    ``variables``: variable of the bake file → the file with the secret, empty if no step needs it; ``mask`` hides the
+    values.
     """
 
     variables: Mapping[str, str]
@@ -77,16 +76,10 @@ class RunSecrets:
 def read_secrets(
     secrets: Sequence[Secret], needed: Sequence[Secret], root: Path, environ: Mapping[str, str]
 ) -> Iterator[RunSecrets]:
-    """Read the secrets that a bake needs; they are forgotten when the context ends.
+    """Read the ``needed`` ones of a plan's secrets; they are forgotten when the context ends.
 
-    Args:
-        secrets: all of the plan.
-        needed: those that a target of the bake uses.
-        root: the project, which relative files and commands are relative to.
-        environ: the environment that variables are read from, and that commands run in.
-
-    Raises:
-        UsageError: one or more cannot be read; the message names all of them, and no value.
+    Files and commands are relative to ``root``, the project. Raises UsageError, which names all unreadable secrets, and
+    no value.
     """
     values: dict[str, bytes] = {}
     problems = []
@@ -127,11 +120,7 @@ def leaks(wheel: Path, mask: Mask) -> list[str]:
 
 
 def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
-    """Return the value of a secret.
-
-    Raises:
-        ValueError: it cannot be read; the message has no value.
-    """
+    """Return the value of a secret. Raises ValueError, without the value."""
     if secret.env:
         value = os.fsencode(environ.get(secret.env, ""))
         where = "the variable is not set" if secret.env not in environ else "the variable is empty"
@@ -158,7 +147,7 @@ def _read(path: Path) -> bytes:
 
 
 def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> bytes:
-    """Run a program without a shell; what it writes to its standard error is dropped, since it may hold the value."""
+    """Run a program without a shell; its standard error may contain the value and is dropped."""
     program = str(root / command[0]) if "/" in command[0] else command[0]
     try:
         child = subprocess.Popen(

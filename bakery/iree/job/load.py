@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.core.errors import ModuleError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.iree.job.json_positions import key_lines
 from bakery.iree.models.job import Input, Job
 from bakery.recipe.problems import Problem, listed

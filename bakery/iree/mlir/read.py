@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bakery.core.errors import ModuleError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.iree.mlir.signature import Function, Module, Type
 
 MAGIC = b"ML\xefR"

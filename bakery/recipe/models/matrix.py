@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from bakery.core.regex import compile_linear, matches_whole
+from bakery.core.text import compile_linear, matches_whole
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import AxisName, Line, PythonVersion, VariableName, distinct
 

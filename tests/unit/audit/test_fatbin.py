@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from bakery.audit.binary import UnreadableBinary
 from bakery.audit.cubin import CubinFacts, read_cubin
 from bakery.audit.elf import read_elf
-from bakery.audit.fatbin import DeviceCode, DeviceImage, sorted_archs
-from bakery.audit.lz4 import unpack
+from bakery.audit.fatbin import DeviceCode, DeviceImage, sorted_archs, unpack_lz4
+from bakery.audit.limits import Budget
 
 TOOLKITS = {
     "plain": {"13.0.88"},
@@ -37,7 +37,7 @@ TOOLKITS = {
 
 
 def device_code(data: bytes) -> DeviceCode:
-    found = read_elf("demo/_core.so", len(data), io.BytesIO(data))
+    found = read_elf("demo/_core.so", io.BytesIO(data), Budget.of(len(data)))
     assert found is not None
     return found.device_code
 
@@ -208,7 +208,7 @@ def test_machine_code_that_cannot_be_unpacked_still_has_its_architecture() -> No
     ],
 )
 def test_lz4_blocks(block: bytes, limit: int, content: bytes) -> None:
-    assert unpack(block, limit) == content
+    assert unpack_lz4(block, limit) == content
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_lz4_blocks(block: bytes, limit: int, content: bytes) -> None:
 )
 def test_damaged_lz4_blocks(block: bytes) -> None:
     with pytest.raises(ValueError, match="LZ4 block"):
-        unpack(block, 99)
+        unpack_lz4(block, 99)
 
 
 @given(block=st.binary(max_size=2000), limit=st.integers(0, 5000))
 def test_no_lz4_block_makes_more_than_it_may(block: bytes, limit: int) -> None:
     with suppress(ValueError):
-        assert len(unpack(block, limit)) <= limit
+        assert len(unpack_lz4(block, limit)) <= limit
 
 
 def _within_a_second(read: Callable[[], object]) -> None:

@@ -26,7 +26,7 @@ from bakery.audit.limits import Limits
 from bakery.audit.tools import exceeded_limit
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import AuditError, ModuleError, OutputError
-from bakery.core.plain_files import open_plain, read_plain
+from bakery.core.files import open_plain, read_plain
 from bakery.iree.mlir.read import read_module
 from bakery.iree.vmfb import read_vmfb
 from bakery.recipe.load import load

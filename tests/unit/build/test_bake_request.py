@@ -209,8 +209,8 @@ def is_alive(process: int) -> bool:
 def test_one_may_be_ended_and_all_of_them() -> None:
     with caught() as signals, Children(signals) as children:
         for _ in range(2):
-            children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=lambda _: None)
-        children.stop(Stopped.UNWANTED)
+            child = children.start(["sleep", "60"], cwd=Path("/"), environment=os.environ, line=lambda _: None)
+            child.stop(Stopped.UNWANTED, time.monotonic())
         ended = []
         while len(ended) < 2:
             ended += children.turn()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bakery.build.context_warnings import scan, warnings
 from bakery.core.dockerignore import Ignore, _compiled, _Group, check_ignored, normalised
 from bakery.core.errors import RecipeError
-from bakery.core.regex import compile_linear
+from bakery.core.text import compile_linear
 from bakery.plan.model import Plan
 from bakery.plan.options import SourceContext
 from bakery.recipe.load import load

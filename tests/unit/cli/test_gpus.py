@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from gpus_page import PATH, page
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
-from bakery.cli.tables.gpus_page import PATH, page
 from bakery.core.errors import UsageError
 from bakery.toolchains.facts import gpus
 

@@ -173,7 +173,7 @@ def test_settings_that_are_no_variable_of_the_recipe(project: Path, setting: str
         assert "cannot understand --set" in refuse_any(project, then, here)
         return
     said = refusal(project, then, RebuildOptions(here=here))
-    assert said.startswith("the provenance sets what is no variable of the recipe")
+    assert said.startswith("the provenance sets values that are not variables of the recipe")
     assert f"--set {shlex.quote(setting)}" in said
     assert said.count("--set") == 1, "the others are variables"
 

@@ -1,0 +1,103 @@
+"""Do DLLs and Mach-O files find their libraries on any Windows or Mac, and are they for the cell's Python?"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from bakery.audit.dependencies import matches
+from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import Finding, Severity, error, error_if
+from bakery.audit.macho import MachObject
+from bakery.audit.pe import PeImage
+from bakery.audit.systems import (
+    DEBUG_DLL,
+    KNOWN_EXTERNAL,
+    MACOS_PYTHON,
+    PYTHON_DLL,
+    REDISTRIBUTABLE,
+    is_system_library,
+)
+from bakery.audit.wheel import Wheel, is_extension_or_dll
+
+_RELEASE = re.compile(r"cp(3[0-9]+)(t?)")
+_INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
+_LOADER = "@loader_path/"
+
+
+def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
+    """Yield every library that a machine without compilers and build folders does not find."""
+    # Without a recipe, nothing says which libraries another wheel provides.
+    severity = error_if(not expected.is_empty)
+    outside = (*expected.excludes, *KNOWN_EXTERNAL)
+    yield from _check_dlls(wheel, tuple(glob.lower() for glob in outside), severity)
+    yield from _check_dylibs(wheel, outside, severity)
+
+
+def _check_dlls(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:
+    inside = {entry.path.rpartition("/")[2].lower() for entry in wheel.archive.entries}
+    for image in filter(is_extension_or_dll, wheel.images):
+        loaded = frozenset(image.imports)
+        for name in dict.fromkeys((*image.imports, *image.delayed)):
+            if match := PYTHON_DLL.fullmatch(name):
+                yield from _check_python_dll(wheel, image, match)
+            elif DEBUG_DLL.fullmatch(name):
+                text, hint = f"needs {name}, which only Visual Studio installs", "build in release mode: /MD, not /MDd"
+                yield error("debug-runtime", text, image.path, hint)
+            elif name.lower() in inside or is_system_library(name) or matches([name.lower()], outside):
+                continue
+            elif REDISTRIBUTABLE.fullmatch(name):
+                yield Finding("runtime-missing", severity, f"needs {name}, which a machine may lack", image.path)
+            else:
+                # A DLL that is loaded on its first call may be optional.
+                weight = severity if name in loaded else Severity.WARNING
+                yield Finding("dll-missing", weight, f"needs {name}, which is not in the wheel", image.path)
+
+
+def _check_python_dll(wheel: Wheel, image: PeImage, match: re.Match[str]) -> Iterator[Finding]:
+    name, release, free_threaded, debug = match[0], match[1], match[2], match[3]
+    if debug:
+        yield error("debug-runtime", f"needs {name}, a Python for debugging", image.path)
+        return
+    tags = wheel.filename.tags
+    releases = {(m[1], m[2]) for tag in tags if (m := _RELEASE.fullmatch(tag.abi))}
+    if release == "3":
+        return
+    if not releases and any(tag.abi in ("abi3", "abi3t") for tag in tags):
+        text = f"needs {name}, so it loads in one Python, but the wheel is tagged for the stable ABI"
+        hint = "define Py_LIMITED_API, so that it is linked with python3.dll"
+        yield error("python-dll", text, image.path, hint)
+    elif releases and (release, free_threaded.lower()) not in releases:
+        text = f"needs {name}, the wheel is tagged {', '.join(sorted(map(str, tags)))}"
+        yield error("python-dll", text, image.path)
+
+
+def _check_dylibs(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:
+    paths = {_INSTALLED.sub("", entry.path) for entry in wheel.archive.entries}
+    names = {posixpath.basename(path) for path in paths}
+    for binary in wheel.mach_objects:
+        # A universal file has the same names in each of its slices.
+        needed = {name: part.kind for part in reversed(binary.slices) for name in part.needed if name not in part.weak}
+        for name, kind in needed.items():
+            base = posixpath.basename(name)
+            if MACOS_PYTHON.search(name):
+                if kind == "module":
+                    yield Finding("python-linked", severity, f"loads {name}", binary.path)
+            elif name.startswith("/"):
+                if not is_system_library(name):
+                    yield error("dylib-absolute", f"loads {name}, which other machines lack", binary.path)
+            elif not (_is_inside(binary, name, paths, names) or matches([base], outside)):
+                yield Finding("dylib-missing", severity, f"loads {name}, which is not in the wheel", binary.path)
+        for path in dict.fromkeys(path for part in binary.slices for path in part.rpaths):
+            if not path.startswith(("@", "/usr/lib/", "/System/")):
+                text = f"its LC_RPATH has {path!r}, a folder of the build machine"
+                yield Finding("dylib-rpath", severity, text, binary.path)
+
+
+def _is_inside(binary: MachObject, name: str, paths: set[str], names: set[str]) -> bool:
+    if name.startswith(_LOADER):
+        folder = posixpath.dirname(_INSTALLED.sub("", binary.path)) or "."
+        return posixpath.normpath(f"{folder}/{name.removeprefix(_LOADER)}") in paths
+    # A library that is already loaded is found by its name in any folder.
+    return posixpath.basename(name) in names
