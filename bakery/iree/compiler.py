@@ -55,6 +55,9 @@ LARGEST = 16 * 1024**3
 JOURNAL = "iree.modules"
 """The journal of compiled modules; no recipe has a dot in its name."""
 
+_PARALLEL = 2
+"""Batches that are baked at the same time."""
+
 _LOG = 4 * 1024**2
 """Bytes of a compiler's log that are kept."""
 
@@ -71,19 +74,12 @@ _STAGE = re.compile(r"\[(?:\S+ )?(cell-\S+) ")
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options of a run.
-
-    Attributes:
-        state: the project's state folder, with the journal of compiled modules.
-        again: also compile modules that the output folder already has.
-        parallel: batches that are baked in parallel.
-        timeout_s: seconds that a batch may take; None for no limit.
+    """The options of a run: the project's state folder, with the journal of compiled modules; with ``again``, modules that the
+    output folder already has are compiled, too.
     """
 
     state: Path
     again: bool = False
-    parallel: int = 2
-    timeout_s: float | None = None
     no_cache: bool = False
     builder: str | None = None
 
@@ -191,7 +187,7 @@ class _Run:
         names = [name for name, _ in self._waiting]
         with caught() as signals, open_bakes(names, self.state / "logs", signals, listener) as bakes:
             while (self._waiting or self._running) and not (signals.arrived and not self._running):
-                while self._waiting and not signals.arrived and len(self._running) < self.options.parallel:
+                while self._waiting and not signals.arrived and len(self._running) < _PARALLEL:
                     name, cells = self._waiting.pop(0)
                     self._running[name] = cells
                     bakes.start(self._request(name))
@@ -200,11 +196,7 @@ class _Run:
         return signals.name
 
     def _host_digest(self) -> str:
-        """Return a digest of this machine's CPU if a cell depends on it; else empty.
-
-        Raises:
-            PlanError: a cell depends on it, and the engine is on another machine.
-        """
+        """Return a digest of this machine's CPU if a cell depends on it, else empty; raise PlanError if the engine is elsewhere."""
         if not any(cell.target.is_local for cell in self.cells):
             return ""
         if not is_here(self.engine.environment):
@@ -238,7 +230,6 @@ class _Run:
             scope=cache_scope(self.engine.environment, self.plan.root, "modules"),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
-            timeout_s=self.options.timeout_s,
         )
 
     def _finish_batch(self, name: str, outcome: BakeOutcome) -> None:
@@ -253,8 +244,7 @@ class _Run:
         errors: dict[str, BakeryError] = {}
         for failed in outcome.failures:
             match = _STAGE.match(failed.step)
-            cell = by_stage.get(match[1]) if match else None
-            if cell is not None:
+            if match and (cell := by_stage.get(match[1])):
                 reason = failed.tail[-1] if failed.tail else "the step failed"
                 hint = failed.hint or "compile it alone, or with more memory"
                 errors[cell.id] = CompilerError(reason, subject=cell.id, hint=hint, details=failed.tail)
@@ -262,11 +252,13 @@ class _Run:
             if len(cells) > 1:
                 raise BakeFailure(outcome)
             errors[cells[0].id] = BakeFailure(outcome)
-        for cell in (cell for cell in cells if cell.id in errors):
-            log = self.state / "logs" / f"{name}.log"
-            self.reports[cell.id] = ModuleReport(cell, "failed", errors[cell.id], log=log)
-        # The finished compilations of the others are cached. One by one, none of them can end another.
-        self._waiting += [(cell_target(cell), (cell,)) for cell in cells if cell.id not in errors]
+        for cell in cells:
+            if cell.id in errors:
+                log = self.state / "logs" / f"{name}.log"
+                self.reports[cell.id] = ModuleReport(cell, "failed", errors[cell.id], log=log)
+            else:
+                # The finished compilations of the others are cached. One by one, none of them can end another.
+                self._waiting.append((cell_target(cell), (cell,)))
 
     def _collect(self, cells: Sequence[ModuleCell], stage: Path, *, single: bool) -> None:
         """Publish the modules in a stage folder, and write them to the journal."""

@@ -32,7 +32,7 @@ ELEMENT_TYPES = {
     "complex<f32>": "complex64",
     "complex<f64>": "complex128",
 }
-"""Element type → numpy's name of it; others (bf16, f8E4M3FN, i4, quantised ones) have none there."""
+"""Element type → its NumPy name. NumPy has no others (bf16, f8E4M3FN, i4, quantised types)."""
 
 _DIMENSIONS = re.compile(r"(?:(?:\?|[0-9]{1,19})x)*")
 
@@ -78,40 +78,31 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that a module exports: its symbol without ``@``, its types, and its line, from 1; 0 if that is unknown."""
+    """A function that a module exports: its symbol without ``@``, and its types."""
 
     name: str
     arguments: tuple[Type, ...]
     results: tuple[Type, ...]
-    line: int = 0
 
     def __str__(self) -> str:
         arguments, results = (", ".join(map(str, types)) for types in (self.arguments, self.results))
         return f"@{self.name}({arguments}) -> {results if len(self.results) == 1 else f'({results})'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A module. For bytecode, only the compiler knows the functions."""
-
-    bytecode: bool
-    functions: tuple[Function, ...] = ()
-
-
 MAGIC = b"ML\xefR"
-"""How bytecode begins (MLIR bytecode format, version 6)."""
+"""Start of bytecode (MLIR bytecode format, version 6)."""
 
 LARGEST = 4 * 1024**3
-"""Bytes that a module may have."""
+"""Maximum size of a file, in bytes."""
 
 LARGEST_TEXT = 512 * 1024**2
-"""Bytes that one in text may have: all of it is in memory, twice. Weights take a tenth as bytecode."""
+"""Maximum size of a text: all of it is in memory, twice. As bytecode, weights take a tenth."""
 
 LARGEST_HEADERS = 8 * 1024**2
-"""Bytes of all functions' arguments and results: of 100,000 arguments."""
+"""Maximum size of the arguments and results of all functions: enough for 100,000 arguments."""
 
 DEEPEST = 256
-"""Brackets that may stand in one another: the compiler's own parser recurses, and dies of more than some thousands."""
+"""Maximum depth of brackets. The compiler's own parser is recursive, and crashes at some thousands."""
 
 _TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|["(){}\[\]]|\bfunc\.func\b')
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
@@ -124,8 +115,8 @@ _IN_BRACKETS = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[(){}\[\]]')
 _IN_LIST = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\],]')
 
 
-def read_module(path: Path) -> Module:
-    """Return the content of a module's file.
+def read_module(path: Path) -> tuple[Function, ...]:
+    """Return the exported functions of a file; none for bytecode, whose functions only the compiler knows.
 
     Raises:
         ModuleError: it cannot be read, is not MLIR, or exports no function.
@@ -139,7 +130,7 @@ def read_module(path: Path) -> Module:
             if size > most:
                 raise ModuleError(f"{path} has {size:,} bytes, more than {most:,}")
             if is_bytecode:
-                return Module(bytecode=True)
+                return ()
             file.seek(0)
             data = file.read(most)
     except OSError as error:
@@ -157,7 +148,7 @@ def read_module(path: Path) -> Module:
             f"{path} exports no function",
             hint="expected at least one public `func.func @name(…)`; private ones cannot be called",
         )
-    return Module(bytecode=False, functions=functions)
+    return functions
 
 
 class _Reader:
@@ -187,22 +178,22 @@ class _Reader:
         for match in _TOKEN.finditer(self._text):
             word = match[0]
             if word == '"':
-                raise self._error(match.start(), "a string that does not end")
+                raise self._error(match.start(), "a string without end")
             if word in _CLOSING:
                 stack.append((word, match.start()))
                 if len(stack) > DEEPEST:
-                    raise self._error(match.start(), f"brackets in one another, more than {DEEPEST}")
+                    raise self._error(match.start(), f"brackets are nested more than {DEEPEST} levels deep")
             elif word in ")}]":
                 if not stack or _CLOSING[stack[-1][0]] != word:
-                    raise self._error(match.start(), f"{word!r} closes nothing")
+                    raise self._error(match.start(), f"{word!r} without an opening bracket")
                 stack.pop()
-            # The module's own braces, or none where a file is a module without saying so; the generic form of a
+            # Inside the braces of the module, or in none if the file has no explicit module. The generic form of a
             # module is an operation with a region: "builtin.module"() ({ … }).
             elif word in ("func.func", '"func.func"') and _is_outermost(stack):
                 yield match.start(), match.end()
         if stack:
             opened, where = stack[-1]
-            raise self._error(where, f"{opened!r} is never closed")
+            raise self._error(where, f"{opened!r} is not closed")
 
     def _function(self, start: int, end: int) -> Iterator[Function]:
         if self._text[start] == '"':
@@ -245,7 +236,7 @@ class _Reader:
         types = [[Type(" ".join(text.split())) for text in texts] for texts in (arguments, results)]
         if not all(item.text for side in types for item in side):
             raise self._error(start, "a type is missing in the function's header")
-        return Function(name.strip('"'), tuple(types[0]), tuple(types[1]), self._position(start)[0])
+        return Function(name.strip('"'), tuple(types[0]), tuple(types[1]))
 
     def _argument(self, text: str, start: int) -> str:
         """Return the type of ``%name: type {attributes}``."""
@@ -268,7 +259,7 @@ class _Reader:
         else:
             if depth == 0:
                 return self._text[start:]
-        raise self._error(start, "a type that does not end")
+        raise self._error(start, "a type without end")
 
     def _enclosed(self, start: int) -> tuple[str, int]:
         """Return the text between the bracket at ``start`` and its closing bracket, and the offset after that."""
@@ -279,9 +270,9 @@ class _Reader:
             if depth == 0 and match[0] in (")", "}", "]"):
                 self._left -= match.end() - start
                 if self._left < 0:
-                    raise self._error(start, f"functions' headers of more than {LARGEST_HEADERS:,} bytes")
+                    raise self._error(start, f"function headers of more than {LARGEST_HEADERS:,} bytes")
                 return _uncommented(self._text[start + 1 : match.start()]), match.end()
-        raise self._error(start, f"{self._text[start]!r} is never closed")
+        raise self._error(start, f"{self._text[start]!r} is not closed")
 
     def _position(self, offset: int) -> tuple[int, int]:
         """Return line and column. Lines are counted from the last position."""
@@ -293,7 +284,7 @@ class _Reader:
 
     def _error(self, offset: int, what: str) -> ModuleError:
         line, column = self._position(offset)
-        return ModuleError(f"{self._name}:{line}:{column}: {what}", hint="this is no MLIR that a compiler would take")
+        return ModuleError(f"{self._name}:{line}:{column}: {what}", hint="the compiler would refuse this MLIR, too")
 
 
 def _is_outermost(stack: list[tuple[str, int]]) -> bool:

@@ -1,8 +1,4 @@
-"""Validates compiled modules: inspects each one, and runs it and compares its results if its device is available.
-
-There are three containers, so that no program can forge the results of another: one runs the module, one the reference
-(the user's own Python), and one only bakery's program that compares their results.
-"""
+"""Validates compiled modules: inspects each one, and runs it and compares its results if its device is available."""
 
 from __future__ import annotations
 

@@ -225,17 +225,17 @@ class _Resolver:
         file = self._loaded.folder / text
         if file not in self._sources:
             try:
-                module = read_module(file)
+                functions = read_module(file)
                 data = file.read_bytes()
             except (ModuleError, OSError, ValueError) as error:
-                message = error.message if isinstance(error, ModuleError) else f"{file} cannot be read: {error}"
-                hint = error.hint if isinstance(error, ModuleError) else ""
-                problem = Problem(path, message.replace(str(file), text), hint or "check the path")
+                if not isinstance(error, ModuleError):
+                    error = ModuleError(f"{file} cannot be read: {error}")
+                problem = Problem(path, error.message.replace(str(file), text), error.hint or "check the path")
                 self._broken.append(problem)
                 self._sources[file] = Source(file, text, "", 0, (), f"{problem.what} ({problem.fix})")
             else:
                 digest = hashlib.sha256(data).hexdigest()
-                self._sources[file] = Source(file, text, digest, len(data), module.functions)
+                self._sources[file] = Source(file, text, digest, len(data), functions)
         return self._sources[file]
 
 
