@@ -53,13 +53,13 @@ def test_json() -> None:
 
 def test_warnings_for_a_release() -> None:
     text, warnings = run("7.0;9.0", "--cuda", "13.0.3")
-    assert "CUDA 13.0 has no sm_70 any more" in warnings
+    assert "CUDA 13.0 no longer supports sm_70" in warnings
     assert "driver 580 or newer" in text
 
 
 def test_what_no_release_has_is_told_without_one() -> None:
     _, warnings = run("8.5;7.0")
-    assert warnings == "warning: no CUDA release has sm_85; the nearest are sm_86 and sm_87\n"
+    assert warnings == "warning: no CUDA release supports sm_85; the nearest are sm_86 and sm_87\n"
 
 
 def test_mistakes() -> None:
