@@ -87,13 +87,10 @@ class _Range:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between two wheels.
+    """One difference between two wheels, with the content of both, line by line.
 
-    Attributes:
-        file: the member's path; empty for the archive itself.
-        part: what differs: ``order``, ``date``, ``mode``, ``section .text``, ``lines``, ….
-        old, new: the content of the two wheels, line by line.
-        cause: the cause if it is known, or empty.
+    ``file`` is the member's path, empty for the archive itself; ``part`` says what differs: ``order``, ``date``,
+    ``section .text``, ``lines``, …. ``cause`` is empty if it is not known.
     """
 
     file: str
@@ -110,9 +107,7 @@ class Difference:
 def differences(old: Path, new: Path) -> tuple[Difference, ...]:
     """Compare two wheels in a process with limits; empty exactly if bytes and names are the same.
 
-    Raises:
-        OSError: a file cannot be opened.
-        AuditError: a limit was exceeded.
+    Raises OSError if a file cannot be opened, AuditError if a limit was exceeded.
     """
     size = sum(path.stat().st_size for path in (old, new))
     try:
@@ -147,7 +142,7 @@ def _archives(first: _Range, second: _Range) -> Iterator[Difference]:
                 return
             yield from _members(old, new, Budget.of(first.size + second.size, sum(sizes)))
     except OverLimit as error:
-        yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
+        yield Difference("", f"one of them takes more work than its size allows: {error}")
     except ZIP_ERRORS as error:
         yield Difference("", f"one of them cannot be read as an archive: {error_text(error)}")
 
@@ -227,7 +222,7 @@ def _content(name: str, old: _Range, new: _Range, budget: Budget) -> Iterator[Di
             yield from _sections(name, old, new, budget)
             return
         except UnreadableBinary as error:
-            yield Difference(name, f"sections, which cannot be told apart: {error}")
+            yield Difference(name, f"sections, which cannot be read: {error}")
     lines = _lines_of(old), _lines_of(new)
     if lines[0] is not None and lines[1] is not None:
         yield _lines(name, lines[0], lines[1])

@@ -25,7 +25,6 @@ from dataclasses import replace
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.pins import context_of
-from bakery.build.secrets.read import RunSecrets
 from bakery.build.session import BuildSession, Pins
 from bakery.engine.nodes import Nodes
 from bakery.engine.oci_layouts import Layout
@@ -135,14 +134,13 @@ class BakeContext(RunContext):
     resources: ExitStack
     locked: Mapping[str, Materials] = field(default_factory=dict)
     cache_targets: tuple[Target, ...] = ()
-    secrets: RunSecrets = field(init=False)
     session: BuildSession = field(init=False)
     pins: Pins = field(init=False)
 
     @property
     def mask(self) -> Mask:
         """The secrets of the run."""
-        return self.secrets.mask
+        return self.session.mask
 
     @property
     def nodes(self) -> Nodes | None:

@@ -26,8 +26,8 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         excluded = matches(names, expected.excludes)
         if excluded or matches(names, KNOWN_EXTERNAL):
             wrong = excluded or is_grafted(binary.path)
-            text = f"carries {names[0]} ({binary.size / 1e6:.1f} MB)"
-            hint = "exclude it from the repair and require the package that brings it" if wrong else ""
+            text = f"contains {names[0]} ({binary.size / 1e6:.1f} MB)"
+            hint = "exclude it from the repair and require the package that provides it" if wrong else ""
             yield Finding("bundled-library", Severity.ERROR if wrong else Severity.INFO, text, binary.path, hint)
     for binary in wheel.objects:
         for kind, paths in (("RPATH", binary.rpath), ("RUNPATH", binary.runpath)):

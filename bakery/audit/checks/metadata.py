@@ -110,10 +110,10 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
     file = f"{metadata.folder}/WHEEL"
     try:
         if sum(map(tag_count, metadata.tags)) > MOST_TAGS:
-            raise InvalidTag(f"together they stand for more than {MOST_TAGS} tags")
+            raise InvalidTag(f"together they have more than {MOST_TAGS} tags")
         tags = {tag for line in metadata.tags for tag in parse_tag(line)}
     except (InvalidTag, ValueError) as reason:
-        yield error("metadata-tags", f"has a Tag line that is none: {reason}", file)
+        yield error("metadata-tags", f"has an invalid Tag line: {reason}", file)
         return
     if tags != set(filename.tags):
         text = f"says {_listed(tags)}; the file name says {_listed(filename.tags)}"

@@ -298,9 +298,9 @@ def test_a_record_that_says_the_same_is_kept(tmp_path: Path) -> None:
         (None, "has no provenance"),
         (lambda found: found | {"subject": [{"name": "x", "digest": {"sha256": "1" * 64}}]}, "about another file"),
         (lambda found: found | {"predicateType": "https://slsa.dev/provenance/v0.2"}, "another kind"),
-        (lambda found: found | {"subject": []}, "no provenance that bakery wrote"),
-        (lambda found: found["predicate"], "no provenance that bakery wrote"),
-        (lambda _: "x", "no provenance that bakery wrote"),
+        (lambda found: found | {"subject": []}, "not a provenance of bakery"),
+        (lambda found: found["predicate"], "not a provenance of bakery"),
+        (lambda _: "x", "not a provenance of bakery"),
     ],
 )
 def test_records_that_are_none(tmp_path: Path, change: Any, reason: str) -> None:

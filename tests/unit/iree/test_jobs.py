@@ -289,7 +289,7 @@ def test_a_job_reaches_nothing_outside_of_its_folder_unasked(
     key, path = reaching
     done = CliRunner().invoke(app, [*words, "models/job.json"])
     assert isinstance(done.exception, UsageError), done.exception
-    assert done.exception.message == "the job asks for what nobody allowed it"
+    assert done.exception.message == "the job needs permissions that were not granted"
     assert done.exception.details == (f"--allow {key}={path}",)
     # Nobody has to allow what they said themselves.
     for more in (["--output", "mine"] if key == "fs.write" else [], ["--allow", f"{key}={path}"]):
