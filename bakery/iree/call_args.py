@@ -9,7 +9,7 @@ from pathlib import Path
 from bakery.iree.mlir import Function, Type
 from bakery.iree.models.job import Check
 from bakery.iree.modules import Compiled
-from bakery.iree.npy import ELEMENTS, Array, DataError, Scalar, Value, mismatch, raw, read_data, size
+from bakery.iree.npy import ELEMENTS, DataError, Scalar, Value, mismatch, raw, read_data
 from bakery.recipe.problems import nearest, one_of
 
 BYTES = ("bfloat16",)
@@ -29,11 +29,6 @@ class Call:
     arguments: tuple[Value, ...]
     words: tuple[str, ...]
     files: dict[str, Path | bytes] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """The size of its arguments in bytes."""
-        return sum(size(value) for value in self.arguments if isinstance(value, Array))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +125,7 @@ def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder:
 
 
 def result_name(type_: Type, prefix: str, index: int) -> str:
-    """Return the name of the file for a result.
-
-    Raises:
-        DataError: IREE's tools cannot write such a result.
-    """
+    """Return the name of the file for a result; raise DataError if IREE's tools cannot write such a result."""
     if ELEMENTS.get(type_.element) in BYTES:
         if None in (type_.shape or ()):
             raise DataError(f"result {index}: iree-run-module cannot write {type_}: its shape would be lost")

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES
+from bakery.emit.bakefile import variable
+from bakery.emit.dockerfile import continued
 from bakery.emit.quoting import aligned, block, comment, hcl_string, indent
 from bakery.emit.workflow import render
 from bakery.iree.plan import JobFile, JobPlan, ModuleCell
-from bakery.plan.options import Ci
+from bakery.plan.options import Ci, Variable
 from bakery.toolchains.program_mounts import STAGE
 
 DOCKERFILE = "Dockerfile"
@@ -111,9 +113,7 @@ def _command(cell: ModuleCell, host: str) -> list[str]:
 
 def _run(mounts: Sequence[str], words: Sequence[str]) -> Iterator[str]:
     """Yield a step in exec form, so that neither a shell nor Dockerfile variables change its words."""
-    parts = ["--network=none", *mounts, json.dumps(list(words), ensure_ascii=False)]
-    for number, part in enumerate(parts):
-        yield ("RUN " if number == 0 else "    ") + part + (" \\" if number < len(parts) - 1 else "")
+    return continued("RUN ", ["--network=none", *mounts, json.dumps(list(words), ensure_ascii=False)])
 
 
 def _bakefile(plan: JobPlan, image: str) -> str:
@@ -126,8 +126,8 @@ def _bakefile(plan: JobPlan, image: str) -> str:
     }
     blocks = [
         comment(_NOTE),
-        _variable("DEST", "out", "Folder that receives the modules"),
-        _variable("COMPILER", f"docker-image://{image}", "The image with the compiler"),
+        variable(Variable("DEST", "out", "Folder that receives the modules")),
+        variable(Variable("COMPILER", f"docker-image://{image}", "The image with the compiler")),
         [*comment("One cell for each module and target."), "cells = [", *indent(cells), "]"],
         ["batches = [", *indent(batches), "]"],
         block('group "default"', ['targets = ["module"]']),
@@ -135,12 +135,7 @@ def _bakefile(plan: JobPlan, image: str) -> str:
         _target("module", "cell", "cells", "${cell.target}", "${cell.target}", "${DEST}/${cell.id}"),
         _target("batch", "batch", "batches", "${batch}", "${batch}", "${DEST}/${batch}"),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _variable(name: str, value: str, description: str) -> list[str]:
-    rows = aligned([("default", hcl_string(value)), ("description", hcl_string(description))])
-    return block(f'variable "{name}"', rows)
+    return "\n\n".join(map("\n".join, blocks)) + "\n"
 
 
 def _target(kind: str, item: str, rows: str, name: str, stage: str, dest: str) -> list[str]:

@@ -157,11 +157,6 @@ def raw(array: Array) -> bytes:
     return data[start : start + prod(array.shape) * _item(array.dtype)]
 
 
-def size(array: Array) -> int:
-    """Return the size of an array's elements in bytes."""
-    return prod(array.shape) * _item(array.dtype)
-
-
 def _words(type_: Type) -> str:
     return "x".join([*(str(size or "N") for size in type_.shape or ()), type_.element])
 
