@@ -32,11 +32,11 @@ def hcl_value(value: Value) -> str:
 def _hcl_literal(text: str) -> str:
     # A reference may follow: its `$` must not meet another.
     body = text.rstrip("$%")
-    return _hcl_inner(body) + "".join(map(_hcl_unicode, text[len(body) :]))
+    return _hcl_inner(body) + "".join(map(unicode_escape, text[len(body) :]))
 
 
 def _hcl_inner(text: str) -> str:
-    escaped = "".join(_HCL_ESCAPES.get(c) or (c if c.isprintable() or c == " " else _hcl_unicode(c)) for c in text)
+    escaped = "".join(_HCL_ESCAPES.get(c) or (c if c.isprintable() or c == " " else unicode_escape(c)) for c in text)
     return _HCL_TEMPLATE.sub(_hcl_template, escaped)
 
 
@@ -44,10 +44,11 @@ def _hcl_template(match: re.Match[str]) -> str:
     # `${` and `%{` start templates; doubling is HCL's own escape. After another of these characters the
     # doubled ones could be read as another pair.
     run = match.group()
-    return run * 2 if len(run) == 1 else "".join(map(_hcl_unicode, run))
+    return run * 2 if len(run) == 1 else "".join(map(unicode_escape, run))
 
 
-def _hcl_unicode(char: str) -> str:
+def unicode_escape(char: str) -> str:
+    """Return a character as HCL and YAML escape it."""
     code = ord(char)
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
