@@ -248,7 +248,7 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     request = _common_request(context)
     schedule = _schedule(context)
     recorder = Recorder(context, schedule)
-    watch = Watch(engine.nodes.ask) if engine.nodes else None
+    watch = Watch(engine.nodes.fault) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
     names = [target.name for target in context.task_targets]
     with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:

@@ -62,12 +62,7 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     jobs = []
     for file in files:
         loaded = load(Path(file), file)
-        Grants().require(
-            loaded.required_grants(output=False),
-            Path.cwd(),
-            who=file,
-            hint="a workflow can read files of the repository only: move the file there",
-        )
-        plan = resolve(loaded, root=Path.cwd())
-        jobs.append(JobFile(file, plan))
+        hint = "a workflow can read files of the repository only: move the file there"
+        Grants().require(loaded.required_grants(output=False), Path.cwd(), who=file, hint=hint)
+        jobs.append(JobFile(file, resolve(loaded, root=Path.cwd())))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
