@@ -12,7 +12,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.outcome import BakeOutcome, Result
-from bakery.build.context_digest import context_digest
+from bakery.build.context_files import context_digest
 from bakery.build.scheduler import Item, needed
 from bakery.core.errors import BakeryError
 from bakery.core.names import Kind
@@ -75,14 +75,6 @@ class CellState:
     no_build_cache: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The resources of an engine; ``memory`` in MB, 0 if unknown."""
-
-    cores: int
-    memory: int
-
-
 def cell_tasks(targets: Sequence[Target]) -> dict[str, CellTask]:
     """Return cell → its task, in the order of the plan's cells."""
     cells: dict[str, list[Target]] = {}
@@ -99,11 +91,13 @@ def publish_groups(tasks: Mapping[str, CellTask]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(group) for group in groups.values() for name in group}
 
 
-def schedule_items(plan: Plan, tasks: Iterable[CellTask], machine: Machine, peaks: Mapping[str, int]) -> list[Item]:
-    """Return tasks as items of the scheduler; ``peaks``: cell → MB that it needed in an earlier run."""
+def schedule_items(
+    plan: Plan, tasks: Iterable[CellTask], cores: int, memory: int, peaks: Mapping[str, int]
+) -> list[Item]:
+    """Return the items of tasks, for an engine with ``memory`` MB; ``peaks``: cell → MB in an earlier run."""
     tasks = list(tasks)
     builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
-    declared = needed(plan.job_memory, plan.jobs, machine.cores, machine.memory)
+    declared = needed(plan.job_memory, plan.jobs, cores, memory)
     return [
         Item(
             name=task.name,

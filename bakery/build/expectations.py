@@ -50,16 +50,12 @@ def _assigned(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> Iterator[tuple[
     values = plan.values_of_wheel(cell)
     left = list(wheels)
     # The most specific naming comes first: the project's own name fits every wheel.
-    for naming in sorted(plan.audit.namings, key=_vagueness):
+    for naming in sorted(plan.audit.namings, key=lambda item: (not item.build_tag, not item.local, not item.clean)):
         local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
         wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
         if wheel:
             left.remove(wheel)
         yield naming, local, tag, wheel
-
-
-def _vagueness(naming: Naming) -> int:
-    return -(4 * bool(naming.build_tag) + 2 * bool(naming.local) + naming.clean)
 
 
 def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:

@@ -101,7 +101,7 @@ class Runner:
                 self._check_nodes()
                 for item in self.schedule.due(time.monotonic()):
                     state = self.states[item.name]
-                    state.node = self.schedule.seat(item.name)
+                    state.node = self.schedule.entries[item.name].seat
                     self.backend.start(self.context.tasks[item.name], state)
                 if self.peaks:
                     self.peaks.measure({name: self._args[name] for name in self._running()})
@@ -114,7 +114,7 @@ class Runner:
                 state.skip_reason = self._skip_reason(name)
 
     def _running(self) -> list[str]:
-        return [name for name in self.states if self.schedule.state(name) is State.RUNNING]
+        return [name for name in self.states if self.schedule.entries[name].state is State.RUNNING]
 
     def _check_time(self) -> None:
         deadline = self.context.options.deadline
@@ -129,14 +129,16 @@ class Runner:
         nodes = self.context.nodes
         if not (self.watch and nodes):
             return
-        busy = {self.schedule.seat(name) for name in self._running()}
+        busy = {self.schedule.entries[name].seat for name in self._running()}
         for node, reason in self.watch.turn(busy, time.monotonic()).items():
             nodes.lost[node] = reason
             names = self.schedule.on(node)
             self.context.say(f"node {node} is gone: {reason}; built elsewhere: {', '.join(names) or 'nothing'}")
             self.schedule.lose(node)
             self.backend.stop(names)
-        for name, outcome in [item for item in self._unexplained if not self.watch.doubts(self.schedule.seat(item[0]))]:
+        for name, outcome in [
+            item for item in self._unexplained if not self.watch.doubts(self.schedule.entries[item[0]].seat)
+        ]:
             self._unexplained.remove((name, outcome))
             self._fail_try(name, outcome)
         for name in self.schedule.strand():
@@ -146,7 +148,7 @@ class Runner:
     def _end_try(self, name: str, outcome: BakeOutcome, pool: ThreadPoolExecutor) -> None:
         state = self.states[name]
         state.outcome = outcome
-        state.tries = self.schedule.tries(name)
+        state.tries = self.schedule.entries[name].tries
         for text in outcome.cache:
             if text not in state.cache_problems:
                 state.cache_problems = (*state.cache_problems, text)
@@ -175,7 +177,7 @@ class Runner:
             return
         may_pass = bool(failures) and all(map(is_transient, failures))
         self.schedule.ended(name, Try.AGAIN if may_pass else Try.FAILED, now)
-        if self.schedule.state(name) is State.WAITING:
+        if self.schedule.entries[name].state is State.WAITING:
             wait = duration(delay(state.tries))
             self.context.say(f"{name}: {BakeFailure(outcome).message}; try {state.tries + 1} in {wait}")
         elif failures and not self._failed_elsewhere(name, failures):
@@ -200,7 +202,7 @@ class Runner:
         steps = self._steps(name, failures)
         self._failed_steps.update(dict.fromkeys(steps, name))
         for other, task in self.context.tasks.items():
-            if steps and self.schedule.state(other) is State.WAITING:
+            if steps and self.schedule.entries[other].state is State.WAITING:
                 keys = self.backend.stage_keys(task)
                 if step := next((step for step in steps if keys.get(step[0]) == step[1]), None):
                     self.schedule.skip(other)
@@ -216,7 +218,7 @@ class Runner:
     def _finish_group(self, name: str, pool: ThreadPoolExecutor) -> None:
         """Finish the tasks that share a wheel, once all of them passed."""
         members = tuple(self._groups[name])
-        if all(self.schedule.state(member) is State.PASSED for member in members):
+        if all(self.schedule.entries[member].state is State.PASSED for member in members):
             tasks = [self.context.tasks[member] for member in members]
             peaks = {member: self._peak(member) for member in members}
             self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members

@@ -1,4 +1,4 @@
-"""One recipe from plan to wheels: `STEPS` prepare a run, `run` builds the tasks, publishes wheels and reports."""
+"""One recipe from plan to wheels: select cells, read the lock, check what is needed, then `run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.progress import Listener
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
-from bakery.build.cell_tasks import Machine, cell_keys, cell_tasks, schedule_items
+from bakery.build.cell_tasks import cell_keys, cell_tasks, schedule_items
 from bakery.build.context import BakeContext, skip_finished
 from bakery.build.journal import last_run
 from bakery.build.lock.is_current import check_origins, load_lock, with_lock
@@ -61,8 +61,15 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             engine=engine,
             resources=resources,
         )
-        for step in STEPS:
-            step(context)
+        context.targets = context.plan.select(options.groups, options.only)
+        context.tasks = cell_tasks(context.targets)
+        read_lock(context)
+        context.keys = with_lock(cell_keys(context.plan, root, context.tasks.values()), context.locked)
+        skip_finished(context)
+        check(context)
+        open_session(context)
+        pin(context)
+        context.folder = resources.enter_context(run_folder(options.state or root))
         cache = options.compiler_cache
         with (
             compiler_cache.restored(
@@ -74,12 +81,6 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             return run(context, listener)
 
 
-def select(context: BakeContext) -> None:
-    """Select the targets of the groups and globs of the options."""
-    context.targets = context.plan.select(context.options.groups, context.options.only)
-    context.tasks = cell_tasks(context.targets)
-
-
 def read_lock(context: BakeContext) -> None:
     """Read the materials that cells must use: from the lock, or from the provenance of a wheel to reproduce."""
     root, plan, pinned = context.root, context.plan, context.options.pinned
@@ -89,11 +90,6 @@ def read_lock(context: BakeContext) -> None:
     else:
         context.locked = load_lock(root, plan, context.task_cells, context.say, strict=context.options.locked)
     context.plan = with_sources(plan, context.locked)
-
-
-def compute_keys(context: BakeContext) -> None:
-    """Compute the digest of every cell's inputs."""
-    context.keys = with_lock(cell_keys(context.plan, context.root, context.tasks.values()), context.locked)
 
 
 def check(context: BakeContext) -> None:
@@ -147,14 +143,6 @@ def pin(context: BakeContext) -> None:
         context.locked,
         strict=options.locked,
     )
-
-
-def make_run_folder(context: BakeContext) -> None:
-    """Make the run's folder."""
-    context.folder = context.resources.enter_context(run_folder(context.options.state or context.root))
-
-
-STEPS = (select, read_lock, compute_keys, skip_finished, check, open_session, pin, make_run_folder)
 
 
 def lock_plan(
@@ -296,14 +284,14 @@ def _schedule(context: BakeContext) -> Schedule:
         # The slots of nodes limit the cells that run in parallel, whatever memory these need.
         seats = [Seat(one.node.name, one.node.slots, frozenset(one.platforms)) for one in nodes.alive]
         parallel = options.parallel or sum(seat.slots for seat in seats)
-        items = schedule_items(context.plan, tasks.values(), Machine(0, 0), {})
+        items = schedule_items(context.plan, tasks.values(), 0, 0, {})
         return Schedule(items, Limits(parallel, 0, options.retries, context.keeps_going), seats)
     if len(tasks) < 2:
         return Schedule([Item(name) for name in tasks], Limits(1, 0, options.retries, context.keeps_going))
     info = context.engine.info
-    machine = Machine(info.cpus, round(info.memory * USABLE / 1e6))
-    limits = Limits(options.parallel or machine.cores, machine.memory, options.retries, context.keeps_going)
-    items = schedule_items(context.plan, tasks.values(), machine, context.peaks)
+    memory = round(info.memory * USABLE / 1e6)
+    limits = Limits(options.parallel or info.cpus, memory, options.retries, context.keeps_going)
+    items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks)
     if limits.parallel > 1 and (number := sum(not item.memory for item in items)):
         context.say(
             f"Memory use of {number} of {len(items)} cells is unknown; running at most {limits.parallel} in parallel. "

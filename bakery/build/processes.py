@@ -210,7 +210,8 @@ class Children:
         now = time.monotonic()
         for child in self._running:
             self._guard(child, now)
-        return [(child, self._end(child)) for child in list(self._running) if _is_over(child)]
+        over = [child for child in self._running if child.closed and child.process.poll() is not None]
+        return [(child, self._end(child)) for child in over]
 
     def _guard(self, child: Child, now: float) -> None:
         if child.kill_at is None:
@@ -241,10 +242,6 @@ class Children:
                 return self._lines.put((child, item), timeout=TICK_S)
             except queue.Full:
                 continue
-
-
-def _is_over(child: Child) -> bool:
-    return child.closed and child.process.poll() is not None
 
 
 class _Watcher:

@@ -86,7 +86,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _Entry:
+class Entry:
     """The state of an item; ``due`` is the time of its next try, ``seat`` that of the last one."""
 
     item: Item
@@ -105,11 +105,11 @@ class Schedule:
     limits: Limits
     seats: Sequence[Seat] = ()
     stopped: bool = field(default=False, init=False)
-    _entries: dict[str, _Entry] = field(init=False)
+    entries: dict[str, Entry] = field(init=False)
     _alive: list[Seat] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._entries = {item.name: _Entry(item, index) for index, item in enumerate(self.items)}
+        self.entries = {item.name: Entry(item, index) for index, item in enumerate(self.items)}
         self._alive = list(self.seats) or [Seat("", self.limits.parallel)]
 
     def due(self, now: float) -> list[Item]:
@@ -125,7 +125,7 @@ class Schedule:
 
     def ended(self, name: str, verdict: Try, now: float) -> None:
         """Record the end of a try."""
-        entry = self._entries[name]
+        entry = self.entries[name]
         if verdict is Try.PASSED:
             entry.state = State.PASSED
         elif verdict is Try.LOST and not self.stopped:
@@ -169,32 +169,20 @@ class Schedule:
 
     def skip(self, name: str) -> None:
         """Skip a waiting item and the items that depend on it."""
-        self._entries[name].state = State.SKIPPED
+        self.entries[name].state = State.SKIPPED
         self._skip_after(name)
-
-    def state(self, name: str) -> State:
-        """Return the state of an item."""
-        return self._entries[name].state
-
-    def seat(self, name: str) -> str:
-        """Return the seat of an item's last try; empty for none, and for the engine."""
-        return self._entries[name].seat
 
     def on(self, seat: str) -> list[str]:
         """Return the items that run on a seat."""
         return [entry.item.name for entry in self._of(State.RUNNING) if entry.seat == seat]
 
-    def tries(self, name: str) -> int:
-        """Return the number of tries of an item."""
-        return self._entries[name].tries
-
     @property
     def over(self) -> bool:
         """Whether no item runs or waits."""
-        return not any(entry.state in (State.WAITING, State.RUNNING) for entry in self._entries.values())
+        return not any(entry.state in (State.WAITING, State.RUNNING) for entry in self.entries.values())
 
-    def _of(self, state: State) -> list[_Entry]:
-        return [entry for entry in self._entries.values() if entry.state is state]
+    def _of(self, state: State) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.state is state]
 
     def _skip_after(self, name: str) -> None:
         for entry in self._of(State.WAITING):
@@ -202,7 +190,7 @@ class Schedule:
                 entry.state = State.SKIPPED
                 self._skip_after(entry.item.name)
 
-    def _next(self, now: float) -> tuple[_Entry, Seat] | None:
+    def _next(self, now: float) -> tuple[Entry, Seat] | None:
         running = self._of(State.RUNNING)
         if len(running) >= self.limits.parallel:
             return None
@@ -217,13 +205,13 @@ class Schedule:
                 return min(here, key=lambda entry: self._order(entry, seat)), seat
         return None
 
-    def _order(self, entry: _Entry, seat: Seat) -> tuple[int, bool, int, int]:
+    def _order(self, entry: Entry, seat: Seat) -> tuple[int, bool, int, int]:
         """Return the sort key of an item on a seat; the lowest starts first.
 
         The first item of a group builds the shared stages, while others would wait; a seat that has these stages need
         not build them. Items with much memory start early: at the end they would run alone.
         """
-        alike = [one for one in self._entries.values() if one.item.group == entry.item.group and one.tries]
+        alike = [one for one in self.entries.values() if one.item.group == entry.item.group and one.tries]
         here = [one for one in alike if one.seat == seat.name]
         ahead = sum(one.state is State.RUNNING for one in here)
         elsewhere = any(one.state is State.PASSED for one in alike) and not here
@@ -231,16 +219,16 @@ class Schedule:
 
     def _belongs(self, item: Item, seat: Seat) -> bool:
         """Return whether an item can use the stages of the item it depends on, which are on that item's seat."""
-        before = self._entries.get(item.after)
+        before = self.entries.get(item.after)
         return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
 
-    def _family(self, item: Item) -> list[_Entry]:
+    def _family(self, item: Item) -> list[Entry]:
         """Return the items of one build: the first, and its dependents."""
         first = item.after or item.name
-        return [entry for name, entry in self._entries.items() if first in (name, entry.item.after)]
+        return [entry for name, entry in self.entries.items() if first in (name, entry.item.after)]
 
     def _may_begin(self, item: Item) -> bool:
-        before = self._entries.get(item.after)
+        before = self.entries.get(item.after)
         return before is None or before.state is State.PASSED
 
     def _fits(self, memory: int) -> bool:

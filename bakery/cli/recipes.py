@@ -45,7 +45,7 @@ def plans(
     for folder, plan in resolved_plans:
         _check_rules(plan, _host(plan, builder) if bake else None)
         if bake:
-            from bakery.build.context_warnings import warnings
+            from bakery.build.context_files import warnings
 
             for line in warnings(folder, plan):
                 say(f"warning: {plan.recipe}: {line}")

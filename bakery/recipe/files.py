@@ -15,7 +15,7 @@ FILE = "bakery.toml"
 PYPROJECT = "pyproject.toml"
 _TABLE = ("tool", "bakery")
 _BESIDE = ("workspace", "builders")
-"""Tables next to a recipe that are not part of it."""
+"""Tables in the file of a recipe that are not part of it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def open_table(file: Path, cwd: Path) -> RecipeFile | None:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file, a folder or a link; also if it cannot be read."""
+    """Whether a file, a folder or a link exists, also if it cannot be read."""
     try:
         path.lstat()
     except PermissionError:

@@ -33,13 +33,13 @@ from bakery.toolchains import components, registry
 
 @dataclass(frozen=True)
 class Loaded:
-    """A recipe and where it came from.
+    """A recipe and its origin.
 
     Attributes:
         recipe: the recipe as written, without defaults.
-        file: the recipe's file; None for a recipe made in Python.
-        root: the project root, from which bake runs.
-        folder: the recipe's folder relative to ``root``, in POSIX form; ``source.path`` is relative to it.
+        file: its file; None for a recipe made in Python.
+        root: the project root, where bake runs.
+        folder: its folder relative to ``root``, in POSIX form; ``source.path`` is relative to it.
         positions: dotted path (``matrix.python``) → 1-based line in ``file``.
     """
 
@@ -60,13 +60,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class JobFiles:
-    """The jobs of a workspace.
-
-    Attributes:
-        files: relative to the workspace, in POSIX form.
-        ci: the settings of their workflow; None for no workflow.
-        alone: the workspace has no recipe.
-    """
+    """The job files of a workspace, relative to it, and their workflow; ``alone`` if it has no recipe."""
 
     files: tuple[str, ...] = ()
     ci: Ci | None = None
@@ -77,12 +71,11 @@ def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
     """Load the recipe, or the recipes of the workspace, that ``reference`` names.
 
     Args:
-        reference: a ``.toml`` file, a folder, the name of a recipe of ``cwd``'s workspace, the name of a
-            shipped recipe; or None for what ``cwd`` holds.
-        cwd: where relative paths start.
+        reference: a ``.toml`` file, a folder, the name of a recipe of ``cwd``'s workspace or of a shipped recipe; None
+            for the recipes in ``cwd``.
 
     Raises:
-        RecipeError: there is no such recipe, or it is malformed; ``details`` holds every problem.
+        RecipeError: there is no such recipe, or it is not valid; ``details`` has every problem.
     """
     cwd = cwd.absolute()
     if reference is None:
@@ -91,10 +84,10 @@ def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
 
 
 def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
-    """Return the builders by name that the file in ``cwd`` declares, and the folder that their paths are relative to.
+    """Return the builders in the file of ``cwd``, by name, and the folder of their relative paths.
 
     Raises:
-        RecipeError: the table is malformed; ``details`` holds every problem of it.
+        RecipeError: the table is not valid; ``details`` has every problem.
     """
     source = find_table(cwd.absolute(), cwd.absolute())
     if source is None:
@@ -105,11 +98,7 @@ def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
 
 
 def job_files(cwd: Path) -> JobFiles:
-    """Return the jobs of the workspace in ``cwd``; empty if there is no workspace.
-
-    Raises:
-        RecipeError: the table is malformed, or an entry is not a file in the workspace.
-    """
+    """Return the jobs of the workspace in ``cwd``; RecipeError if the table or an entry is not valid."""
     source = find_table(cwd.absolute(), cwd.absolute())
     if source is None or "workspace" not in source.data:
         return JobFiles()
@@ -126,11 +115,7 @@ def job_files(cwd: Path) -> JobFiles:
 
 
 def from_python(recipe: Recipe, root: Path) -> Loaded:
-    """Return a recipe that was made in Python, after the checks across its fields.
-
-    Raises:
-        RecipeError: its fields contradict each other.
-    """
+    """Return a recipe that was made in Python; RecipeError if its fields contradict each other."""
     data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True)
     problems = _cross_problems(data)
     if problems:
@@ -174,7 +159,7 @@ def _load_name(name: str, cwd: Path) -> tuple[Loaded, ...]:
     if file is not None:
         return (_load_shipped(file, cwd, cwd),)
     if errors:
-        # It may be the name of a recipe that could not be read.
+        # One of the recipes with errors may have this name.
         raise merged(errors)
     raise _no_recipe(name, cwd, "no recipe has this name", [item.recipe.name for item in recipes])
 

@@ -1,4 +1,4 @@
-"""TOML files: bytes → data and lines, or one error that says where the text stops being TOML."""
+"""TOML files: bytes → data and lines, or one error with the position of the syntax error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bakery.recipe.toml_positions import MOST, TooMuch, positions
 from bakery.recipe.toml_positions import Path as KeyPath
 
 LARGEST = 1024 * 1024
-"""Bytes of a recipe file; a larger file is probably not a recipe."""
+"""The maximum size of a recipe file in bytes."""
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _HEADER = re.compile(r"[ \t]*\[+([^\]\n]*)\]")
@@ -27,7 +27,7 @@ _WIDTH = 76
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("Expected '=' after a key", "expected '=' after the key", "write key = value, and [name] to begin a table"),
     ("Cannot overwrite a value", "this key was set before", "keep one of the two"),
-    ("Duplicate inline table key", "this key stands twice in one inline table", "keep one of the two"),
+    ("Duplicate inline table key", "this key is twice in one inline table", "keep one of the two"),
     ("twice", "this table was begun before", "put the keys of both under one [table] line"),
     (
         "Cannot mutate immutable",
@@ -69,40 +69,29 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Document:
-    """A TOML file that was read.
-
-    Attributes:
-        data: its values; floats are `Number`, as they were written.
-        lines: path → 1-based line of every table, key and list item.
-    """
+    """The values of a TOML file, with floats as `Number`, and the 1-based line of every table, key and list item."""
 
     data: dict[str, object]
     lines: dict[KeyPath, int]
 
 
 def read(file: Path, shown: str, inside: Path | None = None, *, entries: int = MOST) -> Document:
-    """Read ``file``, which messages call ``shown``.
+    """Read ``file``, which messages call ``shown``, with at most ``entries`` keys and list items.
 
-    Args:
-        inside: the folder that a link may not lead out of, since messages quote what they find; None for the file's own.
-        entries: how many keys and list items the file may have.
+    A link must not lead out of ``inside`` (by default, the folder of the file), since messages quote the content.
 
     Raises:
-        RecipeError: it cannot be read, is not TOML, or has too much in it.
+        RecipeError: it cannot be read, is not TOML, or exceeds a limit.
     """
     _check_link(file, inside or file.parent, shown)
     return parse(_bytes(file, shown), shown, entries=entries)
 
 
 def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
-    """Parse the bytes of a file that messages call ``shown``. Other arguments as of `read`.
-
-    Raises:
-        RecipeError: they are not TOML, or too much of it.
-    """
+    """Parse the bytes of a file like `read`; RecipeError if they are not TOML, or exceed a limit."""
     text = _text(content, shown)
     try:
-        # First: it needs time in proportion to the text, and tomllib more than that for keys of many parts.
+        # First, because its time is linear; that of tomllib is not, for keys of many parts.
         lines = positions(text, entries)
     except TooMuch as error:
         raise _error(shown, str(error), "split it, or remove what is not needed", error.line) from None
@@ -113,7 +102,7 @@ def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
     except RecursionError:
         raise _error(shown, "lists or tables are nested too deeply", "a recipe needs at most four levels") from None
     except ValueError:
-        # Not TOML's grammar, but a limit of Python: more digits than it converts.
+        # Python limits the digits of a number.
         line = _line_of(text, _LONG_NUMBER)
         raise _error(shown, "a number with thousands of digits", "remove it", line) from None
     return Document(data, lines)
@@ -127,7 +116,7 @@ def _check_link(file: Path, inside: Path, shown: str) -> None:
     try:
         leaves = file.is_symlink() and not file.resolve().is_relative_to(inside.resolve())
     except (OSError, RuntimeError, ValueError):
-        # Reading it says what is wrong.
+        # Reading the file reports this.
         return
     if leaves:
         raise _error(shown, "this is a link to a file outside the project", "name the file that it leads to")
@@ -150,7 +139,7 @@ def _bytes(file: Path, shown: str) -> bytes:
         if number == errno.EFBIG:
             raise refuse("the file is larger than 1 MiB", "a recipe is a short text; is this the right file?") from None
         if number in (errno.EINVAL, errno.ENXIO):
-            raise refuse("this is no regular file", "name a .toml file") from None
+            raise refuse("this is not a regular file", "name a .toml file") from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "its name is not possible"
         raise refuse(f"the file cannot be read: {reason.lower()}", "check the path") from None
 

@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of a plan: ``compiles`` for toolkit and native step, ``packages`` for the wheel, ``runs`` for the test."""
+    """The lines of a plan: ``compiles`` for toolkit and native step, ``packages`` for wheels, ``runs`` for tests."""
 
     compiles: Line
     packages: Line

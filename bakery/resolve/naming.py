@@ -42,7 +42,7 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
 
 
 def requires(settings: Settings) -> tuple[Value, ...]:
-    """Return the requirements in the wheel's metadata: those of the recipe, and the framework's if the recipe has none."""
+    """Return the requirements in the wheel's metadata: the recipe's, and the framework's if the recipe has none."""
     return tuple(map(parse, required_texts(settings)))
 
 

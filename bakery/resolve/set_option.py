@@ -142,7 +142,7 @@ def _check_scalar(key: str, value: str) -> None:
 
 
 def _check_cache(value: str) -> None:
-    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or of NAME=VALUE."""
+    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or NAME=VALUE."""
     if not _FIELDS.match(value):
         raise ValueError("misplaced quote; quote a whole field: '\"dest=a,b\"'")
     if "=" not in value:

@@ -30,8 +30,8 @@ CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", s
 """ccache's objects; needs the build argument TARGETARCH."""
 
 COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
-"""The mounts of a step that uses ccache. The second one makes the scope a part of the step's cache key, so the result of
-a step with the objects of one project is no cache hit in another."""
+"""The mounts of a step that uses ccache. The second one makes the scope a part of the step's cache key, so a step that
+used the objects of one project is no cache hit in another."""
 
 _COUNT = "/tmp/ccache.log"
 _PACKED, _MADE = "/packed", "/made"
@@ -254,8 +254,8 @@ def environment_stages(
 ) -> tuple[tuple[Stage, Stage], tuple[Step, ...]]:
     """Return the stages that resolve and build packages for `VENV` in a clean base, and the steps that install them.
 
-    ``place`` is their name in a lock, ``stage`` the stage that resolves them, ``words`` the requirements, and ``mounts``
-    the files that these name.
+    ``place`` is their name in a lock, ``stage`` the stage that resolves them, ``words`` the requirements, ``mounts`` the
+    files in these.
     """
     direct, python = parts.settings.texts("builder.allow-direct"), install_python(parts)
     by = pip_steps.with_environment(VENV)

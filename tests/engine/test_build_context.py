@@ -13,7 +13,7 @@ import pytest
 from command import bakery, shell
 from projects import SOURCE, extension
 
-from bakery.build.context_digest import files
+from bakery.build.context_files import files
 from bakery.core.dockerignore import Ignore
 
 pytestmark = pytest.mark.engine

@@ -27,8 +27,9 @@ from provenance import MATERIALS, MOMENT
 from bakery.build import journal
 from bakery.build.buildx.outcome import Result
 from bakery.build.buildx.rawjson import decode
-from bakery.build.lock import build_context, lock_file, materials
+from bakery.build.lock import lock_file, materials
 from bakery.build.lock.is_current import load_lock
+from bakery.build.lock.pins import write_pinned
 from bakery.build.records.buildkit import Machine
 from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
@@ -145,7 +146,7 @@ def _lock(folder: Path, data: bytes) -> str:
     lock_file.text(lock_file.lock_of(lock.recipe, locked))
     found = load_lock(folder, plan, plan.cells, lambda _: None, strict=False)
     for own in found.values():
-        build_context.pinned(folder / "pinned", plan, own, strict=True)
+        write_pinned(folder / "pinned", plan, own, strict=True)
     return "fits" if found else "stale"
 
 

@@ -14,8 +14,14 @@ from pathlib import Path
 from bakery.core.errors import PlanError, UsageError
 
 _REMOTE = ("docker-image://", "target:", "oci-layout://", "https://", "http://", "git://", "git@", "ssh://")
-_WRITES = {"output": ("dest",), "cache-to": ("dest",)}
-_READS = {"cache-from": ("src",), "secrets": ("src", "source"), "ssh": ()}
+_FIELDS = {
+    "output": ("write", "dest"),
+    "cache-to": ("write", "dest"),
+    "cache-from": ("read", "src"),
+    "secrets": ("read", "src", "source"),
+}
+"""Key → access, and the fields with paths."""
+
 _PATHS = ("context", "dockerfile", "contexts")
 
 GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME", "cache=PLACE")
@@ -114,10 +120,8 @@ class Allowed:
             name = key.removesuffix("+").split(".", 2)[1:]
             if not name:
                 continue
-            for path in _written(name[0], value):
-                self._check(override, path, "write", self.writes)
-            for path in _read(name[0], value):
-                self._check(override, path, "read", (*self.reads, *self.writes))
+            for verb, path in _accesses(name[0], value):
+                self._check(override, path, verb, self.writes if verb == "write" else (*self.reads, *self.writes))
             self._check_grants(override, name[0], value)
 
     def _check(self, override: str, path: str, verb: str, paths: Sequence[Path]) -> None:
@@ -135,22 +139,15 @@ class Allowed:
             raise PlanError(f"{override}: needs the entitlement {entitlement}", hint=f"allow it: --allow {entitlement}")
 
 
-def _written(key: str, value: str) -> Iterator[str]:
-    """Yield the paths that a value of ``key`` writes; a plain path is short for a local export."""
-    for name, text in _fields(value) if key in _WRITES else ():
-        if name in _WRITES[key] or (not name and key == "output" and text != "-"):
-            yield text
-
-
-def _read(key: str, value: str) -> Iterator[str]:
-    """Yield the paths that a value of ``key`` reads."""
-    if key in _PATHS:
-        if value and not value.startswith(_REMOTE):
-            yield value
-        return
-    for name, text in _fields(value) if key in _READS else ():
-        if name in _READS[key]:
-            yield text
+def _accesses(key: str, value: str) -> Iterator[tuple[str, str]]:
+    """Yield access and path of the files in a value of ``key``; a plain path is short for a local export."""
+    if key in _PATHS and value and not value.startswith(_REMOTE):
+        yield "read", value
+    if key in _FIELDS:
+        access, *names = _FIELDS[key]
+        for name, text in _fields(value):
+            if name in names or (not name and key == "output" and text != "-"):
+                yield access, text
 
 
 def _fields(value: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from bakery.build.cell_tasks import CellTask
 from bakery.build.cibuildwheel import process
 from bakery.build.cibuildwheel.process import CibuildwheelBackend
 from bakery.build.context import RunContext, skip_finished
-from bakery.build.context_digest import context_digest
+from bakery.build.context_files import context_digest
 from bakery.build.journal import last_run
 from bakery.build.loop import run_tasks
 from bakery.build.options import Options

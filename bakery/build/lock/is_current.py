@@ -114,7 +114,11 @@ def check_origins(
 
     ``lock``: ``locked`` comes from the plan's lock, else from a provenance. Raises LockError.
     """
-    direct = {cell for cell, materials in locked.items() if _has_origins(materials)}
+    direct = {
+        cell
+        for cell, materials in locked.items()
+        if any(file.origin for packages in materials.packages.values() for file in packages.files.values())
+    }
     files = project_requirements(root, plan) if direct else {}
     problems = foreign(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells if cell.id in direct})
     if problems:
@@ -127,18 +131,11 @@ def check_origins(
         )
 
 
-def _has_origins(locked: Materials) -> bool:
-    return any(file.origin for packages in locked.packages.values() for file in packages.files.values())
-
-
 def with_lock(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:
     """Return cell → a digest of its key and its locked materials."""
-    return {cell: _key(key, cell, locked[cell]) if cell in locked else key for cell, key in keys.items()}
-
-
-def _key(key: str, cell: str, locked: Materials) -> str:
-    text = lock_file.text(lock_file.lock_of(cell, {cell: locked}))
-    return hashlib.sha256(f"{key} {text}".encode()).hexdigest()
+    texts = {cell: lock_file.text(lock_file.lock_of(cell, {cell: locked[cell]})) for cell in keys if cell in locked}
+    digests = {cell: hashlib.sha256(f"{keys[cell]} {text}".encode()).hexdigest() for cell, text in texts.items()}
+    return {**keys, **digests}
 
 
 def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], str]:

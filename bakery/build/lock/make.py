@@ -10,12 +10,12 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from bakery.build.lock import build_context, lock_file
+from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences
 from bakery.build.lock.failure import failure
 from bakery.build.lock.is_current import UPDATE_HINT, check_origins, locked_images, shorten_lines
 from bakery.build.lock.materials import Materials, Packages, read
-from bakery.build.lock.pins import image_overrides, pins_of, replacement
+from bakery.build.lock.pins import CONTEXT, image_overrides, pins_of, replacement, write_preferred
 from bakery.build.run_folders import run_folder
 from bakery.build.session import BuildSession, Pins, bake_once
 from bakery.core.errors import LockError, UsageError
@@ -122,11 +122,11 @@ def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str])
     with tempfile.TemporaryDirectory(prefix="bakery-lock-") as temporary:
         folder = Path(temporary)
         for cell in cells:
-            build_context.preferred(folder / cell.id, plan, locked.get(cell.id, none), names, stamp)
+            write_preferred(folder / cell.id, plan, locked.get(cell.id, none), names, stamp)
         overrides = {
             target.name: (
                 *image_overrides(session, target, digests),
-                f"{target.name}.contexts.{build_context.CONTEXT}={folder / target.cell.id}",
+                f"{target.name}.contexts.{CONTEXT}={folder / target.cell.id}",
             )
             for target in targets
         }

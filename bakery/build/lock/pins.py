@@ -1,28 +1,106 @@
-"""Pins a build to its lock: images by digest, packages by hash, branches and tags by commit."""
+"""Pins a build to its lock: images by digest, packages by hash, branches and tags by commit.
+
+The packages are in a build context with a folder for each place; BuildKit's source policy has the images.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.build.lock import build_context, lock_file
+from bakery.build.lock import lock_file
 from bakery.build.lock.is_current import locked_images
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.materials import Materials, Packages
 from bakery.build.run_folders import remove_tree
 from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import LockError, OutputError
 from bakery.core.file_locks import locked_folder
 from bakery.core.files import write
-from bakery.core.image_names import familiar
+from bakery.core.image_names import familiar, full
 from bakery.engine import image_digests
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Add, Stage
 from bakery.plan.model import Plan
-from bakery.plan.values import literal
+from bakery.plan.values import Json, literal
 from bakery.toolchains.pip_steps import locked_places
+
+CONTEXT = "lock"
+"""The stage of the Dockerfile that the context replaces."""
+
+
+def write_pinned(folder: Path, plan: Plan, locked: Materials, *, strict: bool) -> None:
+    """Write a context with the locked packages of every place.
+
+    ``strict`` refuses packages without a hash, such as those that build a source archive.
+    """
+    documents: dict[str, Json] = {
+        place: {**_document(item, ()), "strict": strict} for place, item in locked.packages.items()
+    }
+    documents["suites"] = {"suites": dict(locked.suites)}
+    _write_documents(folder, plan, "locked.json", documents)
+
+
+def write_recorded(folder: Path, plan: Plan, materials: Materials) -> None:
+    """Write a context with the recorded packages of every place; pip must resolve to the same.
+
+    The source archive is left out: the recipe names its release, and the index its hash.
+    """
+    documents: dict[str, Json] = {
+        place: _document(item, ()) for place, item in materials.packages.items() if place in locked_places(plan.stages)
+    }
+    documents.pop("source", None)
+    _write_documents(folder, plan, "recorded.json", documents)
+
+
+def write_preferred(folder: Path, plan: Plan, locked: Materials, without: Collection[str], stamp: str) -> None:
+    """Write a context in which packages are resolved again, and locked ones are preferred if they fit.
+
+    ``without``: distributions that are not preferred; ``stamp``: different for each run, so that the index is asked
+    again.
+    """
+    none = Packages((), {})
+    documents: dict[str, Json] = {
+        place: {**_document(locked.packages.get(place, none), without), "asked": stamp}
+        for place in locked_places(plan.stages)
+    }
+    _write_documents(folder, plan, "preferred.json", documents)
+
+
+def _document(item: Packages, without: Collection[str]) -> dict[str, Json]:
+    packages: list[Json] = []
+    for name, file in item.files.items():
+        if file.name not in without:
+            documents: dict[str, Json] = {"name": file.name, "version": file.version, "sha256": file.sha256}
+            # A repository has no file.
+            documents |= {"file": "" if name == file.origin else name}
+            packages.append({**documents, "origin": file.origin} if file.origin else documents)
+    return {"requirements": list(item.requirements), "packages": packages}
+
+
+def _write_documents(folder: Path, plan: Plan, name: str, documents: Mapping[str, Json]) -> None:
+    for place in locked_places(plan.stages):
+        # Like the stage, which is a whole file system.
+        inside = folder / CONTEXT / place
+        inside.mkdir(parents=True, exist_ok=True)
+        if place in documents:
+            text, path = json.dumps(documents[place], indent=1, sort_keys=True), inside / name
+            # Another run may be sending the same file.
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+
+
+def source_policy(images: Iterable[tuple[str, str]]) -> str:
+    """Return BuildKit's source policy that allows only these images (name, digest)."""
+    rules: list[Json] = [{"action": "DENY", "selector": {"identifier": "docker-image://*"}}]
+    for name, digest in sorted(set(images)):
+        identifier = f"docker-image://{full(name)}@{digest}"
+        rules.append({"action": "ALLOW", "selector": {"identifier": identifier}})
+    return json.dumps({"version": 1, "rules": rules}, indent=1)
+
 
 _MAX_CONTEXTS = 3
 """Locks with contexts in the state folder."""
@@ -85,13 +163,13 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
         return Pins({target.name: image_overrides(session, target, {}) for target in targets})
     if folder := session.record_folder:
         for cell, materials in locked.items():
-            build_context.recorded(folder / cell, session.plan, materials)
+            write_recorded(folder / cell, session.plan, materials)
     else:
         folder = _contexts(session, locked, strict=strict)
     overrides = {
         target.name: (
             *image_overrides(session, target, locked_images(locked)),
-            f"{target.name}.contexts.{build_context.CONTEXT}={folder / target.cell.id}",
+            f"{target.name}.contexts.{CONTEXT}={folder / target.cell.id}",
         )
         for target in targets
     }
@@ -101,7 +179,7 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
         for image in target.images
         if (digest := locked_images(locked).get((image.ref, image.platform)))
     }
-    policy = build_context.policy(named)
+    policy = source_policy(named)
     # Parallel runs with one lock may bake different targets.
     name = f"policy-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.json"
     write(folder, {name: policy})
@@ -142,7 +220,7 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder.parent):
             for cell, materials in locked.items():
-                build_context.pinned(folder / cell, session.plan, materials, strict=strict)
+                write_pinned(folder / cell, session.plan, materials, strict=strict)
             os.utime(folder)
             others = sorted(
                 (path for path in folder.parent.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.build.context import BakeContext
-from bakery.build.context_digest import files, tree_hash
+from bakery.build.context_files import files, tree_hash
 from bakery.build.lock.materials import read
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import (
@@ -107,12 +107,8 @@ class Recorder:
         return tuple(folder / f"{wheel.name}{suffix}" for suffix in texts)
 
     def _built_by(self, cell: Cell) -> Machine:
-        nodes = self.context.nodes
-        seat = (
-            next((seat for seat in nodes.seats if seat.node.name == self.schedule.seat(cell.id)), None)
-            if nodes
-            else None
-        )
+        seats = self.context.nodes.seats if self.context.nodes else ()
+        seat = next((seat for seat in seats if seat.node.name == self.schedule.entries[cell.id].seat), None)
         if seat is None:
             return self._machine
         platform = seat.platforms[0] if seat.platforms else ""

@@ -1,4 +1,4 @@
-"""What a framework is."""
+"""The base of frameworks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ class Framework:
     """A framework that extensions are built for. Requirements are written as in recipes, with ``${NAME}``.
 
     Attributes:
-        name: what a recipe calls it, and its distribution in the package index.
-        description: one line for people.
-        variable: the variable, or the axis' variable, that holds its release.
-        build: what the build sees: exactly this release.
-        test: what the test sees beside the wheel.
-        runtime: what the wheel's metadata requires of its user.
-        components: CUDA's libraries whose headers the framework's own include.
-        nvcc: its build system drives no other compiler for CUDA.
+        name: its name in recipes and in the package index.
+        variable: the variable with its release.
+        build: the requirements of the build: exactly this release.
+        test: the requirements of the test, in addition to the wheel.
+        runtime: the requirement in the wheel's metadata.
+        components: the CUDA libraries whose headers its own headers include.
+        nvcc: its build system supports only nvcc for CUDA.
     """
 
     name: str

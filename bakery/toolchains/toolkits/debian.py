@@ -1,8 +1,8 @@
 """Toolkit ``debian``: nvcc of CUDA 11.8 and 12.4 from Debian's non-free component, the rest from NVIDIA's wheels.
 
-NVIDIA's wheels of CUDA 11 and 12 hold everything but the compiler itself. Debian packages that: one release of CUDA in
-each of its own. The package is unpacked, not installed, so any Debian base will do; what it would depend on (900 MB of
-libraries) is in the wheels, too.
+NVIDIA's wheels of CUDA 11 and 12 contain everything except the compiler. Each Debian release has a package with the
+compiler of one CUDA release. It is unpacked, not installed, so it works on any Debian base, without its dependencies
+(900 MB of libraries, which the wheels also contain).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.build.context_warnings import scan, warnings
+from bakery.build.context_files import scan, warnings
 from bakery.core.dockerignore import Ignore, _compiled, _Group, check_ignored, normalised
 from bakery.core.errors import RecipeError
 from bakery.core.text import compile_linear

@@ -14,13 +14,13 @@ from locks import CELL, DEBIAN, ONE, TWO, file, locked_as_asked, planned
 
 from bakery.build.buildx.outcome import BakeOutcome, Failure
 from bakery.build.buildx.progress import Listener
-from bakery.build.lock import build_context, lock_file
+from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure
 from bakery.build.lock.is_current import check_origins, load_lock
 from bakery.build.lock.materials import Materials, Packages, System, read
 from bakery.build.lock.model import Lock, LockedFile
-from bakery.build.lock.pins import pins_of, with_sources
+from bakery.build.lock.pins import pins_of, with_sources, write_preferred
 from bakery.build.lock.requirements import Requirements, requirements_of
 from bakery.build.session import BuildSession
 from bakery.cli import json_schema
@@ -445,7 +445,7 @@ def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
 
 def test_what_is_preferred_leaves_out_what_is_upgraded(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    build_context.preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
+    write_preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
     told = json.loads((tmp_path / "c" / "lock" / "build" / "preferred.json").read_text())
     assert [item["name"] for item in told["packages"]] == ["build"]
     assert told["asked"] == "7"

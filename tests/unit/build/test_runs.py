@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
-from bakery.build.cell_tasks import Machine, cell_keys, cell_tasks, publish_groups, schedule_items
+from bakery.build.cell_tasks import cell_keys, cell_tasks, publish_groups, schedule_items
 from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport, conclusion
 from bakery.cli.tables.run import markdown
 from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
@@ -127,18 +127,18 @@ def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> No
         "cp313": ["test-cp313"],
     }
     assert publish_groups(chosen) == {"cp311": ("cp311", "cp313"), "cp313": ("cp311", "cp313")}
-    first, second = schedule_items(plan, chosen.values(), Machine(8, 16000), {"cp313": 700})
+    first, second = schedule_items(plan, chosen.values(), 8, 16000, {"cp313": 700})
     assert (first.after, second.after) == ("", "cp311")
     assert (first.memory, second.memory) == (0, 700)
     assert first.group == second.group
     tests = cell_tasks(plan.select(("test",)))
-    assert [item.after for item in schedule_items(plan, tests.values(), Machine(8, 16000), {})] == ["", ""]
+    assert [item.after for item in schedule_items(plan, tests.values(), 8, 16000, {})] == ["", ""]
 
 
 def test_memory_that_a_recipe_declares_wins(tmp_path: Path) -> None:
     plan = planned(tmp_path, job_memory="2000")
     chosen = cell_tasks(plan.select(("wheel",)))
-    assert [item.memory for item in schedule_items(plan, chosen.values(), Machine(4, 16000), {"cp311": 1})] == [
+    assert [item.memory for item in schedule_items(plan, chosen.values(), 4, 16000, {"cp311": 1})] == [
         8000,
         8000,
     ]

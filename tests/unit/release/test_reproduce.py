@@ -14,7 +14,7 @@ from provenance import MOMENT
 from repositories import commit, git
 from wheels import write_wheel
 
-from bakery.build.context_digest import tree_hash
+from bakery.build.context_files import tree_hash
 from bakery.build.records.buildkit import FOLDER, Machine
 from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import LARGEST, Provenance, locked_from_provenance, read

@@ -68,7 +68,7 @@ def test_part_that_no_expansion_makes_is_told():
 
 
 def test_value_that_makes_no_name_is_told():
-    with pytest.raises(PlanError, match="no name of an image"):
+    with pytest.raises(PlanError, match="not an image name"):
         plan_of({"base": {"image": "x/builder:${TAG}"}}, variables={"TAG": "a b"})
 
 

@@ -57,7 +57,7 @@ def _manylinux_name(image: ImageName, row: ManylinuxImage | None) -> Iterator[st
         newest = max(number(item.glibc) for item in manylinux_images())
         # A newer image may exist that the facts do not have.
         if image.place in _PYPA_PLACES and policy and (int(policy[1]), int(policy[2])) < newest:
-            yield f"{image.text}: this image does not exist; the images are {', '.join(i.name for i in manylinux_images())}"
+            yield f"{image.text}: there is no such image; there are {', '.join(i.name for i in manylinux_images())}"
     elif image.place in _PYPA_PLACES and image.machine and image.machine not in row.arches:
         yield f"{image.text}: {row.name} is built for {', '.join(row.arches)}, not for {image.machine}"
 

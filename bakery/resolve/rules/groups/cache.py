@@ -27,7 +27,8 @@ def _is_gha(case: Case) -> bool:
 )
 def _scopes(case: Case) -> Iterator[str]:
     for location, targets in case.cache.shared:
-        yield f"{len(targets)} targets write to the same cache ({location}): {', '.join(targets[:3])}{', …' * bool(targets[3:])}"
+        some = f"{', '.join(targets[:3])}{', …' * bool(targets[3:])}"
+        yield f"{len(targets)} targets write to the same cache ({location}): {some}"
 
 
 @rule(
@@ -46,8 +47,7 @@ def _token(case: Case) -> Iterator[str]:
 @rule(
     "cache-gha-limit",
     "The layers of all cells fit into GitHub's cache",
-    why="Above the limit, GitHub removes the least recently used entries, which the next run and other workflows of the "
-    "repository need.",
+    why="Above the limit, GitHub removes the least recently used entries, which the next run and other workflows need.",
     fix='set ci.cache = "none", use a registry, or set cache.gha.limit to the limit of your repository. Sizes are '
     "estimates (bakery/toolchains/facts/actions.toml)",
     source="https://docs.github.com/en/actions/reference/workflows-and-actions/dependency-caching",
@@ -55,13 +55,13 @@ def _token(case: Case) -> Iterator[str]:
 def _limit(case: Case) -> Iterator[str]:
     size, limit = case.cache.estimated_mb, case.cache.cache.limit_mb
     if (_is_gha(case) or case.cache.ci_cache == CacheBackend.GHA) and size > limit:
-        yield f"the layers of all cells take about {size / 1000:.1f} GB; the limit of GitHub's cache is {limit / 1000:g} GB"
+        yield f"the layers of all cells take about {size / 1000:.1f} GB, and GitHub's cache has {limit / 1000:g} GB"
 
 
 @rule(
     "cache-token-life",
     "A build ends before the write permission of GitHub's cache expires",
-    why="The cache is written at the end of the build, with URLs that GitHub signs for one hour. The layers of a longer "
+    why="The cache is written at the end of a build, with URLs that GitHub signs for one hour. The layers of a longer "
     "build are lost.",
     fix="use a registry or no layer cache; the compiler cache between runs has no such limit (docs/ci.md)",
     source="open-noodle/gallery#806: 'Signature not valid in the specified time frame', one hour to the second; "
@@ -79,8 +79,8 @@ def _life(case: Case) -> Iterator[str]:
     "cache-engine",
     "The engine supports the cache backend",
     why="Otherwise, buildx refuses the build before its first step.",
-    fix='set {"features": {"containerd-snapshotter": true}} in daemon.json, use a builder with driver docker-container, '
-    "or choose another backend",
+    fix='set {"features": {"containerd-snapshotter": true}} in daemon.json, use driver docker-container, or choose '
+    "another backend",
     source="https://docs.docker.com/build/cache/backends/; moby 28.5.2, builder-next/builder.go",
 )
 def _engine(case: Case) -> Iterator[str]:

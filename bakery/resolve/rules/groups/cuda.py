@@ -26,7 +26,7 @@ def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
 @rule(
     "cuda-arch-syntax",
     "Lists of architectures are valid",
-    why="CMake and nvcc fail on an unknown name, minutes after the start of the build. 'native' is the GPU of the build "
+    why="CMake and nvcc fail on an unknown name, minutes after the start of the build. 'native' is the GPU of the "
     "machine, and a build container has none.",
     fix="write 80, 80-real or 80-virtual, separated by semicolons",
     source="CMake, CUDA_ARCHITECTURES",
@@ -45,8 +45,8 @@ def _syntax(case: Case) -> Iterator[str]:
     "All variables with lists of architectures have the same list",
     why="Each build system reads its own variable. With different lists, parts of the wheel would support different "
     "GPUs, and the audit could not know which list is meant.",
-    fix="write the same architectures in each (torch's 9.0 is CMake's 90-real, 9.0+PTX is 90), or keep only the variable "
-    "that the project reads",
+    fix="write the same architectures in each (torch's 9.0 is CMake's 90-real, 9.0+PTX is 90), or keep only the "
+    "variable that the project reads",
     source="CMake, CUDA_ARCHITECTURES; torch 2.13, torch/utils/cpp_extension.py",
 )
 def _differ(case: Case) -> Iterator[str]:

@@ -95,7 +95,7 @@ def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bo
     "The host compiler is not too new for nvcc",
     why="nvcc checks the major version of gcc or clang and stops ('unsupported GNU version'). Without this check, it "
     "fails in the headers of the standard library.",
-    fix="remove the variable: Bakery's toolkits install a supported compiler, if the base has packages of one; otherwise "
+    fix="remove the variable: Bakery's toolkits install a supported compiler, if the base has packages of one; else "
     "use a CUDA release that supports this compiler, or a base with an older one",
     source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
 )
@@ -117,8 +117,8 @@ def _old(case: Case) -> Iterator[str]:
 @rule(
     "zig-cu",
     "zig is not the compiler of CUDA code",
-    why="zig has its own libc++ and glibc headers. nvcc refuses its libc++ and cannot parse its glibc headers. Code with "
-    "libc++ is also not compatible with torch, which uses libstdc++.",
+    why="zig has its own libc++ and glibc headers. nvcc refuses its libc++ and cannot parse its glibc headers. Code "
+    "with libc++ is also not compatible with torch, which uses libstdc++.",
     fix="use zig only for projects without .cu files; for an old glibc, use a manylinux image as base",
     source="ziglang 0.14.1, 0.15.2, 0.17.0 tested with CUDA 13.0 and 13.5",
 )

@@ -33,8 +33,8 @@ def _python(case: Case) -> Iterator[str]:
 @rule(
     "system-cuda",
     "Recipes with a CUDA toolkit have only Linux platforms",
-    why="CUDA 10.2 was the last release for macOS. Bakery's toolkits consist of Linux packages, and cibuildwheel has no "
-    "CUDA toolkit for Windows.",
+    why="CUDA 10.2 was the last release for macOS. Bakery's toolkits consist of Linux packages, and cibuildwheel has "
+    "none for Windows.",
     fix="remove the platform; a build for it without CUDA is a separate recipe, with toolkit none",
     source="NVIDIA, CUDA 10.2 release notes; docs/cuda.md, Toolkits",
 )

@@ -72,4 +72,4 @@ def _limited_api(case: Case) -> Iterator[str]:
 def _abi3(case: Case) -> Iterator[str]:
     api = case.settings.get(_PY_API, "")
     if case.python.endswith("t") and api.startswith("cp3"):
-        yield f"{_PY_API} = {api!r}: Python {case.python} cannot load abi3 modules, so the wheel of this cell is for this Python only"
+        yield f"{_PY_API} = {api!r}: Python {case.python} cannot load abi3 modules, so it needs its own wheel"

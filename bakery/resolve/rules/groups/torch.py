@@ -48,7 +48,7 @@ def _accepting(case: Case) -> TorchArchList:
 @rule(
     "torch-arch-list",
     "TORCH_CUDA_ARCH_LIST contains only names that torch accepts",
-    why="torch.utils.cpp_extension raises ValueError for names that it does not know, such as 8.8, 10.7 and f variants. "
+    why="torch.utils.cpp_extension raises ValueError for names that it does not know: 8.8, 10.7 and f variants. "
     "The separators are semicolons or blanks, not commas.",
     fix="write it as 8.0;9.0a;12.0+PTX; for other architectures, pass -gencode to nvcc in the project",
     source="torch 2.13, torch/utils/cpp_extension.py",
