@@ -273,7 +273,7 @@ class Runner:
             return f"{failed[0]} failed, and they share a wheel"
         if self.signals.arrived:
             return f"interrupted by {self.signals.name}"
-        return "the time for the whole run was over" if self.timed_out else "ended, since another cell failed"
+        return "the time limit of the run was reached" if self.timed_out else "stopped because another cell failed"
 
 
 def run_tasks(

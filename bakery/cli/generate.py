@@ -52,7 +52,7 @@ def generate(
 def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     """Return the workflow for job files. Raises BakeryError if a file is no job, or the jobs have too many targets."""
     from bakery.build.buildx.entitlements import Grants
-    from bakery.iree.emit_workflow import PATH, module_workflow
+    from bakery.iree.emit import PATH, module_workflow
     from bakery.iree.job.load import load
     from bakery.iree.job.resolve import resolve
     from bakery.iree.plan import JobFile

@@ -14,7 +14,7 @@ from bakery.cli.console import echo, echo_json, err, leave, out, progress_displa
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from bakery.audit.report import WheelReport
+    from bakery.audit.auditor import WheelReport
 
 
 def audit(
