@@ -26,21 +26,17 @@ from bakery.core.files import open_plain
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
 TEXT_LIMIT = 4 << 20
-"""Limit of a dist-info file, in bytes; descriptions have at most some 100,000. For RECORD, add the size of the wheel: it
-has a hash of every file, which does not compress."""
+"""Limit of a dist-info file, in bytes; descriptions have at most some 100,000. For RECORD, add the size of the wheel:
+it has a hash of every file, which does not compress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One member of the archive.
+    """One member of the archive, with its path exactly as stored.
 
-    Attributes:
-        path: the name exactly as stored.
-        size: unpacked bytes, as declared (zipfile never yields more).
-        mode: Unix ``st_mode``; 0 if the archive has none.
-        sha256: hex digest of the content; empty for folders and unreadable members.
-        kind: ``elf``, ``mach-o``, ``pe`` or empty, by its first bytes.
-        defect: why the content cannot be read, or empty.
+    ``size`` is as declared (zipfile never yields more), ``mode`` is the Unix ``st_mode`` or 0. ``sha256`` is the hex
+    digest of the content, empty for folders and unreadable members, which have a ``defect``. ``kind`` is ``elf``,
+    ``mach-o``, ``pe`` or empty, by the first bytes.
     """
 
     path: str
@@ -65,16 +61,11 @@ class Entry:
 
 @dataclass(slots=True)
 class Archive:
-    """Everything that was read from the zip file.
+    """Everything that was read from the zip file, in archive order; duplicate entries are included.
 
-    Attributes:
-        entries: all members in archive order, duplicates included.
-        texts: path → content of the dist-info files that the audit reads.
-        binaries: the ELF, Mach-O and PE files that a loader would load, in archive order.
-        unreadable_objects: path → why such a file cannot be parsed.
-        defect: why the file is not a zip archive, or empty.
-        excess: the limit that was exceeded; the rest of the archive was not read.
-        size: bytes of the archive.
+    ``texts`` has path → content of the dist-info files that the audit reads. ``binaries`` are those that a loader would
+    load; ``unreadable_objects`` has path → why one cannot be parsed. ``defect`` says why the file is not a zip archive,
+    ``excess`` which limit was exceeded, so that the rest was not read. ``size`` is that of the archive.
     """
 
     entries: list[Entry] = field(default_factory=list)

@@ -90,6 +90,6 @@ def text_at(data: bytes, start: int, budget: Budget, end: int | None = None) -> 
         if end is not None and 0 <= start < limit <= start + LONGEST_NAME:
             stop = limit
         else:
-            raise UnreadableBinary("a name lies outside the file, or has no end")
+            raise UnreadableBinary("a name is outside the file, or has no end")
     budget.take_text(stop - start)
     return data[start:stop].decode("utf-8", "replace")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from bakery.audit.auditor import WheelReport
 from bakery.audit.fatbin import sorted_archs
-from bakery.audit.report import WheelReport
 from bakery.audit.wheel import original_soname
 
 Subject = Literal["version", "tags", "size", "object", "device code", "libraries", "requirements"]
@@ -15,7 +15,8 @@ Subject = Literal["version", "tags", "size", "object", "device code", "libraries
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference, of the wheel or of one ``file`` in it: what was added has no ``old``, what was removed no ``new``.
+    """One difference, of the wheel or of one ``file`` in it: what was added has no ``old``, what was removed no
+    ``new``.
 
     ``bytes`` is the growth of a size, else 0.
     """

@@ -30,12 +30,8 @@ _VERSION = re.compile(rb"\brelease \d+\.\d+, V(\d{1,3}\.\d{1,3}\.\d{1,5})\0")
 
 @dataclass(frozen=True, slots=True)
 class CubinFacts:
-    """What a cubin states.
-
-    Attributes:
-        toolkit: the release of the assembler that made it, ``12.4`` or ``13.0.88``; empty if not stated.
-        accelerated: whether it is for one exact architecture (``a``).
-        has_note: whether its toolkit is in a note after the header.
+    """What a cubin states: the release of its assembler (``12.4``, ``13.0.88``, or empty), and whether it is for one
+    exact architecture (``a``). With ``has_note``, the toolkit is in a note after the header.
     """
 
     toolkit: str = ""

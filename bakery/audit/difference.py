@@ -87,13 +87,10 @@ class _Range:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between two wheels.
+    """One difference between two wheels, with the content of both, line by line.
 
-    Attributes:
-        file: the member's path; empty for the archive itself.
-        part: what differs: ``order``, ``date``, ``mode``, ``section .text``, ``lines``, ….
-        old, new: the content of the two wheels, line by line.
-        cause: the cause if it is known, or empty.
+    ``file`` is the member's path, empty for the archive itself; ``part`` says what differs: ``order``, ``date``,
+    ``section .text``, ``lines``, …. ``cause`` is empty if it is not known.
     """
 
     file: str
@@ -110,9 +107,7 @@ class Difference:
 def differences(old: Path, new: Path) -> tuple[Difference, ...]:
     """Compare two wheels in a process with limits; empty exactly if bytes and names are the same.
 
-    Raises:
-        OSError: a file cannot be opened.
-        AuditError: a limit was exceeded.
+    Raises OSError if a file cannot be opened, AuditError if a limit was exceeded.
     """
     size = sum(path.stat().st_size for path in (old, new))
     try:
@@ -147,7 +142,7 @@ def _archives(first: _Range, second: _Range) -> Iterator[Difference]:
                 return
             yield from _members(old, new, Budget.of(first.size + second.size, sum(sizes)))
     except OverLimit as error:
-        yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
+        yield Difference("", f"one of them takes more work than its size allows: {error}")
     except ZIP_ERRORS as error:
         yield Difference("", f"one of them cannot be read as an archive: {error_text(error)}")
 
@@ -181,9 +176,10 @@ def _member(
     new: tuple[zipfile.ZipFile, zipfile.ZipInfo],
     budget: Budget,
 ) -> Iterator[Difference]:
-    for part, one, other in zip(_HEADERS, _header(old[1]), _header(new[1]), strict=True):
-        if one != other:
-            yield Difference(name, part, _first([one]), _first([other]))
+    after = _header(new[1])
+    for part, before in _header(old[1]).items():
+        if before != after[part]:
+            yield Difference(name, part, _first([before]), _first([after[part]]))
     if any(info.flag_bits & 1 or info.compress_type not in METHODS for _, info in (old, new)):
         yield Difference(name, "packed in a way that is not read here")
         return
@@ -196,21 +192,16 @@ def _member(
             yield Difference(name, part, sizes[:1], sizes[1:], "another zlib, or another level")
 
 
-_METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
-_HEADERS = ("date", "mode", "compression", "made by", "extra field")
-
-
-def _header(info: zipfile.ZipInfo) -> tuple[str, ...]:
-    """Return the header fields of a member, in the order of `_HEADERS`."""
-    day, hour = info.date_time[:3], info.date_time[3:]
-    return (
-        "{:04}-{:02}-{:02} ".format(*day) + "{:02}:{:02}:{:02}".format(*hour),
-        stat.filemode(info.external_attr >> 16) if info.external_attr >> 16 else f"attributes {info.external_attr:#x}",
-        _METHODS.get(info.compress_type, f"method {info.compress_type}"),
-        f"system {info.create_system}, version {info.create_version}, needs {info.extract_version}, "
-        f"flags {info.flag_bits:#x}",
-        info.extra.hex(" "),
-    )
+def _header(info: zipfile.ZipInfo) -> dict[str, str]:
+    mode, method = info.external_attr >> 16, info.compress_type
+    made_by = f"system {info.create_system}, version {info.create_version}, needs {info.extract_version}"
+    return {
+        "date": "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*info.date_time),
+        "mode": stat.filemode(mode) if mode else f"attributes {info.external_attr:#x}",
+        "compression": {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}.get(method, f"method {method}"),
+        "made by": f"{made_by}, flags {info.flag_bits:#x}",
+        "extra field": info.extra.hex(" "),
+    }
 
 
 @contextmanager
@@ -227,7 +218,7 @@ def _content(name: str, old: _Range, new: _Range, budget: Budget) -> Iterator[Di
             yield from _sections(name, old, new, budget)
             return
         except UnreadableBinary as error:
-            yield Difference(name, f"sections, which cannot be told apart: {error}")
+            yield Difference(name, f"sections, which cannot be read: {error}")
     lines = _lines_of(old), _lines_of(new)
     if lines[0] is not None and lines[1] is not None:
         yield _lines(name, lines[0], lines[1])

@@ -1,7 +1,7 @@
 """ELF objects as the dynamic loader sees them: machine, names, needs, symbol versions and device code.
 
-Layouts from the System V ABI and the Linux Standard Base (symbol versions). Tables may overlap, so a small file can have
-large ones: one budget limits all of them.
+Layouts from the System V ABI and the Linux Standard Base (symbol versions). Tables may overlap, so a small file can
+have large ones: one budget limits all of them.
 """
 
 from __future__ import annotations
@@ -80,16 +80,11 @@ class _Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedObject(Binary):
-    """One ELF shared object or program.
+    """One ELF shared object or program of class 32 or 64.
 
-    Attributes:
-        elf_class: 32 or 64.
-        machine: as in platform tags (``x86_64``, ``aarch64``); ELF's name for other machines.
-        needed: the sonames it needs, in order.
-        rpath, runpath: as stored.
-        stripped: whether it has no ``.symtab``.
-        debug_size: bytes of its debug sections in the file.
-        glibc, glibcxx: the newest versions that its symbols need, as (2, 28) and (3, 4, n).
+    ``machine`` is as in platform tags (``x86_64``, ``aarch64``), or ELF's name for it. ``needed`` has sonames in order.
+    An object is ``stripped`` without ``.symtab``; ``debug_size`` is the bytes of its debug sections in the file.
+    ``glibc`` and ``glibcxx`` are the newest versions that its symbols need, as (2, 28) and (3, 4, n).
     """
 
     elf_class: int
@@ -145,7 +140,7 @@ def read_elf(path: str, stream: IO[bytes], budget: Budget) -> SharedObject | Non
 
 
 def read_section_table(stream: IO[bytes], budget: Budget) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the non-empty sections of an ELF file, in its order: (name, how many of that name precede) → (offset, size).
+    """Return (name, how many of that name precede) → (offset, size) of the non-empty sections, in their order.
 
     Raises as `BoundedFile` does.
     """
@@ -240,7 +235,7 @@ class _Elf(BoundedFile):
     def _name(self, table: bytes, at: int, most: int = LONGEST_NAME) -> str:
         end = table.find(b"\0", at, at + most)
         if end < 0:
-            raise UnreadableBinary("a name lies outside its table, or has no end")
+            raise UnreadableBinary("a name is outside its table, or has no end")
         self.budget.take_text(end - at)
         return table[at:end].decode("utf-8", "replace")
 

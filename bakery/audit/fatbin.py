@@ -59,15 +59,11 @@ class _Damaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceImage:
-    """One program for GPUs.
+    """One program for GPUs, at an offset of the file.
 
-    Attributes:
-        arch: as in nvcc's ``code=``: ``sm_90a``, ``compute_80``, ``lto_90``.
-        ptx_isa: the version of PTX, ``8.5``; empty for other kinds.
-        size: bytes in the file, without its header.
-        toolkit: the release of the tool that made it; empty if not stated or not readable.
-        relocatable: whether it is an input that a device link left next to its result.
-        offset: its position in the file, after its header.
+    ``arch`` is as in nvcc's ``code=``: ``sm_90a``, ``compute_80``, ``lto_90``. ``ptx_isa`` is the version of PTX,
+    ``8.5``. ``size`` is its bytes in the file, without header. ``toolkit`` is the release of the tool that made it,
+    empty if not stated or not readable. A relocatable one is an input that a device link left next to its result.
     """
 
     kind: Kind

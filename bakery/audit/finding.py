@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,14 +18,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found.
+    """What a check found: one sentence, lower case, without full stop, about the wheel or a file in it.
 
-    Attributes:
-        check: the stable id (kebab-case).
-        severity: ``skipped`` if the check could not run; the message says why.
-        message: one sentence, lower case, no full stop.
-        file: a path inside the wheel.
-        hint: what to do next; if it is empty, `run_checks` takes it from the check's ``HINTS``.
+    ``check`` is a stable id (kebab-case). A ``skipped`` check could not run; the message says why. If ``hint``, what to
+    do next, is empty, `run_checks` takes it from ``findings.toml``.
     """
 
     check: str
@@ -52,3 +49,9 @@ def info(check: str, message: str, file: str | None = None) -> Finding:
 def error_if(condition: object) -> Severity:
     """Return ``error`` under a condition, else ``warning``."""
     return Severity.ERROR if condition else Severity.WARNING
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first three names in order, and the number of the others."""
+    first = sorted(names)
+    return ", ".join(first[:3]) + (f" and {len(first) - 3} more" if first[3:] else "")

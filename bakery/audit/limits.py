@@ -20,8 +20,8 @@ LONGEST_NAME = 4096
 """Bytes of a member's path or of a library's name: the longest path of any system."""
 
 LARGEST_DIRECTORY = 16 * _MIB
-"""Limit of a zip archive's table of members: 175,000 members with names of 50 characters. The wheels with the most files
-have some 40,000."""
+"""Limit of a zip archive's table of members: 175,000 members with names of 50 characters. The wheels with the most
+files have some 40,000."""
 
 
 class OverLimit(Exception):
@@ -54,21 +54,19 @@ class Budget:
         """Take ``count`` rows, or raise `OverLimit`."""
         self.rows -= count
         if self.rows < 0:
-            raise OverLimit("its tables have more rows than a wheel of its size may have (100,000 and one for 4 bytes)")
+            raise OverLimit("its tables have more rows than its size allows (100,000 and one for 4 bytes)")
 
     def take_text(self, count: int) -> None:
         """Take ``count`` bytes of text, or raise `OverLimit`."""
         self.text -= count
         if self.text < 0:
-            raise OverLimit(
-                "its tables have longer names than a wheel of its size may have (16 MiB and 32 times its size)"
-            )
+            raise OverLimit("its tables have longer names than its size allows (16 MiB and 32 times its size)")
 
     def take_data(self, count: int) -> None:
         """Take ``count`` bytes of content, or raise `OverLimit`."""
         self.data -= count
         if self.data < 0:
-            raise OverLimit("its tables lead to the same bytes again and again (32 MiB and 3 times its content)")
+            raise OverLimit("its tables refer to the same bytes too often (32 MiB and 3 times its content)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +85,8 @@ class Limits:
         """Return the limits for a file of ``size`` bytes.
 
         Memory: the audit of a small wheel and each tool need less than 250 MiB of address space, symbol tables of large
-        libraries more. Time: a small wheel takes 2 seconds and one of a gigabyte some minutes on an idle machine; a bake
-        may run at the same time, and the processor may be emulated.
+        libraries more. Time: a small wheel takes 2 seconds and one of a gigabyte some minutes on an idle machine; a
+        bake may run at the same time, and the processor may be emulated.
         """
         megabytes = size // _MIB
         return cls(memory=512 * _MIB + 4 * min(size, 2 << 30), cpu=60 + megabytes, seconds=300 + 4 * megabytes)

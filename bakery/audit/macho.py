@@ -39,18 +39,11 @@ _PLATFORMS = {1: "macos", 2: "ios", 3: "tvos", 4: "watchos", 6: "mac catalyst", 
 
 @dataclass(slots=True)
 class Slice:
-    """A file's content for one machine.
+    """A file's content for one machine, as in platform tags: ``x86_64``, ``arm64``.
 
-    Attributes:
-        machine: as in platform tags: ``x86_64``, ``arm64``.
-        kind: ``module``, ``library`` or ``program``.
-        system: ``macos`` or another; empty if not stated.
-        floor: the oldest release of that system; None if not stated.
-        install_name: its own name for the loader.
-        needed: the install names it needs, in order.
-        weak: the names in ``needed`` that may be missing.
-        rpaths: the folders for ``@rpath``.
-        signed: whether it has a code signature.
+    ``kind`` is ``module``, ``library`` or ``program``. ``floor`` is the oldest release of ``system`` (``macos``); both
+    are empty if not stated. ``install_name`` is its own name for the loader; ``needed`` has the names of others in
+    order, of which ``weak`` ones may be missing. ``signed`` says whether it has a code signature.
     """
 
     machine: str
@@ -85,7 +78,7 @@ class MachObject(Binary):
 
 
 def read_macho(path: str, stream: IO[bytes], budget: Budget) -> MachObject | None:
-    """Read a Mach-O file; None for one that is never loaded (``.o``, debug information). Raises as `BoundedFile` does."""
+    """Read a Mach-O file; None for ``.o`` and debug information, which are never loaded. Raises as `BoundedFile`."""
     file = BoundedFile(stream, budget)
     parts = [_slice(file, start, length) for start, length in _ranges(file)]
     loaded = tuple(part for part in parts if part is not None)
@@ -106,7 +99,7 @@ def _ranges(file: BoundedFile) -> list[tuple[int, int]]:
     ranges = [(offset, length) for offset, length in file.rows(layout, 8, count)]
     end_of_table = 8 + count * struct.calcsize(layout)
     if any(offset < end_of_table or offset + length > file.size for offset, length in ranges):
-        raise UnreadableBinary("a machine's code lies outside the file")
+        raise UnreadableBinary("a machine's code is outside the file")
     return ranges
 
 
@@ -116,7 +109,7 @@ def _slice(file: BoundedFile, start: int, length: int) -> Slice | None:
         raise UnreadableBinary("a machine's code has no known header")
     machine, kind, count, size = file.unpack("<I4xIII", start + 4)
     if count > _MOST_COMMANDS or size > min(_LARGEST_COMMANDS, length - header):
-        raise UnreadableBinary("its load commands lie outside the file, or are too many")
+        raise UnreadableBinary("its load commands are outside the file, or are too many")
     if kind not in _KINDS:
         return None
     file.budget.take_rows(count)

@@ -55,13 +55,9 @@ class RecordRow:
 class Metadata:
     """The fields of METADATA and WHEEL (empty if absent), and the rows of RECORD.
 
-    Attributes:
-        folders: the top-level ``*.dist-info`` folders; a wheel has exactly one.
-        missing: the required files that do not exist.
-        restructured: the description, if it is reStructuredText or of an unknown type: its rendering can fail.
-        defects: how METADATA breaks the rules for its fields.
-        root_is_purelib: in lower case.
-        record_defect: why RECORD cannot be read, or empty.
+    ``folders`` are the top-level ``*.dist-info`` folders; a wheel has exactly one. ``missing`` are required files.
+    ``restructured`` is the description, if it is reStructuredText or of an unknown type: its rendering can fail.
+    ``defects`` says how METADATA breaks the rules for its fields, ``record_defect`` why RECORD cannot be read.
     """
 
     folders: tuple[str, ...] = ()

@@ -28,13 +28,10 @@ _DLL = 0x2000
 class PeImage(Binary):
     """One PE library, extension module or program. It has no ``soname``: a DLL is found by its file name.
 
-    Attributes:
-        machine: as in platform tags: ``amd64``, ``arm64``, ``x86``; a number for others.
-        is_library: whether it is a DLL, as extension modules are, and not a program.
-        managed: whether it is .NET code, which runs on any machine.
-        floor: the oldest Windows that its header allows, as (6, 0).
-        imports: the DLLs it needs when it is loaded, as written.
-        delayed: the DLLs it needs on their first call.
+    ``machine`` is as in platform tags: ``amd64``, ``arm64``, ``x86``; a number for others. A DLL, as extension modules
+    are, is a library. ``managed`` is .NET code, which runs on any machine. ``floor`` is the oldest Windows that the
+    header allows, as (6, 0). ``imports`` are needed when it is loaded, ``delayed`` DLLs on their first call, as
+    written.
     """
 
     machine: str
@@ -104,4 +101,4 @@ class _Image(BoundedFile):
             at = address - start
             if 0 <= at < stored and offset + at < self.size:
                 return self.read(offset + at, min(most, stored - at, self.size - offset - at))
-        raise UnreadableBinary("a table lies outside the sections")
+        raise UnreadableBinary("a table is outside the sections")

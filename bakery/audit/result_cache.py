@@ -37,11 +37,7 @@ class AuditResult:
 
 
 def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
-    """Audit a wheel against ``expected``, or return the cached result from ``folder``.
-
-    Raises:
-        OutputError: the wheel cannot be opened.
-    """
+    """Audit a wheel against ``expected``, or return the cached result from ``folder``. Raises OutputError."""
     try:
         with open_plain(path) as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -58,12 +58,9 @@ def newest_version(prefix: str, versions: list[str]) -> Release | None:
 class Symbols:
     """The dynamic symbols of one object.
 
-    Attributes:
-        undefined: name → the soname that its version belongs to; empty for a name without version. Weak names, which may
-            stay undefined, are omitted.
-        versions_needed: (soname, version) that must exist.
-        versions_defined: the versions of the object's own symbols.
-        defined: hashes of the names it defines, valid in this process.
+    ``undefined`` has name → the soname that its version belongs to, empty for a name without version; weak names, which
+    may stay undefined, are omitted. ``versions_needed`` has (soname, version) that must exist, ``versions_defined`` the
+    versions of the object's symbols, ``defined`` hashes of its names, valid in this process.
     """
 
     undefined: Mapping[str, str] = field(default_factory=dict)

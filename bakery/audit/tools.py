@@ -1,8 +1,8 @@
 """Runs external tools: auditwheel, abi3audit and check-wheel-contents in separate processes, and readme-renderer.
 
-auditwheel documents its JSON (``show --json``, version 1). The next two have no stable interface: abi3audit writes JSON,
-check-wheel-contents lines that have been the same for years. Output that cannot be parsed is a failure of the tool,
-never of the wheel. No tool needs a network for a file on disk.
+auditwheel documents its JSON (``show --json``, version 1). The next two have no stable interface: abi3audit writes
+JSON, check-wheel-contents lines that have been the same for years. Output that cannot be parsed is a failure of the
+tool, never of the wheel. No tool needs a network for a file on disk.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
+
+from bakery.audit.finding import listed
 
 _AUDITWHEEL_SECONDS = 300.0
 _SECONDS = 900.0
@@ -37,12 +39,9 @@ _BROKEN = {
 class AuditwheelReport:
     """The result of auditwheel, or why it failed or was skipped.
 
-    Attributes:
-        overall: the oldest platform tag that the wheel fulfils, considering external libraries; may be empty.
-        symbols: the oldest tag by symbol versions alone.
-        broken: why no manylinux tag is possible (instruction set, UCS2, PyFPE).
-        libraries: tag → the external libraries that it does not allow.
-        blacklisted: tag → the symbols that it forbids.
+    ``overall`` is the oldest platform tag that the wheel fulfils, considering external libraries; ``symbols`` considers
+    only symbol versions. ``broken`` says why no manylinux tag is possible (instruction set, UCS2, PyFPE). ``libraries``
+    and ``blacklisted`` have tag → the external libraries and the symbols that it does not allow.
     """
 
     overall: str = ""
@@ -88,35 +87,27 @@ class _ToolError(Exception):
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
     """Return the tools that an audit depends on, with their versions; empty if not installed."""
-
-    def of(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return ""
-
-    return tuple((name, of(name)) for name in _VERSIONED)
+    return tuple((name, next((item.version for item in distributions(name=name)), "")) for name in _VERSIONED)
 
 
 def run_tools(wheel: Path, *, stable_abi: str = "", restructured: str = "") -> ToolResults:
     """Run the tools on a wheel in parallel.
 
-    Args:
-        stable_abi: the oldest Python, as ``3.9``, that its stable-ABI modules support; empty if it has none.
-        restructured: its description, if the rendering can fail.
+    ``stable_abi`` is the oldest Python, as ``3.9``, that its stable-ABI modules support, empty without them;
+    ``restructured`` is its description, if the rendering can fail.
     """
     with ThreadPoolExecutor() as pool:
         contents = pool.submit(run_check_wheel_contents, wheel)
-        abi3 = pool.submit(run_abi3audit, wheel, stable_abi) if stable_abi else None
-        readme = pool.submit(render_readme, restructured) if restructured else None
-        return ToolResults(
-            abi3.result() if abi3 else ToolResult(), contents.result(), readme.result() if readme else ToolResult()
-        )
+        abi3 = pool.submit(run_abi3audit, wheel, stable_abi)
+        # In this thread: it starts no process.
+        readme = render_readme(restructured) if restructured else ToolResult()
+        return ToolResults(abi3.result(), contents.result(), readme)
 
 
 def run_abi3audit(wheel: Path, oldest: str) -> ToolResult:
-    """Check with abi3audit that the modules use only the stable ABI of ``oldest``."""
-    return _run_and_parse("abi3audit", ["--report", "--assume-minimum-abi3", oldest], wheel, parse_abi3audit)
+    """Check with abi3audit that the modules use only the stable ABI of ``oldest``; nothing if that is empty."""
+    arguments = ["--report", "--assume-minimum-abi3", oldest]
+    return _run_and_parse("abi3audit", arguments, wheel, parse_abi3audit) if oldest else ToolResult()
 
 
 def run_check_wheel_contents(wheel: Path) -> ToolResult:
@@ -149,16 +140,16 @@ def parse_abi3audit(output: str) -> ToolResult:
     for spec in json.loads(output)["specs"].values():
         for item in spec["wheel"]:
             name, result = item["name"], item["result"]
-            if symbols := sorted(set(result["non_abi3_symbols"])):
-                remarks.append(ToolRemark("not-abi3", f"uses {_listed(symbols)}, not part of the stable ABI", (name,)))
-            if later := sorted(f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()):
-                text = f"uses {_listed(later)}, newer than the stable ABI of {result['baseline']}"
+            if symbols := set(result["non_abi3_symbols"]):
+                remarks.append(ToolRemark("not-abi3", f"uses {listed(symbols)}, not part of the stable ABI", (name,)))
+            if later := [f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()]:
+                text = f"uses {listed(later)}, newer than the stable ABI of {result['baseline']}"
                 remarks.append(ToolRemark("newer-abi3", text, (name,)))
     return ToolResult(tuple(remarks))
 
 
 def parse_check_wheel_contents(output: str, wheel: Path) -> ToolResult:
-    """Parse check-wheel-contents' lines: ``WHEEL: CODE: text:``, then files after two blanks; raise ValueError for others."""
+    """Parse the lines ``WHEEL: CODE: text:``, each followed by files after two blanks; raise ValueError for others."""
     remarks: list[tuple[str, str, list[str]]] = []
     for line in output.splitlines():
         remark = line.removeprefix(f"{wheel.absolute()}: ")
@@ -221,7 +212,7 @@ def _run_and_parse(module: str, arguments: list[str], wheel: Path, parse: Callab
 
 
 def _run(module: str, arguments: list[str], wheel: Path, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m MODULE ARGUMENTS WHEEL``. Raises _ToolError if it exceeds a limit, OSError if it does not start."""
+    """Run ``python -m MODULE ARGUMENTS WHEEL``. Raises _ToolError over a limit, OSError if it does not start."""
     # -P: nothing in the working folder is imported.
     command = [sys.executable, "-P", "-m", module, *arguments, str(wheel.absolute())]
     try:
@@ -238,11 +229,7 @@ def _run(module: str, arguments: list[str], wheel: Path, seconds: float) -> subp
 def exceeded_limit(done: subprocess.CompletedProcess[str]) -> str:
     """Return which limit, inherited from this process, ended a tool; empty for none."""
     if sys.platform != "win32" and done.returncode == -signal.SIGXCPU:
-        return "took more CPU time than the audit of a wheel of its size may take"
+        return "took more CPU time than the size of the wheel allows"
     if done.returncode and "MemoryError" in done.stderr:
-        return "took more memory than the audit of a wheel of its size may take"
+        return "took more memory than the size of the wheel allows"
     return ""
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -49,11 +49,8 @@ class LimitExceeded(AuditError):
 def call(function: Callable[..., _T], *arguments: object, size: int) -> _T:
     """Call a picklable function in a worker and return its result, or raise its exception.
 
-    Args:
-        size: bytes of the files that it reads; the limits grow with it.
-
-    Raises:
-        LimitExceeded: it took too much time or memory, or ended the process.
+    The limits grow with ``size``, the bytes of the files that it reads. Raises LimitExceeded for too much time or
+    memory, or if the process ended.
     """
     worker = _take()
     try:

@@ -25,13 +25,11 @@ from dataclasses import replace
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.lock.materials import Materials
 from bakery.build.lock.pins import context_of
-from bakery.build.secrets.read import RunSecrets
 from bakery.build.session import BuildSession, Pins
 from bakery.engine.nodes import Nodes
 from bakery.engine.oci_layouts import Layout
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell, Image
-from bakery.plan.materials_targets import beside, overrides
 
 
 @dataclass(kw_only=True)
@@ -136,14 +134,13 @@ class BakeContext(RunContext):
     resources: ExitStack
     locked: Mapping[str, Materials] = field(default_factory=dict)
     cache_targets: tuple[Target, ...] = ()
-    secrets: RunSecrets = field(init=False)
     session: BuildSession = field(init=False)
     pins: Pins = field(init=False)
 
     @property
     def mask(self) -> Mask:
         """The secrets of the run."""
-        return self.secrets.mask
+        return self.session.mask
 
     @property
     def nodes(self) -> Nodes | None:
@@ -168,11 +165,11 @@ class BakeContext(RunContext):
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
         """Return the request of a task's bake, from that of all tasks; ``node`` is empty for the engine."""
-        materials = beside(self.plan, task.targets)
+        materials = self.plan.materials_of(task.targets)
         targets = (*task.targets, *materials)
         sets = [
             *self.pins.overrides_of(targets),
-            *(item for target in materials for item in overrides(self.plan, target)),
+            *(item for target in materials for item in self.plan.materials_overrides(target)),
         ]
         request = replace(common, targets=task.targets, beside=materials, overrides=(*common.overrides, *sets))
         if not (node and self.nodes):

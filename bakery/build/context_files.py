@@ -204,7 +204,7 @@ def _size(plan: Plan, content: ContextContent) -> list[str]:
     largest = ", ".join(f"{name} {_mb(size)}" for name, size in content.folders.most_common(3))
     return [
         f"the source is {_mb(content.size)} in {content.files} files, more than {plan.source_context.expected_mb} MB: {largest}; leave "
-        f'out what no build needs with source.ignore, or say source.expected-size = "{-(-content.size // 10**9)} GB"'
+        f'out what no build needs with source.ignore, or set source.expected-size = "{-(-content.size // 10**9)} GB"'
     ]
 
 
@@ -215,8 +215,8 @@ def _secrets(content: ContextContent) -> list[str]:
     named = ", ".join(f"{path!r} ({content.secrets[path]})" for path in paths[:_NAMED])
     more = f" and {len(paths) - _NAMED} more" if paths[_NAMED:] else ""
     return [
-        f"what looks like a secret would be sent to the engine: {named}{more}; leave it out with source.ignore, hand it "
-        "to steps as [secrets], or list it in source.accept"
+        f"possible secrets would be sent to the engine: {named}{more}; exclude them with source.ignore, pass "
+        "them to steps with [secrets], or list them in source.accept"
     ]
 
 

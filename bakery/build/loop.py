@@ -104,7 +104,7 @@ class Runner:
                     state.node = self.schedule.entries[item.name].seat
                     self.backend.start(self.context.tasks[item.name], state)
                 if self.peaks:
-                    self.peaks.look({name: self._args[name] for name in self._running()})
+                    self.peaks.measure({name: self._args[name] for name in self._running()})
                 for name, outcome in self.backend.turn():
                     self._end_try(name, outcome, pool)
                 for future in [future for future in self._finishing if future.done()]:
@@ -273,7 +273,7 @@ class Runner:
             return f"{failed[0]} failed, and they share a wheel"
         if self.signals.arrived:
             return f"interrupted by {self.signals.name}"
-        return "the time for the whole run was over" if self.timed_out else "ended, since another cell failed"
+        return "the time limit of the run was reached" if self.timed_out else "stopped because another cell failed"
 
 
 def run_tasks(

@@ -27,7 +27,7 @@ from bakery.build.records.recorder import Recorder
 from bakery.build.report import RunReport
 from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.scheduler import Item, Limits, Schedule, Seat
-from bakery.build.secrets.read import RunSecrets, private_files, read_secrets
+from bakery.build.secrets.read import private_files, read_secrets
 from bakery.build.session import BuildSession
 from bakery.core.errors import UsageError
 from bakery.core.names import CacheBackend, Kind, platform_of
@@ -37,7 +37,6 @@ from bakery.engine.nodes import Watch
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
-from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan, ignored_output
 from bakery.plan.options import Secret
 
@@ -117,7 +116,7 @@ def open_session(context: BakeContext) -> None:
     # A lock holds the base images of all targets of a cell.
     all_images = bool(context.locked or options.locked or options.pinned)
     images = [image for item in (cells if all_images else context.task_targets) for image in item.images]
-    context.secrets, context.session = _session(
+    context.session = _session(
         context.resources, context.root, plan, images, options, context.engine, needed, Listener()
     )
 
@@ -139,7 +138,7 @@ def pin(context: BakeContext) -> None:
     targets = context.task_targets
     context.pins = pins_of(
         session,
-        (*targets, *beside(context.plan, targets), *context.cache_targets),
+        (*targets, *context.plan.materials_of(targets), *context.cache_targets),
         context.locked,
         strict=options.locked,
     )
@@ -158,7 +157,7 @@ def lock_plan(
     _check_grants(root, plan, options, needed)
     images = [image for cell in cells for image in cell.images]
     with ExitStack() as resources:
-        _, session = _session(resources, root, plan, images, options, engine, needed, listener)
+        session = _session(resources, root, plan, images, options, engine, needed, listener)
         return make(session, cells, upgrade)
 
 
@@ -171,12 +170,12 @@ def _session(
     engine: EngineSession,
     needed: Sequence[Secret],
     listener: Listener,
-) -> tuple[RunSecrets, BuildSession]:
-    """Return the secrets and the session of a run, valid as long as ``resources``, and provide base images."""
+) -> BuildSession:
+    """Return the session of a run, valid as long as ``resources``; read its secrets, and provide base images."""
     pip_conf = engine.index.pip_conf().encode()
     files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
     secrets = resources.enter_context(read_secrets(plan.secrets, needed, root, engine.environment))
-    return secrets, BuildSession(
+    return BuildSession(
         root=root,
         plan=plan,
         environment=engine.environment,
@@ -204,7 +203,7 @@ def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Sec
     folder = options.compiler_cache
     if folder and folder.resolve().is_relative_to(root.resolve()):
         raise UsageError(
-            f"--compiler-cache {folder} is inside the project, where a checkout may bring its own",
+            f"--compiler-cache {folder} is inside the project, where a checkout may contain one",
             hint="name a folder outside the project",
         )
     unused = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
@@ -236,7 +235,7 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     request = _common_request(context)
     schedule = _schedule(context)
     recorder = Recorder(context, schedule)
-    watch = Watch(engine.nodes.ask) if engine.nodes else None
+    watch = Watch(engine.nodes.fault) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
     names = [target.name for target in context.task_targets]
     with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:

@@ -187,7 +187,9 @@ class Children:
         except OSError as error:
             kill_group(process.pid)
             process.wait()
-            raise EngineError(f"cannot start another process: {error}", hint="end some that you need not") from error
+            raise EngineError(
+                f"cannot start another process: {error}", hint="end processes that you do not need"
+            ) from error
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         reader = threading.Thread(target=lambda: self._read(pipe, child), daemon=True)
         child = Child(process, line, deadline, watcher, reader)

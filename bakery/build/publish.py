@@ -45,7 +45,7 @@ def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MOST) -> tup
     wheels: list[Path] = []
     try:
         if not stat.S_ISDIR(stage.lstat().st_mode):
-            raise AuditError(f"{stage} is no folder")
+            raise AuditError(f"{stage} is not a folder")
         with os.scandir(stage) as entries:
             for number, entry in enumerate(entries):
                 if number >= most:
@@ -95,9 +95,9 @@ class Claims:
                 other, digest = self._owners.setdefault(path.name, (cell, sha256))
                 if digest != sha256:
                     raise OutputError(
-                        f"two cells made different files of one name: {path.name}",
+                        f"two cells built different files with one name: {path.name}",
                         hint=(_SHARE if "-abi3-" in path.name else "")
-                        + "bake one of them only (exclude, --only), or give the cells names of their own",
+                        + "bake one of them only (exclude, --only), or give the cells different names",
                         details=[f"{other}: sha256 {digest}", f"{cell}: sha256 {sha256}"],
                     )
 

@@ -211,7 +211,7 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     if stopped and stopped.stopped != "timeout":
         return InterruptedBake(
             f"interrupted by {stopped.stopped}: the build was ended",
-            hint=f"{sum(cells)} of {len(cells)} cells are done; go on with --resume; logs: {stopped.state / 'logs'}",
+            hint=f"{sum(cells)} of {len(cells)} cells are done; continue with --resume; logs: {stopped.state / 'logs'}",
         )
     if all(cells):
         return None
@@ -220,10 +220,10 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     first = failures[0].error if failures else None
     details = [f"{failure.cell}: {failure.error.message}" for failure in failures] if len(failures) > 1 else []
     logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
-    hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["go on with --resume"]
+    hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["continue with --resume"]
     message = f"{len(failures)} of {len(cells)} cells failed"
     if stopped:
-        message = f"the time was over with {sum(cells)} of {len(cells)} cells done"
+        message = f"time limit reached with {sum(cells)} of {len(cells)} cells done"
         hints.append("or allow more time with --timeout")
     elif first and len(failures) == 1:
         message = f"{message}: {first.message}"

@@ -64,7 +64,7 @@ def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
     if below and link is None:
         link = _link_below(normal_path)
     if link is not None:
-        raise OutputError(f"{link} is a link, and bakery writes in its place", hint="remove the link")
+        raise OutputError(f"{link} is a link, and bakery would write through it", hint="remove the link")
 
 
 def _link_below(folder: Path) -> Path | None:

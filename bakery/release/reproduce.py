@@ -39,12 +39,8 @@ _SHIPPED = "shipped recipe "
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The result of building a wheel again, as lines.
-
-    Attributes:
-        materials: the inputs of the two builds that differ.
-        taken: the inputs from the provenance or the command line, not from the recipe.
-        not_compared: what was not compared.
+    """The result of building a wheel again, as lines: the inputs of the two builds that differ, the inputs from the
+    provenance or the command line instead of the recipe, and what was not compared.
     """
 
     wheel: Path
@@ -73,12 +69,9 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """How to build a wheel again.
+    """How to build a wheel again: with another recipe than in its provenance, and with more settings, as in ``--set``.
 
-    Attributes:
-        recipe: replaces the recipe that the provenance names.
-        here: build the project as it is now, and ignore the source and recipe in the provenance.
-        sets: further settings from the command line, as in ``--set``.
+    With ``here``, the project is built as it is now; the source and recipe in the provenance are ignored.
     """
 
     recipe: str | None = None
@@ -92,9 +85,8 @@ def reproduce(
 ) -> Reproduction:
     """Build a wheel of the project in ``cwd`` again without caches, and compare. The project is not changed.
 
-    Raises:
-        UnavailableError: its inputs are not available, or its provenance cannot be verified.
-        BakeryError: the build failed.
+    Raises UnavailableError if its inputs are not available or its provenance cannot be verified, BakeryError if the
+    build fails.
     """
     recorded = read(wheel, options.provenance)
     with _project(recorded, cwd, options) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
@@ -188,11 +180,7 @@ def _digests(recorded: Provenance) -> dict[str, str]:
 
 @contextmanager
 def _project(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
-    """Give the root of the project that the wheel was built from, and the plan to build it again.
-
-    Raises:
-        UnavailableError: the source is not available; ``details`` says why.
-    """
+    """Give the root of the project that the wheel was built from, and its plan, or raise UnavailableError."""
     if options.here:
         loaded = _load_recipe(recorded, cwd, options)
         yield loaded.root, _plan(loaded, recorded, options)

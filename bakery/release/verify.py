@@ -21,8 +21,7 @@ from bakery.resolve.rules.device import device_promises
 def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
     """Check a set of wheels with different names; return their number. ``cache`` is the folder of audit results.
 
-    Raises:
-        AuditError: lists all missing wheels, failed audits and wheels that are in no plan.
+    Raises AuditError with all missing wheels, failed audits and wheels that are in no plan.
     """
     problems: list[str] = []
     left: list[Path] = []

@@ -106,7 +106,7 @@ def test_time_limits(tmp_path: Path) -> None:
     assert "not done within 8 s" in str(done.results()["wheel-cp311-flavourslow"]["reason"])
     done = bakery(folder, "wheel", "--resume", "--timeout", "4s", code=11)
     assert results(done) == {"a": "kept", "slow": "canceled"}
-    assert "the time was over with 1 of 2 cells done" in done.err
+    assert "time limit reached with 1 of 2 cells done" in done.err
     assert bakery(folder, "wheel", "--timeout", "soon", code=2).err.startswith("usage: --timeout: 'soon'")
 
 

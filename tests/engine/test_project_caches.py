@@ -219,7 +219,7 @@ def test_a_compiler_cache_in_the_project_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     for folder in ("kept", str(tmp_path / "link" / "kept"), "../project/kept"):
         done = bakery(project, "wheel", "--compiler-cache", folder, code=2)
-        assert "is inside the project, where a checkout may bring its own" in done.err
+        assert "is inside the project, where a checkout may contain one" in done.err
 
 
 @pytest.mark.parametrize(

@@ -297,7 +297,7 @@ def test_a_wheel_that_holds_a_secret_is_not_published(tmp_path: Path, canaries: 
     done = bakery(
         folder, "wheel", "--allow", "secret.command=from-command", code=8, environment=environment(folder, canaries)
     )
-    assert "demo.py holds the secret from-env" in done.err
+    assert "demo.py contains the secret from-env" in done.err
     assert not list(folder.glob("dist/*.whl"))
 
 

@@ -44,7 +44,7 @@ def _check_case(wheel: Wheel) -> Iterator[Finding]:
     for paths in alike.values():
         if len(paths) > 1:
             first, *others = sorted(paths)
-            yield Finding("archive-case", error_if(not linux), f"differs in case alone from {', '.join(others)}", first)
+            yield Finding("archive-case", error_if(not linux), f"differs only in case from {', '.join(others)}", first)
 
 
 def _check_nested(wheel: Wheel) -> Iterator[Finding]:

@@ -57,10 +57,10 @@ def _check_pin(
     if not pins:
         yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file)
     elif not stable and _takes_several(pins):
-        text = f"calls torch's C++ interface, but takes several releases: {', '.join(map(str, pins))}"
+        text = f"calls torch's C++ interface, but accepts several releases: {', '.join(map(str, pins))}"
         yield Finding("framework-pin", severity, text, file)
     elif not any(item.specifier or item.url for item in pins):
-        text = f"needs {linked}, but any torch will do for METADATA"
+        text = f"needs {linked}, but METADATA accepts any torch"
         yield warning("framework-pin", text, file, "require at least the release it was built with")
 
 

@@ -39,7 +39,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 def _unfinished(check: str, result: ToolResult, *, required: bool | None) -> Iterator[Finding]:
     """Yield why a tool did not finish: an error if the wheel must not be published without its result."""
     if result.failure and required:
-        hint = result.hint or "this wheel needs its verdict: bake again, what is built stays in the cache"
+        hint = result.hint or "this wheel needs its result: build again, finished steps are in the cache"
         yield error(check, result.failure, hint=hint)
     elif result.failure:
         yield Finding(check, Severity.SKIPPED, result.failure, hint=result.hint)
@@ -83,7 +83,7 @@ def _check_auditwheel(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding
 
 def _check_claim(claim: PlatformTag, report: AuditwheelReport, expected: ExpectedWheel) -> Iterator[Finding]:
     if report.broken:
-        yield error("auditwheel-policy", f"needs {report.broken}, so {claim.text} cannot hold")
+        yield error("auditwheel-policy", f"needs {report.broken}, so {claim.text} is wrong")
     granted = parse_platform(report.symbols)
     # musl has no symbol versions: auditwheel always names the newest musllinux.
     if granted.system != claim.system or (claim.system != "musllinux" and (granted.libc or ()) > (claim.libc or ())):

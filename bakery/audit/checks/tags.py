@@ -126,7 +126,7 @@ def _check_purity(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     native = next((binary.path for binary in wheel.native), None)
     portable = any(tag.system == "any" for tag in wheel.platforms)
     if expected.pure is False and not any(entry.kind for entry in wheel.archive.entries):
-        text = "holds no machine code, but the recipe expects extension modules"
+        text = "has no machine code, but the recipe expects extension modules"
         hint = "an optional extension that failed to build leaves a pure wheel: see the build's log"
         yield error("promised-pure", text, hint=hint)
     if expected.pure is True and (native is not None or not portable):

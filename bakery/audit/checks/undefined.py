@@ -1,12 +1,12 @@
 """Does an object need the libraries that define the symbols that it calls?
 
-A linker drops a library that defines no needed symbol, and a shared object may have undefined symbols. With an empty stub
-of libcuda, an object calls the driver without needing it; without one source file, nothing defines its functions. Both
-build, and fail at import: ``undefined symbol: cuTensorMapEncodeTiled``.
+A linker drops a library that defines no needed symbol, and a shared object may have undefined symbols. With an empty
+stub of libcuda, an object calls the driver without needing it; without one source file, nothing defines its functions.
+Both build, and fail at import: ``undefined symbol: cuTensorMapEncodeTiled``.
 
 The machine's libraries are not read. A table knows the symbols of NVIDIA's libraries and torch, symbol versions show
-those of glibc and GCC, and the interpreter has those of Python. If an object can reach a library whose own needs are not
-known, there are no findings about symbols that it could provide.
+those of glibc and GCC, and the interpreter has those of Python. If an object can reach a library whose own needs are
+not known, there are no findings about symbols that it could provide.
 """
 
 from __future__ import annotations
@@ -20,19 +20,16 @@ from operator import or_
 from bakery.audit.dependencies import Reach, by_soname, scopes
 from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.finding import Finding, Severity, error, error_if
+from bakery.audit.finding import Finding, Severity, error, error_if, listed
 from bakery.audit.systems import KNOWN_EXTERNAL, SYSTEM, TORCH
 from bakery.audit.wheel import Wheel
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The exported symbols of one library.
+    """The exported symbols of the libraries that match ``sonames``.
 
-    Attributes:
-        pattern: matches whole symbols.
-        sonames: globs of the libraries that define them.
-        silent: globs of external libraries, besides ``SYSTEM``, that do not load it.
+    ``silent`` are globs of external libraries, besides ``SYSTEM``, that do not load one of them.
     """
 
     name: str
@@ -120,10 +117,10 @@ def _check_families(
             missing = [name for name, soname in left.items() if not soname and family.pattern.fullmatch(name)]
             library = family.sonames[0].replace("*", "")
             if missing and family.name == _DRIVER:
-                text = f"calls {_listed(missing)}, but nothing it needs is libcuda.so.1"
+                text = f"calls {listed(missing)}, but nothing it needs is libcuda.so.1"
                 yield error("driver-not-needed", text, binary.path)
             elif missing:
-                text = f"calls {_listed(missing)} of {family.name}, but nothing it needs is {library}"
+                text = f"calls {listed(missing)} of {family.name}, but nothing it needs is {library}"
                 yield Finding("library-not-needed", severity, text, binary.path)
 
 
@@ -152,8 +149,8 @@ def _check_rest(
         return
     others = reduce(or_, (offers.get(name, 0) for name in missing))
     other = objects[(others & -others).bit_length() - 1].path if others else ""
-    text = f"calls {_listed(missing)}, which " + (
-        f"{other} defines, but it does not need it" if other else "is nowhere"
+    text = f"calls {listed(missing)}, which " + (
+        f"{other} defines, but it does not need it" if other else "nothing defines"
     )
     hint = "link the two, with $ORIGIN in its search path" if other else "is a source file or a library left out?"
     yield Finding("undefined-symbol", severity, text, binary.path, hint)
@@ -166,16 +163,15 @@ def _check_versions(
         other = names.get(soname)
         # The loader checks versions only of libraries that have any.
         if other and other.symbols.versions_defined and version not in other.symbols.versions_defined:
-            yield error("undefined-version", f"needs {version} of {soname}, which {other.path} lacks", binary.path)
+            yield error(
+                "undefined-version", f"needs {version} of {soname}, which {other.path} does not define", binary.path
+            )
     by_library: dict[str, list[str]] = {}
     for name, soname in left.items():
         by_library.setdefault(soname, []).append(name)
     for soname, missing in by_library.items():
         # No findings if the library's symbols cannot be read.
         if soname in names and names[soname].symbols.defined:
-            yield error("undefined-symbol", f"calls {_listed(missing)} of {soname}, which lacks it", binary.path)
-
-
-def _listed(names: list[str]) -> str:
-    first = sorted(names)[:3]
-    return ", ".join(first) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            yield error(
+                "undefined-symbol", f"calls {listed(missing)} of {soname}, which does not define it", binary.path
+            )

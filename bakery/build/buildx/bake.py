@@ -284,7 +284,7 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
         return (_ended_early(progress, logs, f"{LATE}{request.timeout_s:g} s", advice),)
     if ended.stopped is Stopped.STILL:
         error = f"nothing moved for {request.still_s:g} s, and no command ran"
-        advice = "a layer cache does not answer; once it does, or the engine was started anew, go on with --resume"
+        advice = "a layer cache does not answer; once it does, or the engine was restarted, continue with --resume"
         return (_ended_early(progress, logs, error, advice),)
     if ended.code == 0 or ended.stopped:
         return ()

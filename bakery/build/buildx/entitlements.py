@@ -54,9 +54,7 @@ class Grants:
             else:
                 unknown.append(text)
         if unknown:
-            raise UsageError(
-                f"cannot understand --allow {', '.join(map(repr, unknown))}", hint=f"it takes {', '.join(GRANTS)}"
-            )
+            raise UsageError(f"invalid --allow {', '.join(map(repr, unknown))}", hint=f"it takes {', '.join(GRANTS)}")
         reads, writes = (tuple(Path(path).absolute() for path in values[key]) for key in ("fs.read", "fs.write"))
         return cls(reads, writes, frozenset(values["secret.command"]), frozenset(values["cache"]))
 
@@ -75,7 +73,7 @@ class Grants:
         refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
         if refused:
             raise UsageError(
-                f"{who} asks for what nobody allowed it",
+                f"{who} needs permissions that were not granted",
                 details=[f"--allow {shlex.quote(text)}" for text in refused],
                 hint=hint.format(who),
             )

@@ -14,8 +14,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeVar
 
 from bakery.core.text import decode_base64, tables
+
+T = TypeVar("T")
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
@@ -82,55 +85,50 @@ def decode(line: bytes) -> Line:
     if not isinstance(document, dict):
         return Line(text=line.decode(errors="replace").rstrip("\r\n"))
     return Line(
-        vertices=tuple(_vertex(item) for item in tables(document, "vertexes") if _text(item, "digest")),
-        logs=tuple(_log(item) for item in tables(document, "logs") if _text(item, "vertex")),
+        vertices=tuple(_vertex(item) for item in tables(document, "vertexes") if _get(item, "digest", "")),
+        logs=tuple(_log(item) for item in tables(document, "logs") if _get(item, "vertex", "")),
         warnings=tuple(_warning(item) for item in tables(document, "warnings")),
         amounts={
-            _text(item, "vertex") + _text(item, "id"): _number(item, "current") for item in tables(document, "statuses")
+            _get(item, "vertex", "") + _get(item, "id", ""): _get(item, "current", 0)
+            for item in tables(document, "statuses")
         },
     )
 
 
 def _vertex(item: dict[str, object]) -> Vertex:
     return Vertex(
-        digest=_text(item, "digest"),
-        name=_text(item, "name"),
+        digest=_get(item, "digest", ""),
+        name=_get(item, "name", ""),
         started=_time(item, "started"),
         completed=_time(item, "completed"),
         cached=item.get("cached") is True,
-        error=_text(item, "error"),
+        error=_get(item, "error", ""),
         has_inputs=bool(item.get("inputs")),
     )
 
 
 def _log(item: dict[str, object]) -> Log:
-    stream = item.get("stream")
-    return Log(_text(item, "vertex"), stream if isinstance(stream, int) else 1, decode_base64(item.get("data")))
+    return Log(_get(item, "vertex", ""), _get(item, "stream", 1), decode_base64(item.get("data")))
 
 
 def _warning(item: dict[str, object]) -> Warned:
     detail = item.get("detail")
     lines = detail if isinstance(detail, list) else []
     return Warned(
-        vertex=_text(item, "vertex"),
+        vertex=_get(item, "vertex", ""),
         short=decode_base64(item.get("short")).decode(errors="replace"),
         detail=tuple(decode_base64(entry).decode(errors="replace") for entry in lines),
-        url=_text(item, "url"),
+        url=_get(item, "url", ""),
     )
 
 
-def _text(item: dict[str, object], key: str) -> str:
+def _get(item: dict[str, object], key: str, default: T) -> T:
     value = item.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _number(item: dict[str, object], key: str) -> int:
-    value = item.get(key)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, type(default)) else default
 
 
 def _time(item: dict[str, object], key: str) -> float | None:
-    text = _text(item, key)
+    text = _get(item, key, "")
     if not text or text.startswith(NEVER):
         return None
     try:

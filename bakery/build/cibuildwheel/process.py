@@ -273,7 +273,7 @@ def _outcome(running: _Running, *, interrupted: bool) -> BakeOutcome:
     names = tuple(target.name for target in running.task.targets)
     failures: tuple[Failure, ...] = ()
     if ended.late:
-        failures = (Failure(names, "", "the time was over", (), log, "allow more with --cell-timeout"),)
+        failures = (Failure(names, "", "the time limit was reached", (), log, "increase it with --cell-timeout"),)
     elif ended.failure and not stopped:
         lines = tuple(ended.failure.splitlines())
         failures = (Failure(names, "", "cibuildwheel failed", lines, log, f"the log: {log}"),)

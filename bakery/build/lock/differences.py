@@ -32,7 +32,7 @@ def _stale(locked: Materials | None, required: Mapping[str, Requirements]) -> It
         )
     for place in locked.packages:
         if place not in required:
-            yield f"{place}: is locked, and nothing is installed there any more"
+            yield f"{place}: is locked, but no longer installed"
 
 
 def differences(locked: Mapping[str, Materials], current: Mapping[str, Materials]) -> list[str]:

@@ -49,11 +49,9 @@ class LockFailure(BakeFailure):
 
     def __init__(self, outcome: BakeOutcome, lock: str, details: tuple[str, ...]) -> None:
         super().__init__(outcome)
-        self.message = f"what the build was given is not what {lock} says: {details[0]}"
+        self.message = f"the inputs of the build differ from {lock}: {details[0]}"
         self.details = details
-        again = (
-            "`wheel-bakery lock` looks all of it up again; before that, find out why a file that was published changed"
-        )
+        again = "`wheel-bakery lock` resolves everything again; first find out why a published file changed"
         log = outcome.failures[0].log
         self.hint = f"{again}; the whole log: {log}" if log else again
 

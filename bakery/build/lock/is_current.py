@@ -38,7 +38,7 @@ def _wrong(name: str, origin: str, required: Requirements | None) -> str:
     if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
         return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"
     named = [url for url in _addresses(name, required.words) if _location(url) != _location(origin)]
-    return f"{name} comes from {_shown(origin)}, and {_shown(named[0])} is asked for" if named else ""
+    return f"{name} comes from {_shown(origin)}, and {_shown(named[0])} is required" if named else ""
 
 
 def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ _ENTRIES = 200_000
 """Keys and list items that a lock may have."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_HINT = "`wheel-bakery lock` writes it anew"
+_HINT = "`wheel-bakery lock` writes a new one"
 
 
 def read(path: Path, shown: str) -> Lock | None:
@@ -41,7 +41,7 @@ def read(path: Path, shown: str) -> Lock | None:
     lock = Lock.model_validate(document.data, by_alias=True, by_name=False)
     unknown = sorted({name for item in lock.packages for name in item.files if name not in lock.files})
     if unknown:
-        raise LockError(f"{shown} lacks files that it names", details=unknown, hint=_HINT)
+        raise LockError(f"{shown} has no entries for files that it names", details=unknown, hint=_HINT)
     return lock
 
 

@@ -81,14 +81,14 @@ def read(folder: Path) -> Materials:
             for name, item in documents.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BakeError(f"what the materials of {folder.name} told cannot be read: {error}") from error
+        raise BakeError(f"cannot read the materials of {folder.name}: {error}") from error
     return Materials(packages=packages, system=system, suites=suites)
 
 
 def _json(path: Path) -> dict[str, object]:
     document = json.loads(read_plain(path, _LARGEST))
     if not isinstance(document, dict):
-        raise TypeError(f"{path.name} holds no table")
+        raise TypeError(f"{path.name} is not a table")
     return document
 
 

@@ -97,5 +97,5 @@ class Lock(Model):
     @classmethod
     def _check_version(cls, value: int) -> int:
         if value != VERSION:
-            raise invalid(f"expected {VERSION}: this lock was made by another bakery")
+            raise invalid(f"expected {VERSION}: another version of bakery wrote this lock")
         return value

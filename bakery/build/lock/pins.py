@@ -114,11 +114,11 @@ def check_images(session: BuildSession, locked: Mapping[str, Materials], cells: 
         digest = locked_images(locked)[image.ref, image.platform]
         here = replacement(session, image, digest)
         if here is not None:
-            what = f"here it is {here}" if here else "it is not to be had here"
+            what = f"here it is {here}" if here else "it is not available here"
             problems.append(f"base image {image.ref} ({image.platform}): {digest} is locked, and {what}")
     if problems:
         raise LockError(
-            f"{session.plan.lock} names base images that cannot be had",
+            f"{session.plan.lock} names base images that are not available",
             details=problems,
             hint="load or pull the locked one, or take the one that is here: `wheel-bakery lock --upgrade IMAGE`",
         )
@@ -141,7 +141,7 @@ def pin_recorded_images(
         here = replacement(session, image, digest)
         if here is not None and digest:
             say(
-                f"base image {image.ref} ({image.platform}): {digest} was used, and here it is {here or 'not to be had'}"
+                f"base image {image.ref} ({image.platform}): {digest} was used, and here it is {here or 'not available'}"
             )
         if used := digest if here is None else here:
             digests[image.ref, image.platform] = used

@@ -118,7 +118,7 @@ def read(wheel: Path, given: Path | None = None) -> Provenance:
         raise UnavailableError(f"cannot read {error.filename}: {error.strerror}") from error
     except ValidationError as error:
         details = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:20]]
-        raise UnavailableError(f"{path} is no provenance that bakery wrote", details=details) from error
+        raise UnavailableError(f"{path} is not a provenance of bakery", details=details) from error
     if (provenance.predicate_type, provenance.build_type) != (PREDICATE, BUILD_TYPE):
         raise UnavailableError(
             f"{path} is another kind of provenance: {provenance.predicate_type}, {provenance.build_type}",

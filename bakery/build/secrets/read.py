@@ -57,7 +57,7 @@ COMMAND_S = 60.0
 
 _CHUNK = 1024 * 1024
 
-_NONE_LEFT = "a secret is missing, and the build would go on without it"
+_NONE_LEFT = "a secret is missing, and the build would continue without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def read_secrets(
         try:
             value = _value(secret, root, environ)
             if secret.variable and b"\0" in value:
-                raise ValueError("it holds a NUL byte, and so cannot be an environment variable")
+                raise ValueError("it contains a NUL byte, which no environment variable can have")
             values[secret.name] = value
         except ValueError as reason:
             problems.append(f"{secret.name} ({secret.origin}): {reason}")
@@ -113,7 +113,7 @@ def leaks(wheel: Path, mask: Mask) -> list[str]:
                     names |= mask.names_in(rest + chunk)
                     rest = (rest + chunk)[-mask.longest :]
             lines += [
-                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}"
+                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} contains the secret {name}"
                 for name in sorted(names)
             ]
     return lines
@@ -131,7 +131,7 @@ def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
     if not value:
         raise ValueError(where)
     if len(value) > LARGEST:
-        raise ValueError(f"more than {LARGEST // 1024} kB, which is all that BuildKit takes")
+        raise ValueError(f"more than {LARGEST // 1024} kB, which is the limit of BuildKit")
     return value
 
 
@@ -140,7 +140,7 @@ def _read(path: Path) -> bytes:
         # Not blocking: a pipe would wait for its writer.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("this is no plain file")
+                raise ValueError("not a regular file")
             return file.read(LARGEST + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None

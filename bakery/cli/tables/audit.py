@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from bakery.audit.auditor import WheelReport
 from bakery.audit.compare import Change
 from bakery.audit.difference import Difference
 from bakery.audit.fatbin import sorted_archs
 from bakery.audit.finding import Finding, Severity
-from bakery.audit.report import WheelReport
 from bakery.audit.tags import release_text
 from bakery.cli.tables import key_values, listed, plain_table
 from bakery.core.text import printable

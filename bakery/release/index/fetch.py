@@ -24,13 +24,9 @@ TIMEOUT_S = 60
 def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[NewWheel]:
     """Download the wheels of an index that are not in folder ``site`` to the empty folder ``scratch``.
 
-    Args:
-        url: the address of the folder that `extend` made, without ``simple/``. If it has no index yet (404), there are
-            no wheels.
-        ca_bundle: a PEM file of certificate authorities; empty for the system's.
-
-    Raises:
-        UnavailableError: the index is not reachable, is not one of bakery's, or a wheel differs from its page.
+    ``url`` is the address of the folder that `extend` made; without an index there (404), the result is empty.
+    ``ca_bundle`` is a PEM file, or empty for the system's. Raises UnavailableError if the index is not reachable or not
+    one of bakery's, or if a wheel differs from its page.
     """
     fetch = _Fetch(url.rstrip("/") + f"/{SIMPLE}/", ca_bundle)
     root = fetch.page(pages.JSON)

@@ -24,15 +24,10 @@ _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A wheel as it is listed on the pages.
+    """A wheel as it is listed on the pages, with its normalised project.
 
-    Attributes:
-        name: of the file.
-        project: normalised.
-        version: with the local part.
-        requires_python: METADATA's Requires-Python, or empty.
-        uploaded: the time of its upload, as ``2026-11-21T17:00:00.000000Z``.
-        yanked: whether and why it is yanked (PEP 592); True without a reason.
+    ``requires_python`` is METADATA's, or empty; ``uploaded`` is a time such as ``2026-11-21T17:00:00.000000Z``;
+    ``yanked`` is the reason (PEP 592), or True without one.
     """
 
     name: str
@@ -53,9 +48,7 @@ class NotAWheel(ValueError):
 def read(path: Path, uploaded: str) -> tuple[File, str]:
     """Return the entry of an index for the wheel at ``path``, and its METADATA.
 
-    Raises:
-        NotAWheel: it is not a wheel, or its name and its METADATA disagree.
-        OSError: it cannot be read.
+    Raises NotAWheel, also if name and METADATA disagree, and OSError.
     """
     try:
         project, version, _, _ = parse_wheel_name(path.name)
@@ -69,7 +62,7 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
         try:
             metadata = _metadata(stream, size)
         except OverLimit as error:
-            raise NotAWheel(f"it takes more work to read than a wheel of its size may: {error}") from None
+            raise NotAWheel(f"reading it takes more work than its size allows: {error}") from None
     try:
         text = metadata.decode()
     except UnicodeDecodeError:

@@ -44,14 +44,11 @@ class IndexChanges:
 
 
 def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
-    """Add wheels to the index in folder ``site``, or create it.
+    """Add wheels to the index in folder ``site``, or create it. ``now`` is the upload time of wheels that are on no
+    page.
 
-    Args:
-        now: the upload time of wheels that are in its folders, but on no page.
-
-    Raises:
-        OutputError: a file is not a wheel, or another file has its name (then nothing is changed), or the folder cannot
-            be written.
+    Raises OutputError if a file is not a wheel, if another file has its name (then nothing is changed), or if the
+    folder cannot be written.
     """
     simple = site / SIMPLE
     try:

@@ -15,12 +15,11 @@ from fatbins import DATA, ELF, entry, fatbin, for_archs, real
 from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
-from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditor import WheelReport, audit_wheel
 from bakery.audit.compare import Change, compare
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.limits import Budget
-from bakery.audit.report import WheelReport
 from bakery.audit.symbols import Symbols, VersionNeed, read_symbols
 from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.cli.tables.audit import render, render_changes
@@ -341,7 +340,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
         WARNING,
         wheel(cuda(*ARCHS, needed=TORCH), requires="Torch"),
         CUDA,
-        "any torch will do",
+        "accepts any torch",
     ),
 }
 

@@ -141,7 +141,7 @@ def test_time_that_is_over(project: Path, plan: Plan, builder: Builder) -> None:
     }
     judged = conclusion([report])
     assert judged
-    assert "the time was over with 1 of 2 cells done" in judged.message
+    assert "time limit reached with 1 of 2 cells done" in judged.message
     # A cell's own time is no end of the others.
     builder.late = True
     report = run(project, plan, cell_timeout_s=0.1)

@@ -88,7 +88,7 @@ def test_a_package_of_a_repository_comes_back(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("version = 1\nrecipe = ", "expected a value"),
-        ("version = 2\nrecipe = 'a'\n", "expected 1: this lock was made by another bakery"),
+        ("version = 2\nrecipe = 'a'\n", "expected 1: another version of bakery wrote this lock"),
         ("version = 1\nrecipe = 'a'\nimage = 1\n", "did you mean 'images'?"),
         ("version = 1\nrecipe = 'a'\n[images]\na = { 'linux/amd64' = 'sha256:1' }\n", "64 hexadecimal digits"),
         ("version = 1\nrecipe = 'a'\n[files]\na = { name = 'a', version = '1', sha256 = 'x' }\n", "64 hexadecimal"),
@@ -141,7 +141,7 @@ def test_another_address_than_the_one_asked_for_is_refused(tmp_path: Path) -> No
     plan = injected(tmp_path, direct=("setuptools",), word=f"setuptools @ {ADDRESS}", origin="https://evil/s.whl")
     with pytest.raises(LockError) as caught:
         check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
-    assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is asked for" in caught.value.details[0]
+    assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is required" in caught.value.details[0]
 
 
 def test_a_repository_is_the_same_at_any_commit(tmp_path: Path) -> None:
@@ -513,5 +513,5 @@ def test_what_materials_tell_is_read(tmp_path: Path) -> None:
         suites={"bookworm": "today"},
     )
     (tmp_path / "packages/build.json").write_text("[]")
-    with pytest.raises(BakeError, match="cannot be read"):
+    with pytest.raises(BakeError, match="cannot read"):
         read(tmp_path)

@@ -45,7 +45,7 @@ def report(results: dict[str, str], *failures: CellFailure, stopped: str = "") -
             log=Path(f"/p/logs/wheel-{cell}.log"),
             wheels=(WHEEL,) if result in ("done", "kept") else (),
             tries=2,
-            reason="" if result in ("done", "kept") else reasons.get(cell, "ended, since another cell failed"),
+            reason="" if result in ("done", "kept") else reasons.get(cell, "stopped because another cell failed"),
         )
         for cell, result in results.items()
     )
@@ -94,9 +94,9 @@ def test_ends_by_a_signal_and_by_time() -> None:
     error = conclusion([stopped])
     assert isinstance(error, InterruptedBake)
     assert error.message == "interrupted by SIGTERM: the build was ended"
-    assert error.hint.startswith("1 of 2 cells are done; go on with --resume")
+    assert error.hint.startswith("1 of 2 cells are done; continue with --resume")
     late = report({"a": "done", "b": "canceled"}, stopped="timeout")
-    assert judged(late) == (11, "the time was over with 1 of 2 cells done")
+    assert judged(late) == (11, "time limit reached with 1 of 2 cells done")
     assert judged(report({"a": "canceled"}, stopped="timeout"))[0] == 7
 
 

@@ -266,14 +266,14 @@ def test_all_that_is_missing_is_told_at_once_and_no_value_is(tmp_path: Path) -> 
         "the variable is empty",
         "cannot be read: No such file or directory",
         "the file is empty",
-        "more than 500 kB, which is all that BuildKit takes",
+        "more than 500 kB, which is the limit of BuildKit",
         "cannot be read: Is a directory",
-        "this is no plain file",
-        "it holds a NUL byte, and so cannot be an environment variable",
+        "not a regular file",
+        "it contains a NUL byte, which no environment variable can have",
         "cannot be run: No such file or directory",
         "it ended with exit code 3; run it by hand to see why",
         "it printed nothing",
-        "more than 500 kB, which is all that BuildKit takes",
+        "more than 500 kB, which is the limit of BuildKit",
     ]
 
 
@@ -521,8 +521,8 @@ def test_a_wheel_that_holds_a_secret_is_found(tmp_path: Path, monkeypatch: pytes
         archive.writestr("encoded.py", b"x" * 995 + base64.b64encode(b"a" + VALUE))
     mask = Mask({"key": VALUE, "other": b"something else"})
     assert read.leaks(tmp_path / "a.whl", mask) == [
-        "told.py holds the secret key",
-        "encoded.py holds the secret key",
+        "told.py contains the secret key",
+        "encoded.py contains the secret key",
     ]
     assert read.leaks(tmp_path / "no such file", Mask({})) == []
 
