@@ -30,7 +30,6 @@ from bakery.engine.nodes import Nodes
 from bakery.engine.oci_layouts import Layout
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell, Image
-from bakery.plan.materials_targets import beside, overrides
 
 
 @dataclass(kw_only=True)
@@ -166,11 +165,11 @@ class BakeContext(RunContext):
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
         """Return the request of a task's bake, from that of all tasks; ``node`` is empty for the engine."""
-        materials = beside(self.plan, task.targets)
+        materials = self.plan.materials_of(task.targets)
         targets = (*task.targets, *materials)
         sets = [
             *self.pins.overrides_of(targets),
-            *(item for target in materials for item in overrides(self.plan, target)),
+            *(item for target in materials for item in self.plan.materials_overrides(target)),
         ]
         request = replace(common, targets=task.targets, beside=materials, overrides=(*common.overrides, *sets))
         if not (node and self.nodes):

@@ -100,7 +100,7 @@ class Runner:
                     state.node = self.schedule.entries[item.name].seat
                     self.backend.start(self.context.tasks[item.name], state)
                 if self.peaks:
-                    self.peaks.look({name: self._args[name] for name in self._running()})
+                    self.peaks.measure({name: self._args[name] for name in self._running()})
                 for name, outcome in self.backend.turn():
                     self._end_try(name, outcome, pool)
                 for future in [future for future in self._finishing if future.done()]:

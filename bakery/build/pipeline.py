@@ -37,7 +37,6 @@ from bakery.engine.nodes import Watch
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
-from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan, ignored_output
 from bakery.plan.options import Secret
 
@@ -139,7 +138,7 @@ def pin(context: BakeContext) -> None:
     targets = context.task_targets
     context.pins = pins_of(
         session,
-        (*targets, *beside(context.plan, targets), *context.cache_targets),
+        (*targets, *context.plan.materials_of(targets), *context.cache_targets),
         context.locked,
         strict=options.locked,
     )
@@ -230,7 +229,7 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     request = _common_request(context)
     schedule = _schedule(context)
     recorder = Recorder(context, schedule)
-    watch = Watch(engine.nodes.ask) if engine.nodes else None
+    watch = Watch(engine.nodes.fault) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
     names = [target.name for target in context.task_targets]
     with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:

@@ -109,5 +109,5 @@ class _Signal(BaseException):
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    # While buildx runs, a run has handlers of its own.
+    # While buildx runs, a run installs other handlers.
     raise _Signal(signal.Signals(number).name)

@@ -52,7 +52,7 @@ def generate(
 def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     """Return the workflow for job files. Raises BakeryError if a file is no job, or the jobs have too many targets."""
     from bakery.build.buildx.entitlements import Grants
-    from bakery.iree.emit_workflow import PATH, module_workflow
+    from bakery.iree.emit import PATH, module_workflow
     from bakery.iree.job.load import load
     from bakery.iree.job.resolve import resolve
     from bakery.iree.plan import JobFile
@@ -62,12 +62,7 @@ def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
     jobs = []
     for file in files:
         loaded = load(Path(file), file)
-        Grants().require(
-            loaded.required_grants(output=False),
-            Path.cwd(),
-            who=file,
-            hint="a workflow can read files of the repository only: move the file there",
-        )
-        plan = resolve(loaded, root=Path.cwd())
-        jobs.append(JobFile(file, plan))
+        hint = "a workflow can read files of the repository only: move the file there"
+        Grants().require(loaded.required_grants(output=False), Path.cwd(), who=file, hint=hint)
+        jobs.append(JobFile(file, resolve(loaded, root=Path.cwd())))
     return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bakery.iree.benchmark import Measurement
     from bakery.iree.devices import Devices, Images
     from bakery.iree.job.load import LoadedJob
-    from bakery.iree.requests import Request
+    from bakery.iree.modules import Request
     from bakery.iree.sandbox import Sandbox
     from bakery.iree.validate import Verdict
     from bakery.plan.values import Json
@@ -78,9 +78,8 @@ def run_benchmark(
 
     Raises BakeryError if there is no benchmark, a call does not fit its function, or a container cannot be run.
     """
-    from bakery.iree.benchmark import measure, read_subjects
+    from bakery.iree.benchmark import measure, read_baseline, read_subjects
     from bakery.iree.modules import write_record
-    from bakery.iree.requests import read_baseline
 
     subjects = read_subjects((item.module, item.benchmark, item.folder) for item in requests if item.benchmark)
     if not subjects:
@@ -119,11 +118,10 @@ def run_compiled(
     ``inputs`` are those of the compilation: a job, or modules (which have no checks).
     """
     from bakery.iree import benchmark as benchmarks
-    from bakery.iree import report_runs
+    from bakery.iree import report
     from bakery.iree import validate as validation
     from bakery.iree.job.load import load
-    from bakery.iree.modules import find_modules
-    from bakery.iree.requests import Request, requests_of
+    from bakery.iree.modules import Request, find_modules, requests_of
 
     if not paths:
         return {}, []
@@ -137,16 +135,16 @@ def run_compiled(
     failures: list[BakeryError | None] = []
     if validate:
         verdicts = run_validation(requests, Path(), source)
-        document["validation"] = report_runs.validation_rows(verdicts)
+        document["validation"] = report.validation_rows(verdicts)
         failures.append(validation.conclusion(verdicts))
         if show_tables:
-            err.print(report_runs.validation_table(verdicts))
+            err.print(report.validation_table(verdicts))
     if benchmark:
         measurements = run_benchmark(requests, Path(), source)
-        document["benchmarks"] = report_runs.benchmark_rows(measurements)
+        document["benchmarks"] = report.benchmark_rows(measurements)
         failures.append(benchmarks.conclusion(measurements))
         if show_tables:
-            err.print(report_runs.benchmarks_table(measurements))
+            err.print(report.benchmarks_table(measurements))
     return document, failures
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from bakery.iree.models.job import Benchmark, Check
-    from bakery.iree.requests import Request
+    from bakery.iree.modules import Request
 
 _Model = TypeVar("_Model", bound="BaseModel")
 
@@ -72,7 +72,7 @@ class ModuleArguments:
         typer.Option(
             "--image",
             help="An image of the engine with iree-run-module, iree-benchmark-module, and python3 with NumPy. Default: "
-            "Bakery's own, which is made when it is missing.",
+            "Bakery's image, which is built if it is missing.",
             metavar="NAME",
         ),
     ] = None
@@ -98,8 +98,7 @@ class ModuleArguments:
         ``has_call``: options describe a call, which only a job does otherwise. Raises UsageError if arguments exclude
         each other, or a job names paths that ``--allow`` does not grant.
         """
-        from bakery.iree.modules import find_modules
-        from bakery.iree.requests import Request, requests_of_job
+        from bakery.iree.modules import Request, find_modules, requests_of_job
 
         jobs = [path for path in self.paths if path.suffix == ".json"]
         if jobs and len(self.paths) > 1:
@@ -223,7 +222,7 @@ def _validate(arguments: ValidateArguments) -> None:
     [dim]wheel-bakery validate job.json[/dim]
     """
     from bakery.iree.bundle import bundle
-    from bakery.iree.report_runs import to_json, validation_rows, validation_table
+    from bakery.iree.report import to_json, validation_rows, validation_table
     from bakery.iree.validate import conclusion
 
     checks = arguments.checks()
@@ -246,7 +245,7 @@ def _benchmark(arguments: BenchmarkArguments) -> None:
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion
     from bakery.iree.models.job import Benchmark
-    from bakery.iree.report_runs import benchmark_rows, benchmarks_table, to_json
+    from bakery.iree.report import benchmark_rows, benchmarks_table, to_json
 
     settings = arguments.settings()
     requests = arguments.requests(

@@ -47,8 +47,7 @@ def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
 def configurations(plan: Plan, folder: str = FOLDER) -> dict[str, str]:
     """Return path → text of every configuration, and of the programs that they call.
 
-    Args:
-        folder: the folder of these files, relative to the one that cibuildwheel runs in.
+    ``folder`` has these files; it is relative to the folder that cibuildwheel runs in.
     """
     texts = {f"{folder}/{name}.toml": _configuration(plan, cells, folder) for name, cells in variants(plan).items()}
     return texts | {f"{folder}/{name}": scripts.text(name) for name in programs(plan)}

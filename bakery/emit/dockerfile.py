@@ -96,7 +96,7 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             yield f"ARG {name}" if inherited else f"ARG {name}={dockerfile_string(literal(values[name]))}"
         case Env(pairs):
             words = [f"{name}={dockerfile_string(value)}" for name, value in pairs]
-            yield from _continued("ENV ", _packed(words))
+            yield from continued("ENV ", _packed(words))
         case Run():
             yield from _run(step)
         case Copy(sources, target, from_):
@@ -113,7 +113,7 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             yield f"CMD {json.dumps(list(words), ensure_ascii=False)}"
 
 
-def _continued(head: str, parts: Iterable[str]) -> Iterator[str]:
+def continued(head: str, parts: Iterable[str]) -> Iterator[str]:
     """Yield an instruction with one part on each line."""
     lines = list(parts)
     for index, line in enumerate(lines):
@@ -138,12 +138,12 @@ def _run(run: Run) -> Iterator[str]:
     if any("\n" in command for command in commands):
         text = "set -eu\n" + "\n".join(commands)
         delimiter = heredoc_delimiter(text)
-        yield from _continued("RUN ", _packed([*flags, f"<<'{delimiter}'"]))
+        yield from continued("RUN ", _packed([*flags, f"<<'{delimiter}'"]))
         yield from text.split("\n")
         yield delimiter
         return
     joined = [command + (" &&" if index < len(commands) - 1 else "") for index, command in enumerate(commands)]
-    yield from _continued("RUN ", [*_packed(flags), *joined])
+    yield from continued("RUN ", [*_packed(flags), *joined])
 
 
 def _shell(command: Command | Script) -> str:

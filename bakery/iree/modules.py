@@ -1,4 +1,4 @@
-"""Compiled modules on disk: ``NAME.TARGET.vmfb``, and its record next to it."""
+"""Compiled modules on disk (``NAME.TARGET.vmfb``), their records, and the checks and benchmarks of jobs for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from bakery.core.errors import AuditError, ModuleError, UsageError
 from bakery.core.files import file_sha256, read_plain, write
-from bakery.iree.mlir.signature import Function
+from bakery.iree.job.load import OUTPUT, LoadedJob
+from bakery.iree.mlir import Function
+from bakery.iree.models.job import Benchmark, Check, name_of
 from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 
@@ -24,13 +26,9 @@ DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "me
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled module.
+    """A compiled module: its ``.vmfb`` file and the content of that, and the record next to it, if there is one.
 
-    Attributes:
-        path: the ``.vmfb`` file.
-        record: the record next to it; None if there is none.
-        content: the content of the file.
-        target: from its record; without one, from its content.
+    Without a record, the target is that of the content.
     """
 
     path: Path
@@ -208,13 +206,48 @@ def _target(path: Path, content: Vmfb) -> TargetRecord:
             hint="put the record that `compile` wrote next to it",
         )
     kind, architecture = kinds[0], architectures[0] if architectures else ""
-    machine = architecture if kind == "cpu" else ""
-    return TargetRecord.model_validate(
-        {
-            "name": f"{kind}:{architecture}" if architecture else kind,
-            "backend": kind,
-            "architecture": "" if kind == "cpu" else architecture,
-            "machine": machine,
-            "device": DEVICES[kind],
-        }
-    )
+    name = f"{kind}:{architecture}" if architecture else kind
+    key = "machine" if kind == "cpu" else "architecture"
+    fields = {"name": name, "backend": kind, "architecture": "", "device": DEVICES[kind]}
+    return TargetRecord.model_validate(fields | {key: architecture})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A module with its checks and its benchmark, and the folder that their paths are relative to."""
+
+    module: Compiled
+    checks: tuple[Check, ...]
+    benchmark: Benchmark | None
+    folder: Path
+
+
+def requests_of_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Request]:
+    """Return a request for each compiled module of a job, in ``output`` or in the folder of the job.
+
+    Raises:
+        ModuleError: one of its modules is not compiled.
+        UsageError: ``only`` matches no module.
+    """
+    results = output or loaded.folder / (loaded.job.output or OUTPUT)
+    if not results.is_dir():
+        raise ModuleError(f"{results} does not exist", hint=f"run `wheel-bakery compile {loaded.file}` first")
+    modules = find_modules([results], only)
+    names = {module.name for module in modules}
+    missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
+    if missing:
+        raise ModuleError(
+            f"not compiled: {', '.join(missing)}",
+            hint=f"run `wheel-bakery compile {loaded.file}` first, or select other modules with --only",
+        )
+    return requests_of(loaded, modules)
+
+
+def requests_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Request]:
+    """Return a request for each of ``modules`` that belongs to the job."""
+    inputs = {name_of(item): item for item in loaded.job.modules}
+    return [
+        Request(module, inputs[module.name].checks or (), inputs[module.name].benchmark, loaded.folder)
+        for module in modules
+        if module.name in inputs
+    ]

@@ -1,7 +1,7 @@
-"""The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed.
+"""The image with IREE's tools. Bakery ships its recipe, and bakes it when it is first needed.
 
-The hashes of its packages ship, too, for the release that the recipe names: `wheel-bakery lock -r RECIPE`, less what is of one
-machine (base images, their packages). Those of another release are what the index has.
+Bakery also ships the hashes of its packages for the release that the recipe names: `wheel-bakery lock -r RECIPE` without
+the materials of one machine (base images and their packages). Other releases are installed without hashes.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ RECIPE = "iree-cpu"
 def tool_image(
     engine: EngineSession, listener: Listener, version: str, *, recipe: str = RECIPE, machine: str = ""
 ) -> str:
-    """Return the name of the image with IREE's tools; it is baked where the engine does not have it.
+    """Return the name of the image with IREE's tools; bake it if the engine does not have it.
 
-    Its name holds a digest of all that its recipe says, so another recipe is another image.
+    Its name has a digest of its recipe, so another recipe is another image.
 
     Args:
         version: the release of IREE.
@@ -49,7 +49,7 @@ def tool_image(
         machine: ``x86_64`` or ``aarch64``; empty for the engine's own.
 
     Raises:
-        BakeryError: it cannot be made.
+        BakeryError: it cannot be built.
     """
     folder = engine.paths.cache / "images" / recipe
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def tool_image(
 
 
 def image_name(recipe: str, version: str, machine: str) -> str:
-    """Return what the image of a recipe, a release of IREE and a machine is called, wherever it is made.
+    """Return the name of the image for a recipe, a release of IREE and a machine. It is the same on every computer.
 
     Raises:
         PlanError: the recipe has none for that machine.
@@ -92,12 +92,12 @@ def _target(plan: Plan, machine: str) -> Target:
 
 
 def _machine(architecture: str) -> str:
-    """Return the machine of an engine as wheels call it: ``docker info`` says x86_64 or aarch64, others amd64, arm64."""
+    """Return the machine of an engine as wheels name it. ``docker info`` says x86_64 or aarch64, other programs amd64 or arm64."""
     return MACHINES.get(f"linux/{architecture}", architecture)
 
 
 def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
-    """Return cell → the packages whose hashes ship with bakery; nothing where the plan asks for others."""
+    """Return cell → the packages whose hashes Bakery ships; empty if the plan needs other packages."""
     file = shipped()[plan.recipe].with_suffix(".lock")
     lock = lock_file.read(file, file.name)
     locked = lock_file.cells(lock) if lock else {}

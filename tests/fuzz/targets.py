@@ -37,11 +37,11 @@ from bakery.build.records.read import read as read_provenance
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.engine.package_index import Index, releases
-from bakery.iree import benchmark, references, run_module
-from bakery.iree.emit_job import generate_job
+from bakery.iree import benchmark, check_runs
+from bakery.iree.emit import generate_job
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
-from bakery.iree.mlir.read import read_module
+from bakery.iree.mlir import read_module
 from bakery.iree.modules import inspect, open_module
 from bakery.iree.npy import DataError, described, npy, read_data
 from bakery.iree.sandbox import ProgramResult
@@ -268,11 +268,11 @@ def _mlir_seeds() -> list[bytes]:
 
 
 def _mlir(folder: Path, data: bytes) -> str:
-    module = read_module(_written(folder, "input.mlir", data))
-    for function in module.functions:
+    functions = read_module(_written(folder, "input.mlir", data))
+    for function in functions:
         assert str(function)
         assert all((item.shape, item.element, item.dtype) for item in (*function.arguments, *function.results))
-    return "bytecode" if module.bytecode else "functions"
+    return "functions" if functions else "bytecode"
 
 
 def _vmfb_seeds() -> list[bytes]:
@@ -359,10 +359,10 @@ def _left_seeds() -> list[bytes]:
 def _left(folder: Path, data: bytes) -> str:
     """Read what a container left where a module was run, measured, or held against a reference."""
     path = _written(folder, "left.json", data)
-    result = ProgramResult(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
-    ended, _ = run_module._read_ended(result, 2)
-    problems = [run_module._problem(code, log, timed_out=False) for code, log in ended]
-    times, failures = benchmark._times(result), references._read_problems(result, 2)
+    result = ProgramResult(0, False, dict.fromkeys(("result.json", "machine"), path), "log")
+    ended, _ = check_runs._read_ended(result, 2)
+    problems = [check_runs._problem(code, log, timed_out=False) for code, log in ended]
+    times, failures = benchmark._times(result), check_runs._read_problems(result, 2)
     benchmark._machine(result)
     return "right" if not all(problems) or times or failures != ["log", "log"] else "nothing"
 

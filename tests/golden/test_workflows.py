@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 from bakery.core.errors import DriftError, PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.iree.emit_workflow import module_workflow
+from bakery.iree.emit import module_workflow
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.iree.plan import JobFile

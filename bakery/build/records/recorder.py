@@ -29,7 +29,7 @@ from bakery.build.records.read import MAX_PROVENANCE_BYTES, package_materials, p
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.files import read_plain
-from bakery.core.git import look, origin
+from bakery.core.git import compare_files, origin
 from bakery.core.names import MACHINES
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
@@ -143,7 +143,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
     digest = {"dirHash": tree_hash(sent)}
     name = f"source of {plan.recipe}"
     paths: list[Json] = [*sorted(folders)]
-    checkout = look(context, sent)
+    checkout = compare_files(context, sent)
     if checkout is None:
         return (Material(name, "source", digest=digest, notes={"paths": paths}),)
     if checkout.changed:

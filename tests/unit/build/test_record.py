@@ -35,7 +35,6 @@ from bakery.build.records.read import (
 from bakery.build.records.recorder import is_recorded
 from bakery.build.records.sbom import sbom
 from bakery.core.errors import UnavailableError
-from bakery.plan.materials_targets import beside, overrides
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
 
@@ -212,13 +211,13 @@ def test_what_a_wheel_is_made_of_is_told_of_the_wheel_as_it_is_built(tmp_path: P
         "*.pull=true",
         "wheel-*.tags=x",
     )
-    (target,) = beside(made_plan, made_plan.select(("full",)))
+    (target,) = made_plan.materials_of(made_plan.select(("full",)))
     assert target.name == "materials-cp313"
-    assert overrides(made_plan, target) == (
+    assert made_plan.materials_overrides(target) == (
         "materials-cp313.contexts.base=docker-image://x",
         "materials-cp313.target=ingredients",
     )
-    assert beside(made_plan, made_plan.select(("test",))) == ()
+    assert made_plan.materials_of(made_plan.select(("test",))) == ()
 
 
 def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> None:

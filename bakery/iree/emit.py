@@ -1,17 +1,26 @@
-"""Plan of a job → bake file and Dockerfile: one stage for each module and target, exported in batches.
+"""The emitters: plan of a job → bake file and Dockerfile; jobs → workflow for GitHub Actions.
 
-A step runs as nobody (65532) in an empty root file system. It mounts the compiler's image read-only, its program, one
-input and a temporary /tmp. BuildKit computes the cache key from the content of the mounts, so the same input and flags
-are compiled once.
+The Dockerfile has one stage for each module and target; modules are exported in batches. A step runs as nobody (65532) in
+an empty root file system. It mounts the compiler's image read-only, its program, one input and a temporary /tmp. BuildKit
+computes the cache key from the content of the mounts, so the same input and flags are compiled once.
+
+The workflow compiles, validates and measures each target on a machine of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bakery.core.errors import PlanError
+from bakery.core.names import MACHINES
+from bakery.emit.bakefile import variable
+from bakery.emit.dockerfile import continued
 from bakery.emit.quoting import aligned, block, comment, hcl_string, indent
-from bakery.iree.plan import JobPlan, ModuleCell
+from bakery.emit.workflow import render
+from bakery.iree.plan import JobFile, JobPlan, ModuleCell
+from bakery.plan.options import Ci, Variable
 from bakery.toolchains.program_mounts import STAGE
 
 DOCKERFILE = "Dockerfile"
@@ -104,9 +113,7 @@ def _command(cell: ModuleCell, host: str) -> list[str]:
 
 def _run(mounts: Sequence[str], words: Sequence[str]) -> Iterator[str]:
     """Yield a step in exec form, so that neither a shell nor Dockerfile variables change its words."""
-    parts = ["--network=none", *mounts, json.dumps(list(words), ensure_ascii=False)]
-    for number, part in enumerate(parts):
-        yield ("RUN " if number == 0 else "    ") + part + (" \\" if number < len(parts) - 1 else "")
+    return continued("RUN ", ["--network=none", *mounts, json.dumps(list(words), ensure_ascii=False)])
 
 
 def _bakefile(plan: JobPlan, image: str) -> str:
@@ -119,8 +126,8 @@ def _bakefile(plan: JobPlan, image: str) -> str:
     }
     blocks = [
         comment(_NOTE),
-        _variable("DEST", "out", "Folder that receives the modules"),
-        _variable("COMPILER", f"docker-image://{image}", "The image with the compiler"),
+        variable(Variable("DEST", "out", "Folder that receives the modules")),
+        variable(Variable("COMPILER", f"docker-image://{image}", "The image with the compiler")),
         [*comment("One cell for each module and target."), "cells = [", *indent(cells), "]"],
         ["batches = [", *indent(batches), "]"],
         block('group "default"', ['targets = ["module"]']),
@@ -128,12 +135,7 @@ def _bakefile(plan: JobPlan, image: str) -> str:
         _target("module", "cell", "cells", "${cell.target}", "${cell.target}", "${DEST}/${cell.id}"),
         _target("batch", "batch", "batches", "${batch}", "${batch}", "${DEST}/${batch}"),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _variable(name: str, value: str, description: str) -> list[str]:
-    rows = aligned([("default", hcl_string(value)), ("description", hcl_string(description))])
-    return block(f'variable "{name}"', rows)
+    return "\n\n".join(map("\n".join, blocks)) + "\n"
 
 
 def _target(kind: str, item: str, rows: str, name: str, stage: str, dest: str) -> list[str]:
@@ -145,3 +147,51 @@ def _target(kind: str, item: str, rows: str, name: str, stage: str, dest: str) -
         "output": f'[{{ type = "local", dest = "{dest}" }}]',
     }
     return block(f'target "{kind}"', aligned(body.items()))
+
+
+PATH = ".github/workflows/iree-modules.yml"
+"""The file of the workflow. Workflows of recipes start with ``bakery-``."""
+
+MOST = 256
+"""Limit of GitHub: jobs of one matrix."""
+
+Images = Callable[[str, str, str], str]
+"""A shipped recipe, the release of IREE and a machine → what its image is called."""
+
+_PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def module_workflow(jobs: Sequence[JobFile], ci: Ci, images: Images) -> str:
+    """Return the text of the workflow.
+
+    Raises:
+        PlanError: there are more targets than GitHub runs jobs, or a job has text that GitHub would evaluate.
+    """
+    rows = [row for job in jobs for row in _rows(job, ci, images)]
+    if len(rows) > MOST:
+        raise PlanError(
+            f"the jobs have {len(rows)} targets, and GitHub runs at most {MOST} jobs of one matrix",
+            hint="remove a job from [workspace] jobs",
+        )
+    return render("iree/templates/modules.yml.j2", source=", ".join(job.path for job in jobs), ci=ci, rows=rows)
+
+
+def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
+    """Yield one row of the matrix for each target."""
+    cells: dict[str, list[ModuleCell]] = {}
+    for cell in job.plan.cells:
+        cells.setdefault(cell.target.slug, []).append(cell)
+    for slug, cells_of_target in cells.items():
+        target = cells_of_target[0].target
+        machine = target.machine or "x86_64"
+        # The tools that inspect GPU code are in an image of their own.
+        recipes = ["iree-cpu", *(["iree-cuda"] if target.backend in ("cuda", "vulkan") else [])]
+        yield {
+            "name": f"{_ODD.sub('-', job.path.removesuffix('.json'))}.{slug}",
+            "runner": ci.runners[_PLATFORMS[machine]],
+            "job": job.path,
+            "cells": f"*.{slug}",
+            "measured": "yes" if any(cell.is_measured for cell in cells_of_target) else "no",
+            "images": " ".join(images(recipe, job.plan.compiler, machine) for recipe in recipes),
+        }
