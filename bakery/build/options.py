@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 
 
 class CellSelection(StrEnum):

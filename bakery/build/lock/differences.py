@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from bakery.build.lock.materials import Materials, Packages, System
+from bakery.build.lock.model import Materials, Packages, System
 from bakery.build.lock.requirements import Requirements
 
 _FEW = 3

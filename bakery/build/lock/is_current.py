@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 from bakery.build.lock.requirements import Requirements, project_requirements, requirements_of
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell

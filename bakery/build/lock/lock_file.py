@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem
+from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem, Materials, Packages, System
 from bakery.core.errors import BakeError, LockError, RecipeError
 from bakery.recipe import toml_file
 from bakery.recipe.problems import Problem, recipe_error

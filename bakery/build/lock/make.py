@@ -14,7 +14,7 @@ from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences
 from bakery.build.lock.failure import failure
 from bakery.build.lock.is_current import UPDATE_HINT, check_origins, locked_images, shorten_lines
-from bakery.build.lock.materials import Materials, Packages, read
+from bakery.build.lock.model import Materials, Packages, read_materials
 from bakery.build.lock.pins import CONTEXT, image_overrides, pins_of, replacement, write_preferred
 from bakery.build.run_folders import run_folder
 from bakery.build.session import BuildSession, Pins, bake_once
@@ -68,7 +68,7 @@ def collect(session: BuildSession, targets: Sequence[Target], pins: Pins) -> dic
                 for image in target.cell.images
                 if (name := familiar(session.image_name(image))) in digests
             }
-            exported = read(request.stage / "materials" / target.cell.id)
+            exported = read_materials(request.stage / "materials" / target.cell.id)
             materials[target.cell.id] = replace(exported, images=images, sources=_sources(session.plan, sources))
         return materials
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bakery.build.lock import lock_file
 from bakery.build.lock.is_current import locked_images
-from bakery.build.lock.materials import Materials, Packages
+from bakery.build.lock.model import Materials, Packages
 from bakery.build.run_folders import remove_tree
 from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import LockError, OutputError

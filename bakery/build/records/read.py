@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
-from bakery.build.lock.materials import Materials, Packages
-from bakery.build.lock.model import LockedFile
+from bakery.build.lock.model import LockedFile, Materials, Packages
 from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
 from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
 from bakery.core.errors import UnavailableError

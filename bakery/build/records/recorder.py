@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bakery.build.context import BakeContext
 from bakery.build.context_files import files, tree_hash
-from bakery.build.lock.materials import read
+from bakery.build.lock.model import read_materials
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import (
     FOLDER,
@@ -59,7 +59,7 @@ class Recorder:
         answer.
         """
         output = self.context.output / FOLDER
-        exported = read(folder)
+        exported = read_materials(folder)
         materials = merged(
             [
                 *self._source,
