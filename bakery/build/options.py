@@ -21,10 +21,9 @@ class CellSelection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PinnedMaterials:
-    """The materials that cells must use, from a record of an earlier build.
+    """The materials that cells must use, from a record of an earlier build (``record`` in messages).
 
-    ``cells``: cell → packages and commits; ``images``: name → digest of base images, others are not pinned; ``record``:
-    the name of the record in messages.
+    ``cells``: cell → packages and commits; ``images``: name → digest of base images, others are not pinned.
     """
 
     cells: Mapping[str, Materials]

@@ -20,10 +20,7 @@ from bakery.plan.model import Plan
 
 
 def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
-    """Return file → why its address is not allowed.
-
-    ``locked``: cell → its locked materials; ``required``: cell → place → its requirements.
-    """
+    """Return file → why its address is not allowed; ``required``: cell → place → its requirements."""
     return {
         key: problem
         for cell, places in required.items()

@@ -29,10 +29,7 @@ from bakery.recipe.problems import nearest
 
 
 def check_materials(session: BuildSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
-    """Check that cells use exactly the locked materials.
-
-    Raises LockError with the differences as ``details``.
-    """
+    """Check that cells use exactly the locked materials. Raises LockError with the differences as ``details``."""
     targets = materials_targets(session.plan, cells)
     materials = collect(session, targets, pins_of(session, targets, locked, strict=True))
     if lines := differences(locked, materials):
@@ -89,11 +86,10 @@ def _sources(plan: Plan, commits: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class NewLock:
-    """A new lock file, and its differences from the previous one; ``is_update``: there was a previous one."""
+    """A new lock file, and its differences from the previous one."""
 
     text: str
     changes: tuple[str, ...]
-    is_update: bool
 
 
 def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> NewLock:
@@ -134,7 +130,7 @@ def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str])
     entries = {**locked, **collected}
     lock = lock_file.lock_of(plan.recipe, {cell.id: entries[cell.id] for cell in plan.cells if cell.id in entries})
     changes = differences({cell: locked.get(cell, none) for cell in collected}, collected) if previous else []
-    return NewLock(lock_file.text(lock), tuple(changes), previous is not None)
+    return NewLock(lock_file.text(lock), tuple(changes))
 
 
 def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:

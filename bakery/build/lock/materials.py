@@ -11,16 +11,12 @@ from bakery.build.lock.model import LockedFile
 from bakery.core.errors import BakeError
 from bakery.core.files import read_plain
 
-_LARGEST = 16 << 20
-"""Bytes of an exported file."""
+_MAX_FILE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """The packages of one place.
-
-    ``requirements`` are sorted; ``files``: file name, or address of a repository → the file.
-    """
+    """The packages of one place; ``files``: file name, or address of a repository → the file."""
 
     requirements: tuple[str, ...]
     files: Mapping[str, LockedFile]
@@ -63,10 +59,7 @@ class Materials:
 
 
 def read(folder: Path) -> Materials:
-    """Return the materials in the files that the target exported, without images and sources, which the engine knows.
-
-    Raises BakeError if the files are invalid.
-    """
+    """Return the exported materials, without images and sources, which the engine knows. Raises BakeError."""
     try:
         packages = {path.stem: _packages(_json(path)) for path in sorted((folder / "packages").glob("*.json"))}
         documents = {path.stem: _json(path) for path in sorted((folder / "system").glob("*.json"))}
@@ -86,7 +79,7 @@ def read(folder: Path) -> Materials:
 
 
 def _json(path: Path) -> dict[str, object]:
-    document = json.loads(read_plain(path, _LARGEST))
+    document = json.loads(read_plain(path, _MAX_FILE_BYTES))
     if not isinstance(document, dict):
         raise TypeError(f"{path.name} is not a table")
     return document

@@ -25,7 +25,7 @@ from bakery.build.records.buildkit import (
     without_user,
 )
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST, package_materials, place_requirements
+from bakery.build.records.read import MAX_PROVENANCE_BYTES, package_materials, place_requirements
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.files import read_plain
@@ -39,10 +39,7 @@ from bakery.plan.values import Json
 
 @dataclass
 class Recorder:
-    """Writes the records of one run; create it before the run, because it reads the source.
-
-    ``schedule`` has the node that built a cell.
-    """
+    """Writes the records of one run; create it before the run, because it reads the source."""
 
     context: BakeContext
     schedule: Schedule
@@ -162,7 +159,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
     """Return whether a provenance already has these facts of a wheel: a second run only changes its times."""
     try:
-        document = json.loads(read_plain(path, LARGEST))
+        document = json.loads(read_plain(path, MAX_PROVENANCE_BYTES))
         same = (
             document["subject"][0]["digest"]["sha256"] == sha256 and document["predicate"]["buildDefinition"] == defined
         )
