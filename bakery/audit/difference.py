@@ -176,9 +176,10 @@ def _member(
     new: tuple[zipfile.ZipFile, zipfile.ZipInfo],
     budget: Budget,
 ) -> Iterator[Difference]:
-    for part, one, other in zip(_HEADERS, _header(old[1]), _header(new[1]), strict=True):
-        if one != other:
-            yield Difference(name, part, _first([one]), _first([other]))
+    after = _header(new[1])
+    for part, before in _header(old[1]).items():
+        if before != after[part]:
+            yield Difference(name, part, _first([before]), _first([after[part]]))
     if any(info.flag_bits & 1 or info.compress_type not in METHODS for _, info in (old, new)):
         yield Difference(name, "packed in a way that is not read here")
         return
@@ -191,21 +192,16 @@ def _member(
             yield Difference(name, part, sizes[:1], sizes[1:], "another zlib, or another level")
 
 
-_METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
-_HEADERS = ("date", "mode", "compression", "made by", "extra field")
-
-
-def _header(info: zipfile.ZipInfo) -> tuple[str, ...]:
-    """Return the header fields of a member, in the order of `_HEADERS`."""
-    day, hour = info.date_time[:3], info.date_time[3:]
-    return (
-        "{:04}-{:02}-{:02} ".format(*day) + "{:02}:{:02}:{:02}".format(*hour),
-        stat.filemode(info.external_attr >> 16) if info.external_attr >> 16 else f"attributes {info.external_attr:#x}",
-        _METHODS.get(info.compress_type, f"method {info.compress_type}"),
-        f"system {info.create_system}, version {info.create_version}, needs {info.extract_version}, "
-        f"flags {info.flag_bits:#x}",
-        info.extra.hex(" "),
-    )
+def _header(info: zipfile.ZipInfo) -> dict[str, str]:
+    mode, method = info.external_attr >> 16, info.compress_type
+    made_by = f"system {info.create_system}, version {info.create_version}, needs {info.extract_version}"
+    return {
+        "date": "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*info.date_time),
+        "mode": stat.filemode(mode) if mode else f"attributes {info.external_attr:#x}",
+        "compression": {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}.get(method, f"method {method}"),
+        "made by": f"{made_by}, flags {info.flag_bits:#x}",
+        "extra field": info.extra.hex(" "),
+    }
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from bakery.audit.difference import Difference, differences
 from bakery.build.buildx.progress import Listener
 from bakery.build.context_files import files, tree_hash
 from bakery.build.lock.failure import LockFailure
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
 from bakery.build.records.read import Provenance, locked_from_provenance, read, recorded_images

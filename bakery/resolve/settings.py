@@ -20,7 +20,7 @@ from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.references import parse as parse_value
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.registry import frameworks
 
 PREFIX = "BAKERY_"
@@ -33,7 +33,7 @@ RELEASES = {
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
     "JAX_VERSION": (_THREE_PARTS, "a JAX release in three parts, such as 0.10.2"),
 }
-"""Variables that hold a release → its pattern and a description. Other values are derived from its parts."""
+"""Variables with a release → its pattern and a description. Other values are derived from its parts."""
 
 EPOCH = 315532800
 """SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the earliest time that a zip archive can have."""
@@ -56,7 +56,7 @@ class Settings:
         variables: the variables that are not axes.
         axes: axis → its values, ``python`` first and ``platform`` last.
         origins: dotted path → (value as text, its origin).
-        platform_variable: the variable that holds the only platform; empty if the recipe lists platforms.
+        platform_variable: the variable with the only platform; empty if the recipe lists platforms.
         given: the variables that the environment or the command line sets.
     """
 
@@ -148,7 +148,7 @@ def decide(
     epoch = (str(max(committed or EPOCH, EPOCH)), "default" if committed is None else "the source's last commit")
     given.setdefault("SOURCE_DATE_EPOCH", epoch)
     variables = _variables(loaded, values, axes, given, origins, formats)
-    _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
+    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
     return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable, frozenset(given))
 
@@ -194,7 +194,7 @@ def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, 
 def _expand_platforms(
     platforms: object, declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
 ) -> tuple[tuple[str, ...], str]:
-    """Return the platforms with variables replaced by their values, and the variable that holds the only platform."""
+    """Return the platforms with variables replaced by their values, and the variable with the only platform."""
     written = [str(item) for item in platforms] if isinstance(platforms, tuple) else []
     expanded: dict[str, None] = {}
     variable = ""
@@ -260,7 +260,7 @@ def _variables(
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
-def _check_releases(names: set[str], values: Mapping[str, object]) -> None:
+def _require_releases(names: set[str], values: Mapping[str, object]) -> None:
     """Raise PlanError unless the releases of the toolkit and the framework are variables or axes."""
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
     in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda

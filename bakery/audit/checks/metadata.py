@@ -1,18 +1,23 @@
-"""Do the file name, the dist-info folder and the recipe agree?"""
+"""Do the file name, the dist-info folder, RECORD, the archive and the recipe agree?"""
 
 from __future__ import annotations
 
+import base64
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from packaging.requirements import Requirement
 from packaging.tags import InvalidTag, Tag, parse_tag
 from packaging.utils import canonicalize_name
 
+from bakery.audit.archive import Entry, path_defect
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error, error_if
-from bakery.audit.metadata import requirements_for, same_version
+from bakery.audit.metadata import RecordRow, requirements_for, same_version
 from bakery.audit.wheel import Wheel
 from bakery.core.wheel_names import MOST_TAGS, tag_count
+
+_SELF = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -35,6 +40,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         yield from _check_identity(wheel)
         yield from _check_fields(wheel, expected)
         yield from _check_wheel_file(wheel)
+    yield from _check_record(wheel)
 
 
 def _check_filename(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -125,3 +131,38 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
 
 def _listed(tags: Iterable[Tag]) -> str:
     return ", ".join(sorted(map(str, tags))) or "nothing"
+
+
+def _check_record(wheel: Wheel) -> Iterator[Finding]:
+    metadata = wheel.metadata
+    record = f"{metadata.folder}/RECORD"
+    if record in metadata.missing:
+        return
+    if metadata.record_defect:
+        yield error("record-malformed", metadata.record_defect, record)
+        return
+    entries = {entry.path: entry for entry in wheel.archive.entries if not entry.is_dir}
+    listed = Counter(row.path for row in metadata.record)
+    for path, count in listed.items():
+        if count > 1:
+            yield error("record-duplicate", f"RECORD lists it {count} times", path)
+    signatures = {metadata.folder + name for name in _SELF}
+    for path in sorted(entries.keys() - listed.keys() - signatures):
+        yield error("record-unlisted", "is in the archive but not in RECORD", path)
+    for row in metadata.record:
+        if reason := path_defect(row.path):
+            yield error("record-path", f"the path in RECORD is {reason}", row.path)
+        elif row.path not in entries:
+            yield error("record-absent", "is in RECORD but not in the archive", row.path)
+        elif row.path not in signatures:
+            yield from _check_row(row, entries[row.path])
+
+
+def _check_row(row: RecordRow, entry: Entry) -> Iterator[Finding]:
+    if not entry.sha256:
+        return  # the archive check reports it
+    digest = base64.urlsafe_b64encode(bytes.fromhex(entry.sha256)).rstrip(b"=").decode()
+    if row.digest != f"sha256={digest}":
+        yield error("record-hash", f"is sha256={digest}, RECORD says {row.digest or 'nothing'}", row.path)
+    if row.size != str(entry.size):
+        yield error("record-size", f"has {entry.size} bytes, RECORD says {row.size or 'nothing'}", row.path)

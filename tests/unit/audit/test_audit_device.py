@@ -340,7 +340,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
         WARNING,
         wheel(cuda(*ARCHS, needed=TORCH), requires="Torch"),
         CUDA,
-        "any torch will do",
+        "accepts any torch",
     ),
 }
 
