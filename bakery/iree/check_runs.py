@@ -35,10 +35,7 @@ _Ended = tuple[int | None, str]
 class RunResult:
     """The results of a module's checks.
 
-    Attributes:
-        problems: for each check, why it has no results; empty if it has.
-        files: name → file with a result.
-        runtime: the version of iree-base-runtime.
+    ``problems`` has one text for each check: why it has no results, or empty. ``runtime`` is the version of iree-base-runtime.
     """
 
     problems: tuple[str, ...]
@@ -120,12 +117,7 @@ class Reference:
 def call_references(cases: Iterable[Case], sandbox: Sandbox, image: str) -> dict[int, Reference]:
     """Run the references of all checks, each once for all targets, in one container for each Python file.
 
-    Args:
-        cases: the cases of all targets. Those of one check of a job share its `Check`.
-        image: an image with Python and NumPy.
-
-    Returns:
-        `id` of the check → results.
+    The cases of one check of a job share its `Check`; the result maps its `id` to the results.
 
     Raises:
         EngineError: a container cannot be run.

@@ -123,9 +123,6 @@ class Devices:
 
         Returns:
             What is right or was not checked, and what is wrong.
-
-        Raises:
-            EngineError: a container cannot be run.
         """
         right: list[str] = []
         wrong: list[str] = []

@@ -39,12 +39,12 @@ class Compiled:
     @property
     def name(self) -> str:
         """The name without the target."""
-        return self.record.name if self.record else self.path.name.removesuffix(SUFFIX)
+        return self.record.name if self.record else self.title
 
     @property
     def title(self) -> str:
         """The name in tables and logs, and for ``--only``."""
-        return self.path.name.removesuffix(SUFFIX)
+        return self.path.stem
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -73,9 +73,9 @@ def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compil
         raise UsageError(
             f"no module in {', '.join(map(str, paths))}", hint=f"expected *{SUFFIX} files, as `compile` writes"
         )
-    selected = [file for file in files if not only or _selected(file.name.removesuffix(SUFFIX), only)]
+    selected = [file for file in files if any(fnmatch.fnmatchcase(file.stem, glob) for glob in only or ("*",))]
     if not selected:
-        titles = ", ".join(file.name.removesuffix(SUFFIX) for file in files[:8])
+        titles = ", ".join(file.stem for file in files[:8])
         raise UsageError(f"no module matches {' '.join(only)}", hint=f"modules: {titles}")
     opened, problems = [], []
     for file in dict.fromkeys(selected):
@@ -188,16 +188,8 @@ def _described(code: Code) -> str:
     }[code.kind]
 
 
-def _selected(title: str, globs: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(title, glob) for glob in globs)
-
-
 def _target(path: Path, content: Vmfb) -> TargetRecord:
-    """Return the target of a module without a record.
-
-    Raises:
-        ModuleError: it has code for several.
-    """
+    """Return the target of a module without a record; raise ModuleError if it has code for several."""
     kinds = content.kinds or ("cpu",)
     architectures = sorted({code.architecture for code in content.codes})
     if len(kinds) > 1 or len(architectures) > 1:
