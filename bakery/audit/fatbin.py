@@ -85,24 +85,9 @@ class DeviceCode:
     defect: str = ""
 
     @property
-    def native(self) -> tuple[str, ...]:
-        """The architectures with machine code: ``sm_80``, ``sm_90a``."""
-        return sorted_archs(image.arch for image in self.images if image.kind == "elf")
-
-    @property
-    def ptx(self) -> tuple[str, ...]:
-        """The architectures with PTX: ``compute_90``."""
-        return sorted_archs(image.arch for image in self.images if image.kind == "ptx")
-
-    @property
     def archs(self) -> tuple[str, ...]:
         """The architectures with code of any kind."""
         return sorted_archs(image.arch for image in self.images)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all images in the file."""
-        return sum(image.size for image in self.images)
 
     def to_json(self) -> dict[str, object]:
         """Return the rows of the machine report: equal images are one row with their count."""
