@@ -108,12 +108,7 @@ STILL_S = 600.0
 
 @dataclass(slots=True)
 class BuildxBackend:
-    """A backend with buildx.
-
-    Attributes:
-        common: the request of all tasks.
-        imports: bakes read a layer cache.
-    """
+    """A backend with buildx; ``common``: the request of all tasks; ``imports``: bakes read a layer cache."""
 
     context: BakeContext
     bakes: Bakes

@@ -19,8 +19,7 @@ from bakery.core.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 
-FILE = "ccache.tar"
-"""The file of each platform."""
+CACHE_FILE = "ccache.tar"
 
 
 def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
@@ -57,38 +56,31 @@ def restored(
 
 
 def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Copy the caches in the folder to the engine; existing entries of the engine stay.
-
-    Raises BakeFailure if a step failed, InterruptedBake after a signal, and OutputError for a link in the folder.
-    """
+    """Copy the caches in the folder to the engine; existing entries stay. Raises BakeError or OutputError."""
     refuse_links(session.root, folder, below=True)
-    saved = [target for target in targets if (_platform_folder(folder, target) / FILE).is_file()]
+    saved = [target for target in targets if (_platform_folder(folder, target) / CACHE_FILE).is_file()]
     if saved:
         contexts = [f"{item.name}.contexts.{CARRIED}={_platform_folder(folder, item).absolute()}" for item in saved]
         _bake(session, pins, saved, run_folder / "restored", contexts, (folder.absolute(),))
 
 
 def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Write the engine's caches to the folder; each file is renamed when it is complete.
-
-    Raises BakeFailure if a step failed, InterruptedBake after a signal, and OutputError if the folder cannot be
-    written.
-    """
+    """Write the engine's caches to the folder; files are renamed when complete. Raises BakeError or OutputError."""
     if not targets:
         return
     refuse_links(session.root, folder, below=True)
     request = _bake(session, pins, targets, run_folder / "saved")
     try:
         for target in targets:
-            exported = request.stage / "compiler-cache" / target.cell.id / FILE
+            exported = request.stage / "compiler-cache" / target.cell.id / CACHE_FILE
             # A container may export a link or a device with this name.
             if stat.S_ISREG(exported.lstat().st_mode):
                 destination = _platform_folder(folder, target)
                 destination.mkdir(parents=True, exist_ok=True)
-                temporary = destination / f".{FILE}.new"
+                temporary = destination / f".{CACHE_FILE}.new"
                 shutil.move(exported, temporary)
                 temporary.chmod(0o644)
-                temporary.replace(destination / FILE)
+                temporary.replace(destination / CACHE_FILE)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error}") from error
 

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from bakery.build.buildx.bake import BakeRequest
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 from bakery.build.lock.pins import context_of
 from bakery.build.session import BuildSession, Pins
 from bakery.engine.nodes import Nodes

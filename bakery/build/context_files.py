@@ -46,10 +46,7 @@ def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) 
 
 
 def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[str, str]:
-    """Return name → sha256 of the content, or of the target of a link. Arguments as of `context_digest`.
-
-    Raises OutputError if a file cannot be read.
-    """
+    """Return name → sha256 of the content or the link target. Arguments and errors as of `context_digest`."""
     try:
         paths = _read(folder, sources, Ignore(ignore))
         return {name: _content(path, path.lstat().st_mode).hex() for path, name in paths}
@@ -117,16 +114,12 @@ def walk(
 
 _HEADER = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY|^PuTTY-User-Key-File")
 _WILD = frozenset("*?[")
-_PEEKED = 16 * 1024
-"""Bytes; a larger file is no key."""
+_MAX_KEY_BYTES = 16 * 1024
 
 
 @dataclass(slots=True)
 class ContextContent:
-    """The files that are sent; ``size`` in bytes.
-
-    ``folders``: first part of the path → bytes; ``secrets``: path → the kind of secret that it looks like.
-    """
+    """The files that are sent; sizes in bytes, ``secrets``: path → the kind of secret that it looks like."""
 
     size: int = 0
     files: int = 0
@@ -135,10 +128,7 @@ class ContextContent:
 
 
 def scan(root: Path, sent: SourceContext, ignored: Iterable[str]) -> ContextContent:
-    """Scan the files that a plan sends; unreadable files are skipped, links are not followed.
-
-    ``root`` is the build context, ``ignored`` the patterns of its ignore file.
-    """
+    """Scan the files that a plan sends from ``root``; unreadable files are skipped, links are not followed."""
     ignore, accept, looks, content = Ignore(ignored), Ignore(sent.accepted), _Looks(), ContextContent()
     state, prefix = ignore.below(sent.folder), "" if sent.folder == "." else f"{sent.folder}/"
     if not ignore.has_exceptions and ignore.is_ignored(state):
@@ -173,7 +163,7 @@ class _Looks:
         if row and not row.peek:
             return "" if any(fnmatch.fnmatchcase(name, item) for item in row.but) else row.what
         # Keys with other names have no suffix; certificates have the suffix of keys.
-        if (row or "." not in name) and 0 < size <= _PEEKED and entry.is_file(follow_symlinks=False):
+        if (row or "." not in name) and 0 < size <= _MAX_KEY_BYTES and entry.is_file(follow_symlinks=False):
             return "private key" if _holds_key(entry.path) else ""
         return ""
 
@@ -181,7 +171,7 @@ class _Looks:
 def _holds_key(path: str) -> bool:
     try:
         with Path(path).open("rb") as file:
-            return _HEADER.search(file.read(_PEEKED)) is not None
+            return _HEADER.search(file.read(_MAX_KEY_BYTES)) is not None
     except OSError:
         return False
 

@@ -18,9 +18,7 @@ from bakery.build.buildx.progress import Board, Event, Listener, StepFinished, S
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError
 
-REDRAWS = 8
-"""Redraws in a second."""
-
+REDRAWS_PER_S = 8
 _NARROW = 100
 """Columns below which the output of steps is not shown."""
 
@@ -51,7 +49,7 @@ class LiveDisplay(Listener):
         self._live = Live(
             console=self._console,
             get_renderable=self._render,
-            refresh_per_second=REDRAWS,
+            refresh_per_second=REDRAWS_PER_S,
             auto_refresh=False,
             transient=False,
         )
@@ -60,7 +58,7 @@ class LiveDisplay(Listener):
 
     def tick(self) -> None:
         """Redraw when it is time."""
-        if self._live is not None and self._clock() - self._drawn_at >= 1 / REDRAWS:
+        if self._live is not None and self._clock() - self._drawn_at >= 1 / REDRAWS_PER_S:
             self._drawn_at = self._clock()
             self._live.refresh()
 
@@ -143,8 +141,7 @@ HEARTBEAT_S = 30.0
 MOMENT_S = 2.0
 """Seconds after which a running step gets a line."""
 
-LONGEST = 80
-"""Characters of a step's title in a line."""
+MAX_TITLE_CHARACTERS = 80
 
 
 class RawDisplay(Listener):
@@ -231,7 +228,7 @@ class PlainDisplay(Listener):
     def _say(self, targets: Sequence[str], title: str, end: str = "") -> None:
         self._spoke_at = self._clock()
         more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
-        short = title if len(title) <= LONGEST else f"{title[: LONGEST - 1].rstrip()}…"
+        short = title if len(title) <= MAX_TITLE_CHARACTERS else f"{title[: MAX_TITLE_CHARACTERS - 1].rstrip()}…"
         text = f"{targets[0] + more:<{self._width}}  {short}{'  ' if end else ''}{end}"
         # Lines of a log are not wrapped.
         self._console.print(Text(text), soft_wrap=True)
@@ -248,10 +245,7 @@ def _end(event: StepFinished) -> str:
 
 
 def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
-    """Return the display for a mode; ``auto`` is live on a terminal, and plain elsewhere and in CI.
-
-    Raises UsageError for an unknown mode.
-    """
+    """Return the display for a mode; ``auto``: live on a terminal, plain elsewhere and in CI. Raises UsageError."""
     match mode:
         case "auto":
             live = console.is_terminal and not console.is_dumb_terminal and not environ.get("CI")

@@ -21,10 +21,7 @@ from bakery.toolchains.facts import torch_release
 
 
 def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[ExpectedWheel, ...]:
-    """Return the expectations of each of ``wheels``, all files that a cell exported, in their order.
-
-    Raises AuditError unless there is one wheel for each naming of the recipe.
-    """
+    """Return the expectations of all wheels of a cell. Raises AuditError unless each naming has one wheel."""
     promised: dict[Path, ExpectedWheel] = {}
     for naming, local, tag, wheel in _assigned(plan, cell, wheels):
         if wheel is None:

@@ -24,10 +24,7 @@ VERSION = 1
 """Version of the records; records of other versions are ignored."""
 
 MAX_JOURNALS = 5
-"""Journals that are kept of each recipe."""
-
-LARGEST = 1024**3
-"""Bytes of a journal that are read."""
+MAX_JOURNAL_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +99,11 @@ def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ())
 
 
 def last_run(state: Path, recipe: str) -> dict[str, Record]:
-    """Return the records of the last run of a recipe by cell; empty for no run.
-
-    Raises OutputError if the journal cannot be read.
-    """
+    """Return the records of a recipe's last run by cell; empty for no run. Raises OutputError."""
     folder = state / "journal" / recipe
     try:
         journals = _journals(folder) if folder.is_dir() else []
-        return read(read_plain(journals[-1], LARGEST, follow=False)) if journals else {}
+        return read(read_plain(journals[-1], MAX_JOURNAL_BYTES, follow=False)) if journals else {}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 

@@ -35,10 +35,7 @@ class Backend(Protocol):
     """Builds tasks in parallel; `Runner` calls it from one thread."""
 
     def start(self, task: CellTask, state: CellState) -> None:
-        """Start one try of a task.
-
-        Raises BakeryError if nothing can be built: the program is missing, or the run's folder cannot be written.
-        """
+        """Start one try of a task. Raises BakeryError if the program is missing or the folder cannot be written."""
 
     def turn(self) -> list[tuple[str, BakeOutcome]]:
         """Wait for a tenth of a second at most; return the tasks that ended. The first signal ends all tasks."""
@@ -56,8 +53,7 @@ class Backend(Protocol):
         """Return the error of a task that failed."""
 
 
-FINISHERS = 4
-"""Wheels that are audited at once."""
+MAX_PARALLEL_AUDITS = 4
 
 
 @dataclass(slots=True)
@@ -95,7 +91,7 @@ class Runner:
 
     def run(self) -> None:
         """Run all tasks; ``states`` then has every result. Raises BakeError for what ends all: no docker, no log."""
-        with ThreadPoolExecutor(FINISHERS) as pool:
+        with ThreadPoolExecutor(MAX_PARALLEL_AUDITS) as pool:
             while not (self.schedule.over and not self._finishing):
                 self._check_time()
                 self._check_nodes()
@@ -104,7 +100,7 @@ class Runner:
                     state.node = self.schedule.entries[item.name].seat
                     self.backend.start(self.context.tasks[item.name], state)
                 if self.peaks:
-                    self.peaks.look({name: self._args[name] for name in self._running()})
+                    self.peaks.measure({name: self._args[name] for name in self._running()})
                 for name, outcome in self.backend.turn():
                     self._end_try(name, outcome, pool)
                 for future in [future for future in self._finishing if future.done()]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 
 
 class CellSelection(StrEnum):
@@ -21,10 +21,9 @@ class CellSelection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PinnedMaterials:
-    """The materials that cells must use, from a record of an earlier build.
+    """The materials that cells must use, from a record of an earlier build (``record`` in messages).
 
-    ``cells``: cell → packages and commits; ``images``: name → digest of base images, others are not pinned; ``record``:
-    the name of the record in messages.
+    ``cells``: cell → packages and commits; ``images``: name → digest of base images, others are not pinned.
     """
 
     cells: Mapping[str, Materials]

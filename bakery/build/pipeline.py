@@ -147,10 +147,7 @@ def pin(context: BakeContext) -> None:
 def lock_plan(
     root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener, upgrade: Collection[str] = ()
 ) -> NewLock:
-    """Look up the materials of the selected cells, and keep fitting entries of the existing lock.
-
-    ``upgrade``: distributions and base images that are not kept. Raises BakeryError.
-    """
+    """Look up the materials of the selected cells; keep fitting entries of the lock, except names in ``upgrade``."""
     plan = plan.for_builders(engine.platforms) if plan.crosses else plan
     cells = list(plan.filter_by_pattern(options.only).cells)
     needed = plan.secrets_for({Kind.MATERIALS})
@@ -196,10 +193,7 @@ def _session(
 
 
 def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
-    """Check that the user allows what this run needs outside the project.
-
-    Raises UsageError if something is not allowed, or the folder of compiler caches is inside the project.
-    """
+    """Check that the user allows what this run needs outside the project. Raises UsageError."""
     folder = options.compiler_cache
     if folder and folder.resolve().is_relative_to(root.resolve()):
         raise UsageError(
@@ -235,7 +229,7 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     request = _common_request(context)
     schedule = _schedule(context)
     recorder = Recorder(context, schedule)
-    watch = Watch(engine.nodes.ask) if engine.nodes else None
+    watch = Watch(engine.nodes.fault) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
     names = [target.name for target in context.task_targets]
     with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:

@@ -57,15 +57,11 @@ def caught() -> Iterator[Signals]:
             signal.signal(number, before[number] or signal.SIG_DFL)
 
 
-PATIENCE_S = 20.0
-"""Seconds between asking a child to end and killing it."""
-
+KILL_DELAY_S = 20.0
 TICK_S = 0.1
 """The longest time of `Children.turn` if nothing happens, in seconds."""
 
-QUEUED = 10_000
-"""Lines that are read ahead; then the children wait."""
-
+MAX_QUEUED_LINES = 10_000
 _WATCH = """
 read -r _
 kill -s TERM -- "-$1"
@@ -117,9 +113,9 @@ class Child:
     closed: bool = False
 
     def stop(self, why: Stopped, now: float) -> None:
-        """Ask its group to end; what is left after `PATIENCE_S` is killed."""
+        """Ask its group to end; what is left after `KILL_DELAY_S` is killed."""
         if self.kill_at is None:
-            self.stopped, self.kill_at = why, now + PATIENCE_S
+            self.stopped, self.kill_at = why, now + KILL_DELAY_S
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGTERM)
 
@@ -127,13 +123,13 @@ class Child:
 class Children:
     """Runs programs in parallel; lines and ends are handled in the thread that calls `turn`.
 
-    The first SIGINT, SIGTERM or SIGHUP asks all groups to end and kills them after `PATIENCE_S`; a second signal kills
+    The first SIGINT, SIGTERM or SIGHUP asks all groups to end and kills them after `KILL_DELAY_S`; a second signal kills
     at once. No process of any group is left when the context ends.
     """
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._lines: queue.Queue[tuple[Child, bytes | None]] = queue.Queue(QUEUED)
+        self._lines: queue.Queue[tuple[Child, bytes | None]] = queue.Queue(MAX_QUEUED_LINES)
         self._dropping = threading.Event()
         self._running: list[Child] = []
 

@@ -27,15 +27,13 @@ from bakery.core.wheel_names import parse_wheel_name
 LARGEST = 4 * 1024**3
 """Bytes that a wheel may have: the limit of a zip archive without extensions."""
 
-MOST = 64
-"""Files that one target may export."""
-
+MAX_FILES = 64
 _SHARE = "set wheel.abi3 in the recipe, so that one cell builds the wheel of all Pythons; or "
 
 _TEMPORARY = (".bakery-", ".tmp")
 
 
-def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MOST) -> tuple[Path, ...]:
+def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MAX_FILES) -> tuple[Path, ...]:
     """Return the wheels in a stage folder, sorted by name.
 
     Raises AuditError if there is something else (a link, a folder, a device, another name), too much, or nothing, and

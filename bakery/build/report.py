@@ -201,10 +201,7 @@ def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> Run
 
 
 def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
-    """Return the error of several runs; None for success.
-
-    The exit code is that of `SomeFailed` if some cells are done; else that of the first failure.
-    """
+    """Return the error of several runs, None for success; the exit code is SomeFailed's if some cells are done."""
     cells = [done for report in reports for done in report.cells.values()]
     failures = [failure for report in reports for failure in report.failures]
     stopped = next((report for report in reports if report.stopped), None)

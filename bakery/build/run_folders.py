@@ -20,8 +20,6 @@ from bakery.core.file_locks import lock, locked_folder
 from bakery.engine.paths import engine_paths
 
 MAX_RUNS = 5
-"""Ended runs whose folders are kept."""
-
 _LOCK = ".lock"
 
 

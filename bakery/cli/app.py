@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli import bake, builders, compile, engine, generate, lock, modules, plan, reference, wheels
+from bakery.cli import bake, builders, compile, engine, generate, modules, plan, reference, wheels
 from bakery.cli.console import failures, out
 from bakery.core.errors import EXIT_CODES, InterruptedBake
 
@@ -52,7 +52,7 @@ for _name, (_command, _help) in bake.commands().items():
     app.command(_name, help=_help)(_command)
 _COMMANDS: dict[str, Callable[..., None]] = {
     "compile": compile.compile_,
-    "lock": lock.lock,
+    "lock": generate.lock,
     "plan": plan.plan,
     "check": plan.check,
     "generate": generate.generate,
@@ -109,5 +109,5 @@ class _Signal(BaseException):
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    # While buildx runs, a run has handlers of its own.
+    # While buildx runs, a run installs other handlers.
     raise _Signal(signal.Signals(number).name)

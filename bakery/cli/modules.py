@@ -72,7 +72,7 @@ class ModuleArguments:
         typer.Option(
             "--image",
             help="An image of the engine with iree-run-module, iree-benchmark-module, and python3 with NumPy. Default: "
-            "Bakery's own, which is made when it is missing.",
+            "Bakery's image, which is built if it is missing.",
             metavar="NAME",
         ),
     ] = None

@@ -73,7 +73,7 @@ def plan(
 
 
 def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
-    """Return recipe → cell → how its platform is provided: by a builder's nodes or this machine. No engine is asked."""
+    """Return recipe → cell → how its platform is provided: by a builder's nodes or this machine. No engine runs."""
     from bakery.engine import platform_support
     from bakery.engine.builder_config import nodes_of
     from bakery.engine.memory_peaks import is_here

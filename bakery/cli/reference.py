@@ -44,8 +44,7 @@ def gpus(
     """
     from bakery.cli.tables import gpus as report
     from bakery.toolchains.facts import cuda_release, cuda_releases
-    from bakery.toolchains.facts.archs import known, parse
-    from bakery.toolchains.facts.cover import cover, lack
+    from bakery.toolchains.facts.archs import cover, known, lack, parse
 
     parsed = parse(" ".join(archs))
     release = cuda_release(cuda) if cuda else None

@@ -130,7 +130,7 @@ def _print_report(report: RunReport, progress: str) -> None:
 
 
 def _write_step_summary(reports: Sequence[RunReport]) -> None:
-    """Append to the summary that GitHub Actions shows for a job, if it asks for one."""
+    """Append to the summary that GitHub Actions shows for a job, if the variable is set."""
     from bakery.cli.tables.run import markdown
 
     path = os.environ.get("GITHUB_STEP_SUMMARY")

@@ -43,15 +43,11 @@ def audit(
             reports.append(audit_in_worker(path))
         except OutputError as error:
             unread.append(error)
-    changes = [compare(old, report) if old else () for report in reports]
+    pairs = [(report, compare(old, report) if old else ()) for report in reports]
     if json:
-        documents = [
-            report.to_json() | ({"changes": [asdict(change) for change in since]} if old else {})
-            for report, since in zip(reports, changes, strict=True)
-        ]
-        echo_json(documents)
+        echo_json([item.to_json() | ({"changes": list(map(asdict, since))} if old else {}) for item, since in pairs])
     else:
-        for report, since in zip(reports, changes, strict=True):
+        for report, since in pairs:
             out.print(render(report))
             if old:
                 echo(f"  since {printable(old.path.name)}:")

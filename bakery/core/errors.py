@@ -57,11 +57,11 @@ class BakeError(BakeryError, exit_code=7, title="bake"):
 
 
 class AuditError(BakeryError, exit_code=8, title="audit"):
-    """A wheel is not what it promises, and was kept out of the output folder."""
+    """A wheel failed the audit, and is not in the output folder."""
 
 
 class UnavailableError(BakeryError, exit_code=9, title="not available"):
-    """A version, package or image that was asked for cannot be had from where this machine looks."""
+    """A requested version, package or image is not available to this machine."""
 
 
 class OutputError(BakeryError, exit_code=10, title="files"):
@@ -73,19 +73,19 @@ class SomeFailed(BakeError, exit_code=11):
 
 
 class LockError(BakeryError, exit_code=12, title="lock"):
-    """What a build would be made of is not what ``bakery.lock`` says, or there is no lock."""
+    """The inputs of a build differ from ``bakery.lock``, or there is no lock."""
 
 
 class DifferentError(BakeryError, exit_code=13, title="differs"):
-    """A wheel that was built again is not the same bytes."""
+    """A wheel that was built again differs from the original."""
 
 
 class ModuleError(BakeryError, exit_code=14, title="module"):
-    """An MLIR module, or the job that names it, is not what it should be."""
+    """An MLIR module, or the job that names it, is malformed."""
 
 
 class WrongResultError(BakeryError, exit_code=15, title="validation"):
-    """A compiled module does not give what is expected of it."""
+    """The results of a compiled module differ from the expected ones."""
 
 
 class RegressionError(BakeryError, exit_code=16, title="regression"):
@@ -93,7 +93,7 @@ class RegressionError(BakeryError, exit_code=16, title="regression"):
 
 
 class CompilerError(BakeryError, exit_code=17, title="compiler"):
-    """A compiler of modules crashed, or was ended for want of memory or time."""
+    """A compiler of modules crashed, or exceeded its memory or time limit."""
 
 
 class InterruptedBake(BakeryError, exit_code=130, title="interrupted"):

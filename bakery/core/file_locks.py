@@ -17,20 +17,17 @@ from bakery.core.errors import InterruptedBake
 _PAUSE_S = 0.05
 """Seconds between two attempts to get a lock that another process holds."""
 
-if sys.platform == "win32":
-    import msvcrt
 
-    def lock(handle: int, *, wait: bool = True) -> None:
-        """Lock an open file. Raises BlockingIOError if another process holds it, and ``wait`` is false."""
+def lock(handle: int, *, wait: bool = True) -> None:
+    """Lock an open file or, not on Windows, folder. Raises BlockingIOError if it is locked and ``wait`` is false."""
+    if sys.platform == "win32":
+        import msvcrt
+
         try:
             msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except PermissionError as error:
             raise BlockingIOError(error.errno, error.strerror) from error
-
-else:
-
-    def lock(handle: int, *, wait: bool = True) -> None:
-        """Lock an open file or folder. Raises BlockingIOError if another process holds it, and ``wait`` is false."""
+    else:
         import fcntl
 
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

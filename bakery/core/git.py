@@ -1,6 +1,6 @@
 """Reads git: the last commit of a source folder, and the changes since.
 
-A checkout may be anybody's, and so may its ``.git``. Git runs programs that a repository's configuration names: the file
+A checkout and its ``.git`` are not trusted. Git runs programs that a repository's configuration names: the file
 system monitor, filters, hooks, diff drivers, helpers that fetch missing objects. Here it runs none of them. Commands that
 read objects fetch nothing; commands that read files use another configuration than the repository's.
 """
@@ -76,7 +76,7 @@ def committed(folder: Path) -> int | None:
     return int(output.split()[0]) if output else None
 
 
-def look(folder: Path, names: Iterable[str]) -> Checkout | None:
+def compare_files(folder: Path, names: Iterable[str]) -> Checkout | None:
     """Compare files, relative to a folder, with the commit; None if it is no checkout, or none of the files is tracked."""
     sent = set(names)
     commit = (git(folder, "rev-parse", "HEAD") or "").strip()

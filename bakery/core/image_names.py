@@ -1,4 +1,4 @@
-"""Names of images, taken apart."""
+"""Parses names of images."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ImageName:
 
 
 def familiar(ref: str) -> str:
-    """Return an image's name the way people write it: without Docker's own registry and a digest, with a tag."""
+    """Return an image's name as people write it: without Docker's registry and a digest, with a tag."""
     name = ref.partition("@")[0].removeprefix(_OWN).removeprefix(_LIBRARY)
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
@@ -62,7 +62,7 @@ def full(ref: str) -> str:
 
 @cache
 def parse(ref: str) -> ImageName:
-    """Take an image's name apart."""
+    """Parse an image's name."""
     text, _, digest = ref.partition("@")
     path, _, last = text.rpartition("/")
     name, _, tag = last.partition(":")

@@ -1,4 +1,4 @@
-"""Text, regular expressions and JSON that somebody else wrote, made safe to show, to match or to read."""
+"""Untrusted text, regular expressions and JSON: safe to show, to match, to read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LinearPattern(Protocol):
 
 
 def compile_linear(text: str) -> LinearPattern:
-    """Compile an expression that may be anybody's. Raises ValueError if RE2 refuses it."""
+    """Compile an untrusted expression. Raises ValueError if RE2 refuses it."""
     import re2
 
     options = re2.Options()

@@ -1,4 +1,4 @@
-"""Takes a wheel's file name apart. The name may be anybody's: a file in a folder, a line of an index, a zip member."""
+"""Parses a wheel's file name. The name is not trusted: a file in a folder, a line of an index, a zip member."""
 
 from __future__ import annotations
 

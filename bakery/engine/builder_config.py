@@ -51,15 +51,8 @@ def _nodes(name: str, farm: Farm, folder: Path) -> tuple[Node, ...]:
                     options=_options(farm, table, folder),
                 )
             )
-    missing = sorted(
-        {
-            f"{key}: {value}"
-            for node in nodes
-            for key, value in node.options.items()
-            if key in ("cacert", "cert", "key") and not Path(value).is_file()
-        }
-    )
-    if missing:
+    files = {item for node in nodes for item in node.options.items() if item[0] in ("cacert", "cert", "key")}
+    if missing := sorted(f"{key}: {path}" for key, path in files if not Path(path).is_file()):
         raise UsageError(f"builder {name}: a TLS file is missing", details=missing)
     return tuple(nodes)
 

@@ -71,7 +71,7 @@ def machine_mirror(suite: str) -> Mirror:
     """Return the mirror that this machine is configured to use. Raises UnavailableError if it has none for the suite."""
     targets = _run(_TARGETS)
     if not targets.strip():
-        # A machine whose package lists were deleted names no targets: read them into a folder of our own.
+        # A machine whose package lists were deleted names no targets: read them into a temporary folder.
         with tempfile.TemporaryDirectory(prefix="bakery-lists-") as lists:
             (Path(lists) / "partial").mkdir()
             option = f"Dir::State::Lists={lists}"
@@ -92,14 +92,11 @@ def parse_targets(text: str, suite: str) -> Mirror:
     third parties that name their own releases after Debian's.
     """
     uris: dict[str, str] = {}
+    names = {"Debian": suite, "Debian-Security": f"{suite}-security"}
     for line in text.splitlines():
-        fields = line.split("|")
-        if len(fields) != 5 or fields[0] != "Packages":
-            continue
-        _, uri, release, codename, label = fields
-        expected = {"Debian": suite, "Debian-Security": f"{suite}-security"}.get(label)
-        if expected in (release, codename):
-            uris.setdefault(label, uri.rstrip("/"))
+        match line.split("|"):
+            case ["Packages", uri, release, codename, label] if names.get(label) in (release, codename):
+                uris.setdefault(label, uri.rstrip("/"))
     if "Debian" not in uris:
         raise UnavailableError(
             f"apt names no mirror for {suite}",

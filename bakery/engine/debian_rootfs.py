@@ -33,7 +33,7 @@ ARCHITECTURES = tuple(platform.removeprefix("linux/") for platform in MACHINES i
 
 REPOSITORY = "bakery.local/debian"
 RECIPE = 1
-"""Part of a kept image's file name; raise it when what goes into an image changes."""
+"""Part of the file name of a cached image; raise it when the content of images changes."""
 
 MMDEBSTRAP = Bundle(name="mmdebstrap", packages=("mmdebstrap",))
 REGISTRY_TIMEOUT_S = 8
@@ -273,7 +273,7 @@ def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
         f'--customize-hook=cp -r --no-preserve=all {tree}/. "$1"/',
         f"--customize-hook=rm -rf {volatile}",
         "--skip=output/dev",
-        # It would ask arch-test, which looks for its parts below /usr/lib; `_require_means` knows already.
+        # It would run arch-test, which looks for its parts below /usr/lib; `_require_means` has checked this.
         "--skip=check/qemu",
     ]
 

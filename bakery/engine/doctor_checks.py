@@ -204,10 +204,6 @@ def _engine_disk(facts: Facts) -> Answer:
     return _disk(root, "free space with `docker buildx prune` and `docker image prune`")
 
 
-def _project_disk(facts: Facts) -> Answer:
-    return _disk(facts.project, "free space on this disk")
-
-
 def _disk(folder: Path, advice: str) -> Answer:
     free = shutil.disk_usage(folder).free
     state = State.FAIL if free < DISK_FAIL else State.WARN if free < DISK_WARN else State.OK
@@ -279,7 +275,7 @@ CHECKS: Mapping[str, Callable[[Facts], Answer]] = {
     "image store": _store,
     "emulation": _emulation,
     "engine's disk": _engine_disk,
-    "project's disk": _project_disk,
+    "project's disk": lambda facts: _disk(facts.project, "free space on this disk"),
     "memory": _memory,
     "image registry": _registry,
     "package index": _index,

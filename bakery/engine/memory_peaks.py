@@ -35,7 +35,7 @@ class Peaks:
         self._processes = processes
         self._measured_at = float("-inf")
 
-    def look(self, running: Mapping[str, Mapping[str, str]]) -> None:
+    def measure(self, running: Mapping[str, Mapping[str, str]]) -> None:
         """Measure running cells (cell → build arguments), unless the last measurement is less than `EVERY_S` ago."""
         now = time.monotonic()
         if now - self._measured_at < EVERY_S:

@@ -169,17 +169,17 @@ SILENT = 2
 class Watch:
     """Queries busy nodes in threads, because a node that loses its network does not close its connections."""
 
-    ask: Callable[[str], str]
+    query: Callable[[str], str]  # node → why it cannot be used; empty if it answers
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="watch"))
-    _asking: dict[str, Future[str]] = field(default_factory=dict, init=False)
-    _asked: dict[str, float] = field(default_factory=dict, init=False)
+    _queries: dict[str, Future[str]] = field(default_factory=dict, init=False)
+    _queried: dict[str, float] = field(default_factory=dict, init=False)
     _silent: dict[str, int] = field(default_factory=dict, init=False)
     _doubted: set[str] = field(default_factory=set, init=False)
 
     def doubt(self, node: str) -> None:
         """Query a node at once; it counts as lost if this query fails."""
         self._doubted.add(node)
-        self._asked.pop(node, None)
+        self._queried.pop(node, None)
 
     def doubts(self, node: str) -> bool:
         """Whether the query of a doubted node is not finished."""
@@ -188,16 +188,16 @@ class Watch:
     def turn(self, busy: Iterable[str], now: float) -> dict[str, str]:
         """Start the queries of busy nodes that are due at ``now`` (seconds); return lost node → reason."""
         lost = {}
-        for node in [node for node, answer in self._asking.items() if answer.done()]:
-            fault = self._asking.pop(node).result()
+        for node in [node for node, answer in self._queries.items() if answer.done()]:
+            fault = self._queries.pop(node).result()
             self._silent[node] = self._silent.get(node, 0) + 1 if fault else 0
             if fault and (node in self._doubted or self._silent[node] >= SILENT):
                 lost[node] = fault
             self._doubted.discard(node)
-        for node in {*busy, *self._doubted} - {*self._asking, *lost}:
-            if now - self._asked.get(node, float("-inf")) >= WATCH_S:
-                self._asked[node] = now
-                self._asking[node] = self.pool.submit(self.ask, node)
+        for node in {*busy, *self._doubted} - {*self._queries, *lost}:
+            if now - self._queried.get(node, float("-inf")) >= WATCH_S:
+                self._queried[node] = now
+                self._queries[node] = self.pool.submit(self.query, node)
         return lost
 
     def end(self) -> None:
@@ -219,7 +219,7 @@ class Nodes:
         """The nodes that are not lost."""
         return tuple(seat for seat in self.seats if seat.node.name not in self.lost)
 
-    def ask(self, name: str) -> str:
+    def fault(self, name: str) -> str:
         """Return why a node cannot be used; empty if it answers."""
         try:
             return self.client.status(self.node(name)).fault

@@ -18,7 +18,6 @@ _CONFIG = "application/vnd.oci.image.config.v1+json"
 # Uncompressed, so that no compressor's version decides the digest.
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_VARIANTS = {"arm64": "v8"}
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,7 @@ def read_name(image: Path) -> str:
 
 
 def _platform(arch: str) -> dict[str, Json]:
-    variant = {"variant": _VARIANTS[arch]} if arch in _VARIANTS else {}
-    return {"architecture": arch, "os": "linux", **variant}
+    return {"architecture": arch, "os": "linux", **({"variant": "v8"} if arch == "arm64" else {})}
 
 
 def _image_config(layer: Blob, arch: str, epoch: int) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""The private engine: a Docker engine of bakery's own, on a Debian machine that has none.
+"""The private engine: a Docker engine that bakery runs on a Debian machine without one.
 
 Its programs are unpacked Debian packages in the cache folder, its images and build cache live in the data
 folder, its sockets under ``/run/bakery``. Nothing is installed system-wide. See :mod:`bakery.engine.paths`.
@@ -159,7 +159,7 @@ def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> in
     """Start dockerd detached from this process; return its process id."""
     # posix_spawn and not Popen: nothing waits for a daemon, and Popen warns of that when it is freed.
     # Two daemons would fight over docker0 and the firewall's DOCKER chains (even one without a bridge deletes
-    # docker0), so a second one gets a network of its own, which leads nowhere.
+    # docker0), so a second one gets a separate network without connections.
     isolation = [] if paths.primary else ["unshare", "--net", "--"]
     search = f"{prefix.bin}:{environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     command = [*isolation, str(prefix.path / "usr/sbin/dockerd"), "--config-file", str(paths.config)]
@@ -235,7 +235,7 @@ def _end(paths: EnginePaths) -> bool:
     if pid is not None:
         _terminate(pid, lambda: engine_pid(paths) == pid)
     containerd_pid_file = paths.exec_root / "containerd" / "containerd.pid"
-    # A killed dockerd's containerd.pid may name a stranger by now: dockerd would wait for it in vain.
+    # The containerd.pid of a killed dockerd may name another process by now, and dockerd would wait for its end.
     for leftover in (paths.pid_file, paths.socket, containerd_pid_file):
         leftover.unlink(missing_ok=True)
     return pid is not None
@@ -310,6 +310,6 @@ def remove(environ: Mapping[str, str] | None = None) -> None:
     stop(environ)
     for folder in (paths.data, paths.run):
         if folder.is_dir():
-            # Never delete through a mount: what it shows may be somebody else's.
+            # Never delete through a mount: its files may belong to something else.
             machine.unmount_below(folder)
             shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 from bakery.build.buildx.progress import Listener
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 from bakery.build.lock.requirements import requirements_of
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan

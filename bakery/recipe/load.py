@@ -260,7 +260,7 @@ def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:
         return problem
     source = find_table(folder, cwd)
     if source is None:
-        return f"'{shorten(entry)}' holds no recipe", f"write {shorten(entry)}/{FILE}, or remove the entry"
+        return f"'{shorten(entry)}' contains no recipe", f"write {shorten(entry)}/{FILE}, or remove the entry"
     if "workspace" in source.data:
         return f"'{shorten(entry)}' is a workspace itself", "name its recipes here, one by one"
     return _recipe(source, root, PurePosixPath(entry).as_posix())
@@ -268,7 +268,7 @@ def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:
 
 def _entry_problem(entry: str, folder: Path, root: Path) -> tuple[str, str] | None:
     if not is_inside(entry, root):
-        what = f"'{shorten(entry)}' lies outside the workspace"
+        what = f"'{shorten(entry)}' is outside the workspace"
         return what, "name a folder inside it, without '..' and without links that lead out"
     if not is_folder(folder):
         close = nearest(entry, shipped())

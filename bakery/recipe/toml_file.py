@@ -23,7 +23,7 @@ _HEADER = re.compile(r"[ \t]*\[+([^\]\n]*)\]")
 _LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _WIDTH = 76
 
-# Message of tomllib, which has no codes → what is wrong, and what to do. The first fragment that occurs counts.
+# Fragment of a message of tomllib, which has no codes → problem, fix. The first fragment that occurs counts.
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("Expected '=' after a key", "expected '=' after the key", "write key = value, and [name] to begin a table"),
     ("Cannot overwrite a value", "this key was set before", "keep one of the two"),
@@ -47,8 +47,12 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
         "a text that is not closed",
         "add the missing quote; a text on several lines needs three",
     ),
-    ("Illegal character", "a character that may not stand here", "remove it, or write it as an escape such as \\u0007"),
-    ("Found invalid character", "a character that may not stand here", "remove it"),
+    (
+        "Illegal character",
+        "a character that is not allowed here",
+        "remove it, or write it as an escape such as \\u0007",
+    ),
+    ("Found invalid character", "a character that is not allowed here", "remove it"),
     ("Invalid date", "a date that does not exist", "put text in quotes"),
     ("Expected newline", "expected the end of the line", "put one key on each line, and texts in quotes"),
     (
@@ -126,9 +130,7 @@ def _bytes(file: Path, shown: str) -> bytes:
     refuse = partial(_error, shown)
     try:
         if file.is_dir():
-            raise refuse(
-                "this is a folder; expected a file", "name the folder that holds bakery.toml, or the file itself"
-            )
+            raise refuse("this is a folder; expected a file", "name the folder with bakery.toml, or the file itself")
         return read_plain(file, LARGEST)
     except FileNotFoundError:
         raise refuse("there is no such file", "check the path") from None
@@ -180,13 +182,13 @@ def _syntax(message: str, text: str) -> Problem:
 
 
 def _excerpt(lines: list[str], line: int, column: int) -> tuple[str, ...]:
-    """Return the line and a caret under ``column``, or a note where it may hold a secret."""
+    """Return the line and a caret under ``column``, or a note if it may contain a secret."""
     if line > len(lines):
         return ()
     whole = lines[line - 1]
     table = next((match[1] for text in reversed(lines[:line]) if (match := _HEADER.match(text))), "")
     if is_private([*table.split("."), whole.partition("=")[0], *re.split(r"[\s{.,=]+", whole)], whole):
-        return ("(the line is not shown, since it may hold a secret)",)
+        return ("(the line is not shown, since it may contain a secret)",)
     first = max(0, column - 1 - _WIDTH // 2) if len(whole) > _WIDTH else 0
     part = whole[first : first + _WIDTH]
     return (_printable(part), " " * (column - 1 - first) + "^")

@@ -22,7 +22,7 @@ from bakery.plan.stage_digests import Lineage
 from bakery.recipe.toml_positions import positions
 
 RECIPES = ("bakery.toml", "pyproject.toml")
-"""Files that may hold a recipe or a workspace."""
+"""Files that may contain a recipe or a workspace."""
 
 _DOCUMENTATION = re.compile(
     r"(?:docs?|\.github)/.*|[^/]+\.(?:md|rst)|\.gitignore|\.editorconfig|\.pre-commit-config\.yaml"
@@ -34,7 +34,7 @@ _BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMake
 _SHOWN = 3
 
 _LARGEST = 4 << 20
-"""Bytes of a build file that are read."""
+"""The maximum size of a build file in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def changes_since(folder: Path, revision: str) -> Change:
     if commit is None:
         raise UsageError(
             f"--since: there is no revision {revision!r}",
-            hint="a CI's clone often has the newest commit only: fetch the revision first, or all of them (fetch-depth: 0)",
+            hint="a clone in CI often has only the newest commit: fetch the revision, or all of them (fetch-depth: 0)",
         )
     files = differing(top, commit.strip())
     if files is None:
@@ -195,7 +195,7 @@ def _differing(then: Plan, now: Plan) -> str:
     if then.audit != now.audit:
         return "the recipe changed how wheels are named or what they promise"
     if then.cibuildwheel != now.cibuildwheel and not all(is_baked(cell.platform) for cell in now.cells):
-        return "the recipe changed what cibuildwheel is told"
+        return "the recipe changed the settings of cibuildwheel"
     return ""
 
 

@@ -17,10 +17,10 @@ LONGEST = 120
 """The maximum length of an id: with the kind of a target, it must fit into the tag of an image (128)."""
 
 MOST_CELLS = 200_000
-"""Combinations that a matrix may have, including excluded ones."""
+"""The maximum number of combinations, including excluded ones."""
 
 MOST_CHECKS = 3_000_000
-"""Combinations times the comparisons for each: axes, and entries of ``exclude`` and ``overrides``."""
+"""The maximum number of combinations times comparisons (axes, and entries of ``exclude`` and ``overrides``)."""
 
 
 def combinations(
@@ -50,7 +50,7 @@ def combinations(
 
 
 def _check_size(axes: Mapping[str, tuple[str, ...]], more: int, entries: int) -> None:
-    """Raise PlanError if a matrix is too large to be made."""
+    """Raise PlanError if the matrix is too large."""
     hint = "leave out values of its axes, or split the recipe"
     number = math.prod(map(len, axes.values())) + more
     if number > MOST_CELLS:

@@ -131,7 +131,7 @@ def _groups(kinds: Sequence[Kind]) -> dict[str, tuple[Kind, ...]]:
 
 
 def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
-    """Return the variable that holds the platform of all cells; empty if an override gave one cell another one."""
+    """Return the variable with the platform of all cells; empty if an override sets another one for a cell."""
     value = next((item.value for item in settings.variables if item.name == settings.platform_variable), "")
     return settings.platform_variable if {cell.platform for cell in cells} == {value} else ""
 

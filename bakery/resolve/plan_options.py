@@ -57,7 +57,7 @@ def workflow_settings(settings: Settings) -> Ci:
     publish = settings.text("ci.publish")
     if publish and all(naming.local for naming in namings(settings)):
         raise PlanError(
-            "ci.publish: every wheel has a local version, and a public package index takes none",
+            "ci.publish: every wheel has a local version, and public package indexes accept none",
             hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
         )
     return Ci(
@@ -180,14 +180,14 @@ def requested_grants(settings: Settings, secrets: Sequence[Secret]) -> tuple[str
 def _cache_grants(settings: Settings) -> list[str]:
     """Return the grants that the layer cache needs.
 
-    BuildKit trusts the content of a layer cache, for all builds of the engine: whoever can write to the cache decides what
-    a step produces. So the user must name its location. GitHub's cache has no location; the environment leads to it.
+    BuildKit trusts the content of a layer cache for all builds of the engine, so everyone who can write to the cache
+    decides what a step produces. The user must therefore name its location. GitHub's cache has none.
     """
     text = settings.text
     match text("cache.backend"):
         case CacheBackend.LOCAL if not settings.is_given("cache.directory"):
             folder = text("cache.directory")
-            # Whoever allows a folder outside the project has named it.
+            # A grant for a folder outside the project already names it.
             return [f"fs.write={folder}", *([] if leaves(folder) else [f"cache={folder}"])]
         case CacheBackend.REGISTRY | CacheBackend.INLINE if text("cache.ref") and not settings.is_given("cache.ref"):
             return [f"cache={text('cache.ref')}"]

@@ -58,7 +58,7 @@ def _expanded(ref: Ref) -> Ref:
     if part not in _EXPANSIONS:
         raise PlanError(
             f"the name of a base image cannot refer to ${{{ref.name}}}",
-            hint=f"${{{variable}}} can stand there, and its parts {' and '.join(_EXPANSIONS)}; "
+            hint=f"use ${{{variable}}}, or its parts {' and '.join(_EXPANSIONS)}; "
             "or declare a variable for it, with its value for each cell under [[matrix.overrides]]",
         )
     return Ref(variable + _EXPANSIONS[part])

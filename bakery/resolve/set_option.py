@@ -2,8 +2,8 @@
 
 ``NAME=VALUE`` sets a recipe variable. ``PATTERN.KEY[.SUB][+]=VALUE`` is bake's grammar: the first ``=``
 ends the key, dots split the left side into at most three parts, and the pattern is a glob over target
-names (buildx v0.29, bake/bake.go newOverrides). Bakery also takes the name of a kind or group as the
-pattern, and ``platforms`` for ``platform``, as guides write it.
+names (buildx v0.29, bake/bake.go newOverrides). Bakery also accepts the name of a kind or group as the
+pattern, and ``platforms`` for ``platform``, which guides use.
 
 Overrides of all cells change the recipe itself: its variables, axes and platforms. Overrides of single cells change
 these cells before anything is derived from them. The other overrides are passed to buildx.
@@ -120,7 +120,7 @@ def _override(path: str, value: str) -> Override:
             raise ValueError(f"{sub[0]!r} is not the name of a build argument")
         return Override(pattern, f"{key}.{sub[0]}", False, value)
     if sub:
-        raise ValueError(f"{key} takes no part after a second dot")
+        raise ValueError(f"{key} has no part after a second dot")
     if key in _CACHES:
         _check_cache(value)
     if key == "platform" or key in _LISTS:

@@ -20,7 +20,7 @@ from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.references import parse as parse_value
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.registry import frameworks
 
 PREFIX = "BAKERY_"
@@ -33,7 +33,7 @@ RELEASES = {
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
     "JAX_VERSION": (_THREE_PARTS, "a JAX release in three parts, such as 0.10.2"),
 }
-"""Variables that hold a release → its pattern and a description. Other values are derived from its parts."""
+"""Variables with a release → its pattern and a description. Other values are derived from its parts."""
 
 EPOCH = 315532800
 """SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the earliest time that a zip archive can have."""
@@ -56,7 +56,7 @@ class Settings:
         variables: the variables that are not axes.
         axes: axis → its values, ``python`` first and ``platform`` last.
         origins: dotted path → (value as text, its origin).
-        platform_variable: the variable that holds the only platform; empty if the recipe lists platforms.
+        platform_variable: the variable with the only platform; empty if the recipe lists platforms.
         given: the variables that the environment or the command line sets.
     """
 
@@ -194,7 +194,7 @@ def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, 
 def _expand_platforms(
     platforms: object, declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
 ) -> tuple[tuple[str, ...], str]:
-    """Return the platforms with variables replaced by their values, and the variable that holds the only platform."""
+    """Return the platforms with variables replaced by their values, and the variable with the only platform."""
     written = [str(item) for item in platforms] if isinstance(platforms, tuple) else []
     expanded: dict[str, None] = {}
     variable = ""

@@ -20,10 +20,10 @@ from bakery.toolchains.toolkits.base import Toolkit
 VENV = "/opt/venv"
 VENV_PYTHON = f"{VENV}/bin/python"
 VENV_PATH = ("PATH", (f"{VENV}/bin:", Ref("PATH")))
-"""The variable that puts programs of the environment first."""
+"""Puts programs of the environment first on PATH."""
 
 VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
-"""Makes the virtual environment of the Python asked for."""
+"""Makes the virtual environment of PYTHON_VERSION."""
 
 _SCOPE = "cache-scope"
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")

@@ -14,7 +14,7 @@
   the same layer, with or without a lock.
 - The test starts from a clean base and installs only the wheel, its requirements and those of the recipe's test.
 
-With a native step or a stable-ABI wheel, up to three lines of stages stand on different root file systems
+With a native step or a stable-ABI wheel, there are up to three lines of stages on different root file systems
 (`bakery.resolve.base_stages`): one compiles (prefix none), one packages (``wheel-``), one tests (``test-``).
 """
 
@@ -79,7 +79,7 @@ from bakery.toolchains.toolkits.base import STUBS
 
 FIRST = "/wheels/first"
 LOCK = "/requirements.lock"
-"""What the build has, with a hash for every package, for those who look into the builder."""
+"""The packages of the build with their hashes, as information in the builder."""
 
 SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""

@@ -12,7 +12,7 @@ from bakery.toolchains import bases as _bases
 from bakery.toolchains import frameworks as _frameworks
 from bakery.toolchains import toolkits as _toolkits
 from bakery.toolchains.bases.base import Base
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.toolkits.base import Toolkit
 
 P = TypeVar("P", Base, Toolkit, Framework)

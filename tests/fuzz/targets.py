@@ -27,8 +27,9 @@ from provenance import MATERIALS, MOMENT
 from bakery.build import journal
 from bakery.build.buildx.outcome import Result
 from bakery.build.buildx.rawjson import decode
-from bakery.build.lock import lock_file, materials
+from bakery.build.lock import lock_file
 from bakery.build.lock.is_current import load_lock
+from bakery.build.lock.model import read_materials
 from bakery.build.lock.pins import write_pinned
 from bakery.build.records.buildkit import Machine
 from bakery.build.records.provenance import definition, statement
@@ -347,7 +348,7 @@ def _materials(folder: Path, data: bytes) -> str:
         (folder / name).mkdir()
     for key, part in parts.items():
         _written(folder, "packages/build.json" if key == "packages" else f"system/{key}.json", part)
-    return "right" if materials.read(folder).packages else "nothing"
+    return "right" if read_materials(folder).packages else "nothing"
 
 
 def _left_seeds() -> list[bytes]:

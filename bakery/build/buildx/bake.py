@@ -24,9 +24,7 @@ from bakery.engine.client import EXECUTION, Engine
 from bakery.plan.cells import Target
 from bakery.plan.values import Json
 
-SHOWN = 30
-"""Lines of a failed step's log that a failure shows."""
-
+MAX_SHOWN_LINES = 30
 _WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
 """buildx asks git about the context, which may run programs that the context's own .git/config names."""
 
@@ -51,7 +49,6 @@ class BakeRequest:
             cache that does not answer again and again.
         reads: files outside ``root`` that steps may read (secrets, local caches).
         writes: folders outside ``root`` and ``state`` that exports may write.
-        grants: further entitlements of buildx.
         defer_errors: a failed target does not cancel the others; not every buildx can.
         mask: hides secrets in the stream.
     """
@@ -72,7 +69,6 @@ class BakeRequest:
     still_s: float | None = None
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
-    grants: tuple[str, ...] = ()
     defer_errors: bool = False
     mask: Mask = field(default_factory=lambda: Mask({}))
 
@@ -209,7 +205,7 @@ def _checked_argv(request: BakeRequest) -> list[str]:
     for name in request.variables:
         if DOCKER_VARIABLE.match(name):
             raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
-    allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
+    allowed = Allowed(request.root, request.reads, (*request.writes, request.state))
     allowed.require(request.overrides)
     return bake_argv(request, Engine(request.environment).call(), allowed.flags())
 
@@ -297,12 +293,12 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
 
 
 def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:
-    tail = tuple(step.output.tail)[-SHOWN:]
+    tail = tuple(step.output.tail)[-MAX_SHOWN_LINES:]
     title = step.label.title
     targets = tuple(step.targets) or tuple(progress.targets)
     log = logs.path(targets[0])
     # BuildKit itself knows only the exit code of the step.
-    shown = tail or tuple(progress.texts[-SHOWN:])
+    shown = tail or tuple(progress.texts[-MAX_SHOWN_LINES:])
     advice = hint([*reversed(step.output.tail), step.error], title)
     return Failure(targets, title, step.error, shown, log if log.exists() else None, advice, step.label.stage)
 
@@ -314,7 +310,7 @@ def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) 
     error = errors[-1] if errors else f"docker buildx bake {how}"
     log = logs.path(blamed) if blamed else None
     targets = (blamed,) if blamed else ()
-    texts = tuple(progress.texts[-SHOWN:])
+    texts = tuple(progress.texts[-MAX_SHOWN_LINES:])
     return Failure(targets, "", error, texts, log if log and log.exists() else None, hint([error, *texts]))
 
 
@@ -326,7 +322,7 @@ def _ended_early(progress: Progress, logs: LogFiles, error: str, advice: str) ->
         targets=tuple(state.name for state in late),
         step=step.label.title if step else "",
         error=error,
-        tail=tuple(step.output.tail)[-SHOWN:] if step else (),
+        tail=tuple(step.output.tail)[-MAX_SHOWN_LINES:] if step else (),
         log=logs.path(late[0].name) if late else None,
         hint=advice,
     )

@@ -30,12 +30,7 @@ GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME", "cache=PLACE")
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a user allows a recipe in one run, outside of the project.
-
-    Attributes:
-        commands: secrets whose programs may be run on this machine.
-        caches: layer caches, by their addresses or folders, that may be read and written.
-    """
+    """What a user allows a recipe outside the project; ``commands``: secrets whose programs may be run here."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
@@ -66,7 +61,7 @@ class Grants:
         who: str = "the recipe",
         hint: str = "add these if you trust {} that far",
     ) -> None:
-        """Check what a recipe or a job (``who``) needs: files in the project need no grant, even through links.
+        """Check what a recipe or a job (``who``) needs outside the project, also through links.
 
         Raises UsageError with all that is not granted, in the words of ``--allow``.
         """
@@ -90,21 +85,17 @@ class Grants:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a bake may do: read and write below ``root``, read ``reads`` and write ``writes``, both outside of it.
-
-    ``grants`` are further entitlements of buildx (``network.host``) that a user gave.
-    """
+    """What a bake may read and write besides ``root``."""
 
     root: Path
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
-    grants: tuple[str, ...] = ()
 
     def flags(self) -> list[str]:
         """Return the ``--allow`` flags for buildx."""
         needed = [f"fs.read={path}" for path in self._outside(self.reads)]
         needed += [f"fs.write={path}" for path in self._outside(self.writes)]
-        return [f"--allow={need}" for need in dict.fromkeys([*needed, *self.grants])]
+        return [f"--allow={need}" for need in dict.fromkeys(needed)]
 
     def _outside(self, paths: Sequence[Path]) -> list[str]:
         root = self.root.resolve()
@@ -120,7 +111,8 @@ class Allowed:
                 continue
             for verb, path in _accesses(name[0], value):
                 self._check(override, path, verb, self.writes if verb == "write" else (*self.reads, *self.writes))
-            self._check_grants(override, name[0], value)
+            if (name[0] == "entitlements" and value) or (name[0], value) == ("network", "host"):
+                raise PlanError(f"{override}: no entitlement can be granted", hint="remove the override")
 
     def _check(self, override: str, path: str, verb: str, paths: Sequence[Path]) -> None:
         root = self.root.resolve()
@@ -130,11 +122,6 @@ class Allowed:
                 f"{override}: would {verb} {resolved}, which is outside {root}",
                 hint=f"allow it: --allow fs.{verb}={resolved}",
             )
-
-    def _check_grants(self, override: str, key: str, value: str) -> None:
-        entitlement = value if key == "entitlements" else "network.host" if (key, value) == ("network", "host") else ""
-        if entitlement and entitlement not in self.grants:
-            raise PlanError(f"{override}: needs the entitlement {entitlement}", hint=f"allow it: --allow {entitlement}")
 
 
 def _accesses(key: str, value: str) -> Iterator[tuple[str, str]]:

@@ -15,12 +15,8 @@ from typing import TypeAlias
 from bakery.build.buildx import rawjson
 from bakery.build.buildx.rawjson import Label, Output, Role, clean, parse
 
-TAIL = 200
-"""Lines of a step's output that are kept in memory."""
-
-TEXTS = 500
-"""Lines of buildx's own text that are kept in memory."""
-
+MAX_TAIL_LINES = 200
+MAX_TEXT_LINES = 500
 _CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Canceled desc = ")
 _QUIET = (Role.INTERNAL, Role.CACHE)
 """Not shown by displays and logs."""
@@ -44,10 +40,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step ended, after ``seconds`` by the engine's clock.
-
-    Parallel bakes report a step that they share once each, with the same ``digest``.
-    """
+    """A step ended; parallel bakes report one that they share once each, with the same ``digest``."""
 
     targets: tuple[str, ...]
     title: str
@@ -225,7 +218,7 @@ class Progress:
                 self.warnings.append(warning)
         if status.text:
             text = clean(status.text.encode())
-            self.texts = [*self.texts[-TEXTS:], text]
+            self.texts = [*self.texts[-MAX_TEXT_LINES:], text]
             events.append(TextLine(text))
         return events
 
@@ -270,7 +263,7 @@ class Progress:
         label = parse(vertex.name, {*self.targets, *self.beside})
         step = self.steps.get(vertex.digest)
         if step is None:
-            step = self.steps[vertex.digest] = Step(label, Output(TAIL))
+            step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES))
         step.has_inputs = step.has_inputs or vertex.has_inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]

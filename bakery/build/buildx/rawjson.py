@@ -64,10 +64,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The content of one line of the stream; ``text`` is set if it is no SolveStatus.
-
-    ``amounts``: what is transferred → bytes so far.
-    """
+    """One line of the stream; ``text`` if it is no SolveStatus; ``amounts``: transfer → bytes so far."""
 
     vertices: tuple[Vertex, ...] = ()
     logs: tuple[Log, ...] = ()
@@ -202,9 +199,7 @@ def _first_line(text: str) -> str:
     return " ".join(_FLAGS.sub("", text.strip().partition("\n")[0]).split())
 
 
-LONGEST = 64 * 1024
-"""Bytes after which a line without an end is cut."""
-
+MAX_LINE_BYTES = 64 * 1024
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -218,7 +213,7 @@ def clean(raw: bytes) -> str:
 
 @dataclass(slots=True)
 class LineBuffer:
-    """Joins the pieces of one stream into lines; holds at most `LONGEST` bytes."""
+    """Joins the pieces of one stream into lines; holds at most `MAX_LINE_BYTES` bytes."""
 
     _rest: bytes = b""
 
@@ -229,7 +224,7 @@ class LineBuffer:
         head, _, last = rest.rpartition(b"\r")
         if head:
             rest = last if last else head.rpartition(b"\r")[2] + b"\r"
-        if len(rest) > LONGEST:
+        if len(rest) > MAX_LINE_BYTES:
             whole.append(rest)
             rest = b""
         self._rest = rest

@@ -20,9 +20,7 @@ from bakery.core.errors import BakeError, EngineError
 from bakery.plan.options import Cibuildwheel
 from bakery.toolchains import programs
 
-SHOWN = 30
-"""Lines of the log in a failure."""
-
+MAX_SHOWN_LINES = 30
 _MACHINE_VARIABLES = (
     "CIBW_CACHE_PATH",
     "CIBW_CONTAINER_ENGINE",
@@ -61,11 +59,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a build ended.
-
-    ``failure``: the last lines of a failed build, else empty; ``late``: it reached its time limit; ``stopped``: by
-    `Stop`.
-    """
+    """How a build ended; ``failure``: its last lines; ``late``: at its time limit; ``stopped``: with `Stop`."""
 
     failure: str
     late: bool
@@ -74,12 +68,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Ends a build from another thread.
-
-    Attributes:
-        requested: set to end it; cibuildwheel then removes its container.
-        killed: set to kill it after that.
-    """
+    """Ends a build from another thread: ``requested`` lets it remove its container, ``killed`` does not wait for it."""
 
     requested: threading.Event = field(default_factory=threading.Event)
     killed: threading.Event = field(default_factory=threading.Event)
@@ -97,10 +86,7 @@ def command(environ: Mapping[str, str]) -> list[str]:
 
 
 def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None], stop: Stop) -> Ended:
-    """Build and test one wheel; ``line`` receives each line of output.
-
-    Raises EngineError if cibuildwheel is not installed, or cannot be started.
-    """
+    """Build and test one wheel. Raises EngineError if cibuildwheel is not installed or cannot be started."""
     argv = [*command(environ), "--output-dir", str(request.output), *request.arguments]
     request.output.mkdir(parents=True, exist_ok=True)
     request.log.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +122,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
             for text in process.stdout:
                 log.write(text)
                 line(text.rstrip("\n"))
-                tail = [*tail[1 - SHOWN :], text.rstrip("\n")]
+                tail = [*tail[1 - MAX_SHOWN_LINES :], text.rstrip("\n")]
             code = process.wait()
             stopped = stop.requested.is_set()
         except BaseException:
@@ -189,12 +175,11 @@ def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     except OSError as error:
         raise BakeError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]}") from error
     if done.returncode:
-        lines = (done.stderr + done.stdout).strip().splitlines()[-SHOWN:]
+        lines = (done.stderr + done.stdout).strip().splitlines()[-MAX_SHOWN_LINES:]
         raise BakeError("the source cannot be fetched", details=lines, hint="wheel-bakery doctor looks at the network")
 
 
-TURN_S = 0.1
-"""Seconds that `CibuildwheelBackend.turn` waits at most."""
+MAX_TURN_S = 0.1
 
 
 @dataclass(slots=True)
@@ -232,16 +217,13 @@ class CibuildwheelBackend:
         self._running[task.name] = _Running(task, request, stop, future, time.monotonic())
 
     def turn(self) -> list[tuple[str, BakeOutcome]]:
-        """Return the tasks that ended; a first signal ends all of them, a second one kills them.
-
-        Raises EngineError if cibuildwheel cannot be started.
-        """
+        """Return the tasks that ended; a first signal ends all, a second one kills them. Raises EngineError."""
         if self.signals.arrived:
             self.stop()
             if len(self.signals.arrived) > 1:
                 for running in self._running.values():
                     running.stop.killed.set()
-        wait([running.future for running in self._running.values()], timeout=TURN_S)
+        wait([running.future for running in self._running.values()], timeout=MAX_TURN_S)
         ended = [name for name, running in self._running.items() if running.future.done()]
         # Ctrl-C reaches cibuildwheel, too, which may end before it is asked to.
         interrupted = bool(self.signals.arrived)

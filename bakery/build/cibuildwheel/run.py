@@ -147,10 +147,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
 
 
 def _keys(root: Path, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
-    """Return cell → digest of its inputs: options, programs, files, kinds of targets and the version of bakery.
-
-    Raises OutputError if a file of the project cannot be read.
-    """
+    """Return cell → digest of options, programs, files, kinds of targets and version. Raises OutputError for a file."""
     tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     source = repr((plan.cibuildwheel.sdist, plan.cibuildwheel.git))
     texts = [scripts.text(name) for name in programs(plan)]
@@ -185,10 +182,7 @@ class _Builds:
 
     @classmethod
     def prepare(cls, context: RunContext, host: Host, system: str, cells: tuple[Cell, ...]) -> _Builds:
-        """Fetch a source outside the project, and write the configurations.
-
-        Raises BakeError if the source cannot be fetched, and OutputError if a file cannot be written.
-        """
+        """Fetch a source outside the project, and write the configurations. Raises BakeError or OutputError."""
         plan, run = context.plan, context.folder
         folder, package = context.root, plan.cibuildwheel.package
         if not package:

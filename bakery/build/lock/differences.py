@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from bakery.build.lock.materials import Materials, Packages, System
+from bakery.build.lock.model import Materials, Packages, System
 from bakery.build.lock.requirements import Requirements
 
 _FEW = 3
 
 
 def stale(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> list[str]:
-    """Return what a recipe requires and its lock lacks, and what is no longer required.
-
-    ``locked``: cell → its locked materials; ``required``: cell → place → its requirements.
-    """
+    """Return what a recipe requires (cell → place → requirements) and its lock lacks, and the reverse."""
     return _merged({cell: _stale(locked.get(cell), places) for cell, places in required.items()})
 
 

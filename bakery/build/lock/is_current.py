@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 from bakery.build.lock.requirements import Requirements, project_requirements, requirements_of
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell
@@ -20,10 +20,7 @@ from bakery.plan.model import Plan
 
 
 def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
-    """Return file → why its address is not allowed.
-
-    ``locked``: cell → its locked materials; ``required``: cell → place → its requirements.
-    """
+    """Return file → why its address is not allowed; ``required``: cell → place → its requirements."""
     return {
         key: problem
         for cell, places in required.items()

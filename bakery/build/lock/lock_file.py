@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem
+from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem, Materials, Packages, System
 from bakery.core.errors import BakeError, LockError, RecipeError
 from bakery.recipe import toml_file
 from bakery.recipe.problems import Problem, recipe_error
@@ -18,9 +17,7 @@ from bakery.recipe.toml_positions import line_of
 
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
-_ENTRIES = 200_000
-"""Keys and list items that a lock may have."""
-
+_MAX_ENTRIES = 200_000
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _HINT = "`wheel-bakery lock` writes a new one"
 
@@ -30,7 +27,7 @@ def read(path: Path, shown: str) -> Lock | None:
     if not path.exists():
         return None
     try:
-        document = toml_file.read(path, shown, entries=_ENTRIES)
+        document = toml_file.read(path, shown, entries=_MAX_ENTRIES)
         problems = find_problems(Lock, document.data)
         if problems:
             raise recipe_error(

@@ -14,7 +14,7 @@ from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences
 from bakery.build.lock.failure import failure
 from bakery.build.lock.is_current import UPDATE_HINT, check_origins, locked_images, shorten_lines
-from bakery.build.lock.materials import Materials, Packages, read
+from bakery.build.lock.model import Materials, Packages, read_materials
 from bakery.build.lock.pins import CONTEXT, image_overrides, pins_of, replacement, write_preferred
 from bakery.build.run_folders import run_folder
 from bakery.build.session import BuildSession, Pins, bake_once
@@ -29,10 +29,7 @@ from bakery.recipe.problems import nearest
 
 
 def check_materials(session: BuildSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
-    """Check that cells use exactly the locked materials.
-
-    Raises LockError with the differences as ``details``.
-    """
+    """Check that cells use exactly the locked materials. Raises LockError with the differences as ``details``."""
     targets = materials_targets(session.plan, cells)
     materials = collect(session, targets, pins_of(session, targets, locked, strict=True))
     if lines := differences(locked, materials):
@@ -71,7 +68,7 @@ def collect(session: BuildSession, targets: Sequence[Target], pins: Pins) -> dic
                 for image in target.cell.images
                 if (name := familiar(session.image_name(image))) in digests
             }
-            exported = read(request.stage / "materials" / target.cell.id)
+            exported = read_materials(request.stage / "materials" / target.cell.id)
             materials[target.cell.id] = replace(exported, images=images, sources=_sources(session.plan, sources))
         return materials
 
@@ -89,11 +86,10 @@ def _sources(plan: Plan, commits: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class NewLock:
-    """A new lock file, and its differences from the previous one; ``is_update``: there was a previous one."""
+    """A new lock file, and its differences from the previous one."""
 
     text: str
     changes: tuple[str, ...]
-    is_update: bool
 
 
 def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> NewLock:
@@ -134,7 +130,7 @@ def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str])
     entries = {**locked, **collected}
     lock = lock_file.lock_of(plan.recipe, {cell.id: entries[cell.id] for cell in plan.cells if cell.id in entries})
     changes = differences({cell: locked.get(cell, none) for cell in collected}, collected) if previous else []
-    return NewLock(lock_file.text(lock), tuple(changes), previous is not None)
+    return NewLock(lock_file.text(lock), tuple(changes))
 
 
 def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bakery.build.lock import lock_file
 from bakery.build.lock.is_current import locked_images
-from bakery.build.lock.materials import Materials, Packages
+from bakery.build.lock.model import Materials, Packages
 from bakery.build.run_folders import remove_tree
 from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import LockError, OutputError
@@ -102,8 +102,7 @@ def source_policy(images: Iterable[tuple[str, str]]) -> str:
     return json.dumps({"version": 1, "rules": rules}, indent=1)
 
 
-_MAX_CONTEXTS = 3
-"""Locks with contexts in the state folder."""
+_MAX_LOCK_CONTEXTS = 3
 
 
 def check_images(session: BuildSession, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
@@ -209,10 +208,7 @@ def context_of(image: Image, target: Target) -> str:
 
 
 def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
-    """Write the contexts of all cells, and return their folder, which is the same for the same lock.
-
-    Raises OutputError if it cannot be written.
-    """
+    """Write the contexts of all cells; return their folder, the same for the same lock. Raises OutputError."""
     text = lock_file.text(lock_file.lock_of(session.plan.recipe, locked))
     digest = hashlib.sha256(f"{strict} {locked_places(session.plan.stages)} {text}".encode()).hexdigest()[:16]
     folder = session.state_folder / "lock" / digest
@@ -225,7 +221,7 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
             others = sorted(
                 (path for path in folder.parent.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
             )
-            for path in others[:-_MAX_CONTEXTS]:
+            for path in others[:-_MAX_LOCK_CONTEXTS]:
                 remove_tree(path)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error

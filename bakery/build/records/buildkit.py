@@ -40,10 +40,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The builder: versions and platform, without names of user and machine.
-
-    ``engine`` is the version of ``program``, which is ``buildkit`` on a node.
-    """
+    """The builder, without names of user and machine; ``engine``: version of ``program`` (``buildkit`` on a node)."""
 
     engine: str
     buildx: str

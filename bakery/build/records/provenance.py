@@ -34,10 +34,7 @@ def definition(
     materials: Iterable[Material],
     requirements: Mapping[str, Json] | None = None,
 ) -> dict[str, Json]:
-    """Return SLSA's buildDefinition: all inputs of the wheel.
-
-    ``requirements``: place → requirements for the package index.
-    """
+    """Return SLSA's buildDefinition: all inputs of the wheel; ``requirements``: place → requirements."""
     external: dict[str, Json] = {
         "recipe": {"name": plan.recipe, "file": plan.source_file},
         "cell": cell.id,
@@ -66,12 +63,7 @@ def statement(
     began: datetime,
     ended: datetime,
 ) -> dict[str, Json]:
-    """Return the statement about one wheel.
-
-    Args:
-        name: the wheel's file name.
-        began: the start of the bake (UTC); ``ended``: when the wheel was ready to be published.
-    """
+    """Return the statement about a wheel; ``began``: start of the bake (UTC), ``ended``: when the wheel was ready."""
     versions: dict[str, Json] = {"bakery": __version__, machine.program: machine.engine, "buildx": machine.buildx}
     engine: dict[str, Json] = {
         "name": "engine",

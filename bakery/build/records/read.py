@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
-from bakery.build.lock.materials import Materials, Packages
-from bakery.build.lock.model import LockedFile
+from bakery.build.lock.model import LockedFile, Materials, Packages
 from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
 from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
 from bakery.core.errors import UnavailableError
@@ -19,8 +18,7 @@ from bakery.core.files import read_plain
 from bakery.plan.values import Json
 from bakery.recipe.problems import shorten
 
-LARGEST = 4 << 20
-"""The maximum size of a provenance in bytes."""
+MAX_PROVENANCE_BYTES = 4 << 20
 
 _Hex = Annotated[str, Field(pattern=r"\A[0-9a-f]*\z")]
 
@@ -111,7 +109,7 @@ def read(wheel: Path, given: Path | None = None) -> Provenance:
     if not wheel.is_file():
         raise UnavailableError(f"{wheel} is not a regular file")
     try:
-        provenance = Provenance.model_validate_json(read_plain(path, LARGEST))
+        provenance = Provenance.model_validate_json(read_plain(path, MAX_PROVENANCE_BYTES))
         with wheel.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
@@ -177,10 +175,7 @@ def place_requirements(materials: Materials) -> dict[str, Json]:
 
 
 def locked_from_provenance(recorded: Provenance) -> Materials:
-    """Return the materials that a build can be pinned to: packages of the index, commits of sources.
-
-    Raises UnavailableError for an invalid package.
-    """
+    """Return packages and commits that a build can be pinned to. Raises UnavailableError for invalid ones."""
     files: dict[str, dict[str, LockedFile]] = {}
     for item in recorded.materials:
         for place in item.places:

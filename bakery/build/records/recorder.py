@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bakery.build.context import BakeContext
 from bakery.build.context_files import files, tree_hash
-from bakery.build.lock.materials import read
+from bakery.build.lock.model import read_materials
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import (
     FOLDER,
@@ -25,11 +25,11 @@ from bakery.build.records.buildkit import (
     without_user,
 )
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST, package_materials, place_requirements
+from bakery.build.records.read import MAX_PROVENANCE_BYTES, package_materials, place_requirements
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.files import read_plain
-from bakery.core.git import look, origin
+from bakery.core.git import compare_files, origin
 from bakery.core.names import MACHINES
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
@@ -39,10 +39,7 @@ from bakery.plan.values import Json
 
 @dataclass
 class Recorder:
-    """Writes the records of one run; create it before the run, because it reads the source.
-
-    ``schedule`` has the node that built a cell.
-    """
+    """Writes the records of one run; create it before the run, because it reads the source."""
 
     context: BakeContext
     schedule: Schedule
@@ -62,7 +59,7 @@ class Recorder:
         answer.
         """
         output = self.context.output / FOLDER
-        exported = read(folder)
+        exported = read_materials(folder)
         materials = merged(
             [
                 *self._source,
@@ -146,7 +143,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
     digest = {"dirHash": tree_hash(sent)}
     name = f"source of {plan.recipe}"
     paths: list[Json] = [*sorted(folders)]
-    checkout = look(context, sent)
+    checkout = compare_files(context, sent)
     if checkout is None:
         return (Material(name, "source", digest=digest, notes={"paths": paths}),)
     if checkout.changed:
@@ -162,7 +159,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
     """Return whether a provenance already has these facts of a wheel: a second run only changes its times."""
     try:
-        document = json.loads(read_plain(path, LARGEST))
+        document = json.loads(read_plain(path, MAX_PROVENANCE_BYTES))
         same = (
             document["subject"][0]["digest"]["sha256"] == sha256 and document["predicate"]["buildDefinition"] == defined
         )

@@ -52,9 +52,7 @@ def _written(path: Path, data: bytes) -> Path:
 LARGEST = 500 * 1024
 """BuildKit's limit of a secret in bytes (session/secrets, MaxSecretSize)."""
 
-COMMAND_S = 60.0
-"""Seconds that a command may take to print a secret."""
-
+COMMAND_TIMEOUT_S = 60.0
 _CHUNK = 1024 * 1024
 
 _NONE_LEFT = "a secret is missing, and the build would continue without it"
@@ -62,11 +60,7 @@ _NONE_LEFT = "a secret is missing, and the build would continue without it"
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """The secrets of a run.
-
-    ``variables``: variable of the bake file → the file with the secret, empty if no step needs it; ``mask`` hides the
-    values.
-    """
+    """The secrets of a run; ``variables``: variable of the bake file → file, empty if no step needs it."""
 
     variables: Mapping[str, str]
     mask: Mask
@@ -167,7 +161,7 @@ def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> 
         late.set()
         kill_group(child.pid)
 
-    timer = threading.Timer(COMMAND_S, end)
+    timer = threading.Timer(COMMAND_TIMEOUT_S, end)
     timer.daemon = True
     timer.start()
     try:
@@ -182,7 +176,7 @@ def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> 
         kill_group(child.pid)
         code = child.wait()
     if late.is_set():
-        raise ValueError(f"not done within {COMMAND_S:g} s")
+        raise ValueError(f"not done within {COMMAND_TIMEOUT_S:g} s")
     if code and len(value) <= LARGEST:
         raise ValueError(f"it ended with exit code {code}; run it by hand to see why")
     return value.removesuffix(b"\n").removesuffix(b"\r")

@@ -27,11 +27,7 @@ def _file(name: str) -> dict[str, object]:
 
 
 def table(file: str, name: str, kind: type[R]) -> tuple[R, ...]:
-    """Return the rows of a table.
-
-    Raises:
-        ValueError: a row has an unknown key, lacks one, or has a value of another type.
-    """
+    """Return the rows of a table; ValueError if a row has an unknown key, lacks one, or has a value of another type."""
     entries = _file(file)[name]
     if not isinstance(entries, list):
         raise ValueError(f"{file}.toml: {name} is no list of tables")

@@ -1,4 +1,4 @@
-"""Lists of GPU architectures as torch, CMake and nvcc write them, and which GPUs run them.
+"""Lists of GPU architectures as torch, CMake and nvcc write them, the GPUs that run them, and what a CUDA release lacks.
 
 Sources: NVIDIA's CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility", and for the variants ``a``
 and ``f`` its chapter on family-specific and architecture-specific features.
@@ -7,13 +7,15 @@ and ``f`` its chapter on family-specific and architecture-specific features.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cache
 
 from bakery.core.errors import UsageError
-from bakery.toolchains.facts import cuda_releases, gpus
-from bakery.toolchains.facts.rows import Gpu
+from bakery.toolchains.facts import cuda_releases, gpus, number, renamed_archs
+from bakery.toolchains.facts.rows import CudaRelease, Gpu
 
 SEPARATORS = re.compile(r"[;,\s]+")
 
@@ -110,12 +112,12 @@ def _problem(word: str) -> str:
 def _spellings() -> dict[str, str]:
     """Return all spellings of all known architectures, by the spelling in lower case."""
     spellings = []
-    for number in known():
-        match = _CMAKE.fullmatch(number)
+    for arch in known():
+        match = _CMAKE.fullmatch(arch)
         if match:
             dotted = f"{match['major']}.{match['minor']}{match['suffix']}"
-            spellings += [dotted, dotted + "+PTX", number, f"{number}-real", f"{number}-virtual"]
-            spellings += [f"sm_{number}", f"compute_{number}"]
+            spellings += [dotted, dotted + "+PTX", arch, f"{arch}-real", f"{arch}-virtual"]
+            spellings += [f"sm_{arch}", f"compute_{arch}"]
     return {spelling.lower(): spelling for spelling in spellings}
 
 
@@ -178,3 +180,72 @@ def runs_ptx(arch: Arch, major: int, minor: int) -> bool:
     if arch.suffix == "f":
         return arch.major == major and arch.minor <= minor
     return (arch.major, arch.minor) <= (major, minor)
+
+
+class How(StrEnum):
+    """How a GPU runs compiled code."""
+
+    NATIVE = "native"
+    PTX = "ptx"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """One kind of GPU, and the entry of a list that runs on it (``by``; empty for none)."""
+
+    gpu: Gpu
+    how: How
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """An architecture that a CUDA release does not support; ``dropped`` if an earlier one did."""
+
+    dropped: bool
+    text: str
+
+
+def cover(archs: Sequence[Arch]) -> tuple[Coverage, ...]:
+    """Return how each GPU in the facts runs code for a list of architectures."""
+    return tuple(_cover(gpu, archs) for gpu in gpus())
+
+
+def _cover(gpu: Gpu, archs: Sequence[Arch]) -> Coverage:
+    major, minor = capability(gpu)
+    # The driver uses the highest architecture that runs.
+    if native := [arch for arch in archs if runs_cubin(arch, major, minor)]:
+        return Coverage(gpu, How.NATIVE, "sm_" + max(native).number)
+    if compiled := [arch for arch in archs if runs_ptx(arch, major, minor)]:
+        return Coverage(gpu, How.PTX, "compute_" + max(compiled).number)
+    return Coverage(gpu, How.MISSED, "")
+
+
+def lack(arch: str, release: CudaRelease) -> Lack | None:
+    """Return why ``release`` does not compile for ``arch`` (``90a``); None if it does."""
+    if arch in release.sm:
+        return None
+    suffix = arch.lstrip("0123456789")
+    for row in renamed_archs():
+        if arch.removesuffix(suffix) == row.old and number(release.version) >= number(row.since):
+            return Lack(True, f"CUDA {release.version} renamed sm_{arch} to sm_{row.new}{suffix}")
+    first, last = first_release(arch), last_release(arch)
+    if not first:
+        return Lack(False, f"no CUDA release supports sm_{arch}; the nearest are {_nearest(arch)}")
+    if number(last) < number(release.version):
+        return Lack(
+            True, f"CUDA {release.version} no longer supports sm_{arch}; the last release with it is CUDA {last}"
+        )
+    return Lack(
+        False, f"CUDA {release.version} does not support sm_{arch} yet; the first release with it is CUDA {first}"
+    )
+
+
+@cache
+def _nearest(arch: str) -> str:
+    suffix = arch.lstrip("0123456789")
+    target = int(arch.removesuffix(suffix))
+    plain = [int(item) for item in known() if item.isdigit()]
+    near = sorted(plain, key=lambda item: (abs(item - target), item))[:2]
+    return " and ".join(f"sm_{item}" for item in sorted(near))

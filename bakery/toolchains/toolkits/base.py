@@ -47,14 +47,14 @@ class Toolkit:
         nvcc: its compiler is nvcc.
         releases: the only releases that it has; empty for all in the package index.
         index_name: the distribution in the package index whose versions are its CUDA releases; empty for none.
-        stages: makes the stages; `stage` calls it.
+        stages: makes the stages; `stage` calls it. By default, there are none.
     """
 
     name: str
     description: str
-    majors: tuple[int, ...]
-    index_name: str
-    stages: Callable[[], tuple[Stage, ...]]
+    majors: tuple[int, ...] = ()
+    index_name: str = ""
+    stages: Callable[[], tuple[Stage, ...]] = tuple
     preferred: tuple[int, ...] = ()
     instead: tuple[int, ...] = ()
     nvcc: bool = True

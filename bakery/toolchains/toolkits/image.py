@@ -33,7 +33,5 @@ def _stages() -> tuple[Stage, ...]:
 PROVIDER = base.Toolkit(
     name="image",
     description="the CUDA that the base image brings, with nvcc: nvidia/cuda in its devel tags, manylinux_cuda",
-    majors=(),
-    index_name="",
     stages=_stages,
 )

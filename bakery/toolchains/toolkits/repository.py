@@ -6,7 +6,7 @@ The recipe has the URL of the repository: NVIDIA's or a mirror.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bakery.core.errors import PlanError
 from bakery.plan.dockerfile import Arg, Run, Script, Stage, Step
@@ -54,10 +54,6 @@ class Repository(base.Toolkit):
     declared: tuple[Arg, ...] = ()
     key: str = ""
 
-    def at(self, address: Value, declared: tuple[Arg, ...], key: str) -> Repository:
-        """Return the toolkit of the repository at ``address``."""
-        return replace(self, address=address, declared=declared, key=key)
-
     def stage(self, component_names: Sequence[str] = ()) -> tuple[Stage, ...]:
         """Return the stage that builders start from; PlanError if the package of a component is unknown."""
         unknown = [item for item in component_names if item not in COMPONENTS]
@@ -85,7 +81,4 @@ class Repository(base.Toolkit):
 PROVIDER = Repository(
     name="repository",
     description="NVIDIA's own packages for the base's distribution, from builder.cuda-repository",
-    majors=(),
-    index_name="",
-    stages=lambda: (),
 )

@@ -18,8 +18,7 @@ from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure
 from bakery.build.lock.is_current import check_origins, load_lock
-from bakery.build.lock.materials import Materials, Packages, System, read
-from bakery.build.lock.model import Lock, LockedFile
+from bakery.build.lock.model import Lock, LockedFile, Materials, Packages, System, read_materials
 from bakery.build.lock.pins import pins_of, with_sources, write_preferred
 from bakery.build.lock.requirements import Requirements, requirements_of
 from bakery.build.session import BuildSession
@@ -507,11 +506,11 @@ def test_what_materials_tell_is_read(tmp_path: Path) -> None:
     (tmp_path / "packages/build.json").write_text(json.dumps({"requirements": ["a"], "packages": [item]}))
     (tmp_path / "system/builder.json").write_text(json.dumps({"packages": {"gcc": "1"}, "tools": {"cc": "x"}}))
     (tmp_path / "system/suites.json").write_text(json.dumps({"bookworm": "today"}))
-    assert read(tmp_path) == Materials(
+    assert read_materials(tmp_path) == Materials(
         packages={"build": Packages(("a",), {"a-1.tar.gz": LockedFile(name="a", version="1", sha256=ONE)})},
         system={"builder": System({"gcc": "1"}, {"cc": "x"})},
         suites={"bookworm": "today"},
     )
     (tmp_path / "packages/build.json").write_text("[]")
     with pytest.raises(BakeError, match="cannot read"):
-        read(tmp_path)
+        read_materials(tmp_path)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakery.build.buildx.progress import Event, LogLines, Progress, StepFinished, StepStarted
-from bakery.build.buildx.rawjson import LONGEST, LineBuffer, Output, Role, clean, parse
+from bakery.build.buildx.rawjson import MAX_LINE_BYTES, LineBuffer, Output, Role, clean, parse
 
 RECORDED = Path(__file__).parents[2] / "data" / "rawjson"
 TWO = ("wheel-cp311", "wheel-cp312")
@@ -265,7 +265,7 @@ def test_progress_bar_does_not_grow() -> None:
 
 def test_endless_line_is_cut() -> None:
     buffer = LineBuffer()
-    assert [len(line) for _ in range(3) for line in buffer.feed(b"x" * LONGEST)] == [2 * LONGEST]
+    assert [len(line) for _ in range(3) for line in buffer.feed(b"x" * MAX_LINE_BYTES)] == [2 * MAX_LINE_BYTES]
 
 
 @given(st.lists(st.text(alphabet="abcé☃", max_size=8), max_size=8), st.lists(st.integers(0, 100), max_size=10))

@@ -21,8 +21,7 @@ from wheels import EXTENSION, write_wheel
 from bakery import __version__
 from bakery.api import plan_recipe
 from bakery.build.context_files import files, tree_hash
-from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import LockedFile
+from bakery.build.lock.model import LockedFile, Materials, Packages, System
 from bakery.build.records.buildkit import FOLDER, Machine, image_purl, merged, of_buildkit, without_user
 from bakery.build.records.provenance import definition, settings, statement
 from bakery.build.records.read import (

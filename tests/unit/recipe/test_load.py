@@ -199,7 +199,7 @@ class TestWorkspace:
         write(workspace / "pyproject.toml", '[tool.bakery.workspace]\nrecipes = ["examples/link"]\n')
         with pytest.raises(RecipeError) as caught:
             load.load(None, workspace)
-        assert "lies outside the workspace" in details(caught)
+        assert "is outside the workspace" in details(caught)
 
 
 class TestPython:

@@ -17,7 +17,7 @@ from wheels import write_wheel
 from bakery.build.context_files import tree_hash
 from bakery.build.records.buildkit import FOLDER, Machine
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST, Provenance, locked_from_provenance, read
+from bakery.build.records.read import MAX_PROVENANCE_BYTES, Provenance, locked_from_provenance, read
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import committed
@@ -278,7 +278,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
         reproduced()
 
 
-@pytest.mark.parametrize("size", [LARGEST + 1, 0])
+@pytest.mark.parametrize("size", [MAX_PROVENANCE_BYTES + 1, 0])
 def test_a_provenance_is_read_within_bounds(project: Path, size: int) -> None:
     path = recorded(project).path
     path.unlink()

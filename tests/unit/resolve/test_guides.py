@@ -15,8 +15,7 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.toolchains.facts import gpus, manylinux_images, wrong_claims
-from bakery.toolchains.facts.archs import parse
-from bakery.toolchains.facts.cover import How, cover
+from bakery.toolchains.facts.archs import How, cover, parse
 
 SAGEATTENTION = "7.0;7.5;8.0;8.6;8.9;9.0"
 """The guide's default TORCH_CUDA_ARCH_LIST."""

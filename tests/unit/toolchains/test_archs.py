@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bakery.core.errors import UsageError
 from bakery.toolchains.facts import cuda_release, cuda_releases, gpus
-from bakery.toolchains.facts.archs import Arch, capability, known, parse, runs_cubin, runs_ptx
-from bakery.toolchains.facts.cover import How, cover, lack
+from bakery.toolchains.facts.archs import Arch, How, capability, cover, known, lack, parse, runs_cubin, runs_ptx
 
 
 def arch_values() -> st.SearchStrategy[Arch]:

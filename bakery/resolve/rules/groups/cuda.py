@@ -9,8 +9,7 @@ from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.device import OPEN, listed_code
 from bakery.resolve.rules.rule import rule
 from bakery.toolchains.facts import broken_releases, clangs, cuda_release
-from bakery.toolchains.facts.archs import Arch, parse
-from bakery.toolchains.facts.cover import lack
+from bakery.toolchains.facts.archs import Arch, lack, parse
 
 
 def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:

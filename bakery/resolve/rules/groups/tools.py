@@ -1,7 +1,8 @@
-"""Tools and build options that are not compatible."""
+"""Tools and build options that are not compatible, names for public indexes, and the memory of the build machine."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -73,3 +74,48 @@ def _abi3(case: Case) -> Iterator[str]:
     api = case.settings.get(_PY_API, "")
     if case.python.endswith("t") and api.startswith("cp3"):
         yield f"{_PY_API} = {api!r}: Python {case.python} cannot load abi3 modules, so it needs its own wheel"
+
+
+@rule(
+    "public-local-version",
+    "A wheel for a public index has no local version",
+    why="PyPI refuses the upload of a local version (400), after everything was built.",
+    fix='remove it: naming = { clean = true, index = "public" }; for a private index, add '
+    'also-named = [{ local = "…", index = "private" }]',
+    source="pypi/warehouse, forklift; the version specifiers' specification, local version identifiers",
+)
+def _public_local(case: Case) -> Iterator[str]:
+    yield from (
+        f"a wheel with the local version +{local} goes to a public index" for local in case.public_names if local
+    )
+
+
+_NUMBER = re.compile(r"[1-9][0-9]*")
+
+
+@rule(
+    "jobs-memory",
+    "The machine has enough memory for the number of compilers in the recipe",
+    why="If memory runs out, the kernel kills a compiler, and the build fails late with only 'Killed' as the reason. "
+    "This is checked when wheels are built, with the memory of the engine's machine.",
+    fix="remove the number: with builder.job-memory, it depends on the machine; or build on a larger machine",
+    source="SageAttention 2.2: 3.1 to 3.3 GB for each nvcc, and 4 × 32 of them by default; flash-attention #2079",
+)
+def _jobs_memory(case: Case) -> Iterator[str]:
+    setting, jobs = max(_fixed(case), key=lambda item: item[1])
+    if case.host.memory and jobs * case.job_memory > case.host.memory:
+        sizes = (case.job_memory, jobs * case.job_memory, case.host.memory)
+        each, needed, available = (f"{size / 1e9:.1f} GB" for size in sizes)
+        yield f"{setting}: {jobs} compilers of {each} need {needed}, and the machine has {available}"
+
+
+def _fixed(case: Case) -> Iterator[tuple[str, int]]:
+    """Yield every setting that fixes the number of compilers, with the number; 0 for none."""
+    yield f"builder.jobs = {case.jobs}", case.jobs
+    texts = {
+        name: case.environment.get(name, "") for name in ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS")
+    }
+    numbers = {name: int(text) for name, text in texts.items() if _NUMBER.fullmatch(text)}
+    level = numbers.pop("CMAKE_BUILD_PARALLEL_LEVEL", 0)
+    yield f"CMAKE_BUILD_PARALLEL_LEVEL = {level}", level
+    yield " × ".join(f"{name} = {number}" for name, number in numbers.items()), math.prod(numbers.values() or (0,))

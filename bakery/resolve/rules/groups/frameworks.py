@@ -1,4 +1,4 @@
-"""torch: the Pythons, CUDA releases and architectures that its extensions can be built for."""
+"""torch and JAX: the Pythons, CUDA releases and architectures that extensions can be built for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from packaging.version import InvalidVersion, Version
 
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
-from bakery.toolchains.facts import minor, number, torch_arch_lists, torch_release
-from bakery.toolchains.facts.rows import TorchArchList, TorchRelease
+from bakery.toolchains.facts import jax_releases, minor, number, torch_arch_lists, torch_release
+from bakery.toolchains.facts.rows import JaxRelease, TorchArchList, TorchRelease
 
 LIST = "TORCH_CUDA_ARCH_LIST"
 
@@ -25,7 +25,7 @@ def _version(case: Case) -> Version | None:
         return None
 
 
-def _row(case: Case) -> TorchRelease | None:
+def _torch_row(case: Case) -> TorchRelease | None:
     version = _version(case)
     return torch_release(version.base_version) if version else None
 
@@ -92,8 +92,8 @@ def _arch_unset(case: Case) -> Iterator[str]:
     fix="exclude the combination (matrix.exclude), or use another torch release",
     source="PyPI's wheels of torch 2.4 to 2.15",
 )
-def _python(case: Case) -> Iterator[str]:
-    row = _row(case)
+def _torch_python(case: Case) -> Iterator[str]:
+    row = _torch_row(case)
     if row and case.python not in row.pythons:
         yield f"torch {case.torch} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
 
@@ -105,8 +105,8 @@ def _python(case: Case) -> Iterator[str]:
     fix="use a CUDA major that has wheels of this torch, or exclude the combination (matrix.exclude)",
     source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
 )
-def _cuda(case: Case) -> Iterator[str]:
-    row, major = _row(case), case.cuda_major
+def _torch_cuda(case: Case) -> Iterator[str]:
+    row, major = _torch_row(case), case.cuda_major
     if row and major and major not in _variants(row):
         yield f"torch {case.torch} has no wheels for CUDA {major}, only {', '.join(row.variants)}"
 
@@ -121,7 +121,7 @@ def _cuda(case: Case) -> Iterator[str]:
     severity=Severity.WARNING,
 )
 def _index(case: Case) -> Iterator[str]:
-    row, major, version = _row(case), case.cuda_major, _version(case)
+    row, major, version = _torch_row(case), case.cuda_major, _version(case)
     if row is None or version is None or not major or major not in _variants(row):
         return
     torch_cuda = (
@@ -156,10 +156,40 @@ def _clang(case: Case) -> Iterator[str]:
     source="PyPI's wheels of torch 2.4 to 2.15",
 )
 def _manylinux(case: Case) -> Iterator[str]:
-    row = _row(case)
+    row = _torch_row(case)
     match = _PLAT.fullmatch(row.tag) if row else None
     if row and match and case.glibc and number(case.glibc) < (int(match[1]), int(match[2])):
         yield (
             f"torch {case.torch} needs glibc {match[1]}.{match[2]} and the base "
             f"{case.image.text if case.image else ''} has {case.glibc}"
         )
+
+
+def _jax_row(case: Case) -> JaxRelease | None:
+    return next((row for row in jax_releases() if case.jax and minor(row.version) == minor(case.jax)), None)
+
+
+@rule(
+    "jax-python",
+    "jaxlib has wheels for the cell's Python",
+    why="Without a wheel, JAX cannot be installed, so nothing can be built for it.",
+    fix="exclude the combination (matrix.exclude), or use another JAX release",
+    source="jaxlib's wheels on PyPI",
+)
+def _jax_python(case: Case) -> Iterator[str]:
+    row = _jax_row(case)
+    if row and row.pythons and case.python not in row.pythons:
+        yield f"JAX {row.version} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
+
+
+@rule(
+    "jax-cuda",
+    "JAX has an extra for the CUDA major that compiles",
+    why="A wheel that uses the CUDA libraries of jax[cudaN] does not find its major if JAX has no such extra.",
+    fix="use a CUDA release of a major that this JAX has an extra for, or another JAX release",
+    source="metadata of jax on PyPI",
+)
+def _jax_cuda(case: Case) -> Iterator[str]:
+    row, major = _jax_row(case), case.cuda_major
+    if row and major and f"cuda{major}" not in row.extras:
+        yield f"JAX {row.version} has no extra cuda{major}; it has {', '.join(row.extras)}"
