@@ -191,7 +191,7 @@ def test_machine_code_that_says_a_itself() -> None:
 def test_machine_code_that_cannot_be_unpacked_still_has_its_architecture() -> None:
     code = of_section(fatbin(entry(ELF, 90, b"\xff" * 40, flags=LZ4), entry(PTX, 90, version=(9, 0))))
     assert code.images[0] == DeviceImage("elf", "sm_90", "", 40, 0, "lz4", "", relocatable=False)
-    assert code.archs == ("compute_90",)
+    assert code.archs == ("sm_90", "compute_90")
 
 
 @pytest.mark.parametrize(
