@@ -35,7 +35,7 @@ _BUCKET = {
 def layer_cache(settings: Settings) -> Cache:
     """Return the plan's layer cache."""
     level, expected = settings.text("cache.compression-level"), settings.text("cache.expected-build")
-    named = {theirs: settings.values.get(f"cache.s3.{ours}") for ours, theirs in _BUCKET.items()}
+    attributes = {name: settings.values.get(f"cache.s3.{key}") for key, name in _BUCKET.items()}
     return Cache(
         backend=CacheBackend(settings.text("cache.backend")),
         offered=cache_backends(settings.values),
@@ -47,7 +47,7 @@ def layer_cache(settings: Settings) -> Cache:
         timeout=settings.text("cache.gha.timeout"),
         limit_mb=size_mb(settings.text("cache.gha.limit")),
         expected_s=seconds_of(expected, "cache.expected-build") if expected else 0,
-        bucket={key: "true" if value is True else str(value) for key, value in named.items() if value},
+        bucket={key: "true" if value is True else str(value) for key, value in attributes.items() if value},
     )
 
 

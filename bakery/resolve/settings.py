@@ -148,7 +148,7 @@ def decide(
     epoch = (str(max(committed or EPOCH, EPOCH)), "default" if committed is None else "the source's last commit")
     given.setdefault("SOURCE_DATE_EPOCH", epoch)
     variables = _variables(loaded, values, axes, given, origins, formats)
-    _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
+    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
     return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable, frozenset(given))
 
@@ -260,7 +260,7 @@ def _variables(
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
-def _check_releases(names: set[str], values: Mapping[str, object]) -> None:
+def _require_releases(names: set[str], values: Mapping[str, object]) -> None:
     """Raise PlanError unless the releases of the toolkit and the framework are variables or axes."""
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
     in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda

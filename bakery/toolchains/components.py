@@ -65,7 +65,7 @@ def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
     texts = list(dict.fromkeys(text for _, text in pairs))
     lines = ['case "${CUDA_VERSION}." in']
     for text in texts:
-        releases = [f"{release}.*" for release, its in pairs if its == text]
+        releases = [f"{release}.*" for release, listed_text in pairs if listed_text == text]
         lines.append(f"    {'*' if text == texts[-1] else '|'.join(releases)}) printf '{text}\\n' ;;")
     return (Script("\n".join([*lines, f"esac > {file}"])),)
 

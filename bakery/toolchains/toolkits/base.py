@@ -79,11 +79,6 @@ class Toolkit:
         return replace(self, majors=(*self.preferred, *self.instead) if self.nvcc else ())
 
 
-def cuda_stage(major: int, comment: str, steps: tuple[Step, ...]) -> Stage:
-    """Return the stage that provides CUDA ``major``."""
-    return Stage(name=f"cuda-{major}", base=literal("base"), steps=steps, comment=comment)
-
-
 def command(*words: str) -> Command:
     """Return a command without references."""
     return Command(tuple(map(literal, words)))

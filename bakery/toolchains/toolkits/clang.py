@@ -52,7 +52,7 @@ def _stages() -> tuple[Stage, ...]:
         install,
         Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
     )
-    return (requirements, base.cuda_stage(MAJOR, _COMMENT, steps))
+    return (requirements, Stage(_NAME, literal("base"), steps, _COMMENT))
 
 
 PROVIDER = base.Toolkit(

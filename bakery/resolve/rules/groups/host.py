@@ -95,8 +95,8 @@ def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bo
     "The host compiler is not too new for nvcc",
     why="nvcc checks the major version of gcc or clang and stops ('unsupported GNU version'). Without this check, it "
     "fails in the headers of the standard library.",
-    fix="remove the variable: Bakery's toolkits install a supported compiler, if the base has packages of one; else "
-    "use a CUDA release that supports this compiler, or a base with an older one",
+    fix="set no host compiler: Bakery's toolkits install a supported one, if the base has packages of it; else use a "
+    "CUDA release that supports this compiler, or a base with an older one",
     source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
 )
 def _new(case: Case) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _new(case: Case) -> Iterator[str]:
     "host-compiler-old",
     "The host compiler is not too old for nvcc",
     why="nvcc and its headers need a C++17 compiler.",
-    fix="use a base with a newer compiler, or remove the variable that names the old one",
+    fix="use a base with a newer compiler, or set no host compiler that is too old",
     source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
 )
 def _old(case: Case) -> Iterator[str]:
