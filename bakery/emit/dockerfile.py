@@ -39,7 +39,7 @@ def dockerfile(plan: Plan) -> str:
 def dockerignore(plan: Plan) -> str:
     """Return the text of the ignore file that belongs to the Dockerfile alone.
 
-    The context of a Dockerfile beside the programs has these, too. Bakery's own runs have a context of their own for them.
+    If the Dockerfile is next to the programs, its context includes them. Runs of Bakery have a separate context for them.
     """
     patterns = list(plan.ignore)
     if plan.dockerfile.startswith(f"{PurePosixPath(CONTEXT_FOLDER).parent}/"):
@@ -75,8 +75,8 @@ def _header(plan: Plan) -> list[str]:
 
 
 def _stage(stage: Stage, values: dict[str, str], global_args: frozenset[str]) -> Iterator[str]:
-    place = "--platform=$BUILDPLATFORM " if stage.on_builder else ""
-    yield f"FROM {place}{_from(stage.base)} AS {stage.name}"
+    platform = "--platform=$BUILDPLATFORM " if stage.on_builder else ""
+    yield f"FROM {platform}{_from(stage.base)} AS {stage.name}"
     for step in stage.steps:
         yield from _step(step, values, global_args)
 
@@ -91,7 +91,7 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
         case Arg(name, default) if default:
             yield f"ARG {name}={dockerfile_string(default)}"
         case Arg(name):
-            # A global argument's default is inherited; any other, and none of BuildKit's own, has one here.
+            # The default of a global argument is inherited, and BuildKit's arguments have none.
             inherited = name in global_args or name not in values
             yield f"ARG {name}" if inherited else f"ARG {name}={dockerfile_string(literal(values[name]))}"
         case Env(pairs):

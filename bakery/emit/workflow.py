@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 
 from bakery.core.errors import PlanError
 from bakery.core.names import SYSTEMS, CacheBackend, Kind
+from bakery.emit.quoting import unicode_escape
 from bakery.plan.model import Plan
 from bakery.plan.options import Ci
 from bakery.plan.shards import CellGroup, job_groups
@@ -116,8 +117,7 @@ def _scalar(value: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return unicode_escape(match[0])
 
 
 def _flow(values: Mapping[str, str] | Iterable[str]) -> Yaml:

@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.core.errors import BakeryError, InterruptedBake
-from bakery.core.names import MACHINES
 from bakery.engine.client import Engine, EngineInfo
 from bakery.engine.qemu import emulated
 from bakery.iree.models.module import TargetRecord
 from bakery.iree.modules import Compiled
+from bakery.iree.plan import PLATFORMS
 from bakery.iree.sandbox import Limits, Sandbox
 from bakery.iree.vmfb import Code, as_spirv_1_6, spirv_version
 
@@ -27,8 +27,6 @@ CUDA_IMAGE = "iree-cuda"
 
 Images = Callable[[str, str], str]
 """Recipe and platform → the name of an image that the engine has. Raises UnavailableError if there is none."""
-
-_PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 
 _NVIDIA = Path("/dev/nvidiactl")
 _TOOL_S = 120
@@ -79,7 +77,7 @@ class Devices:
     @property
     def platform(self) -> str:
         """The engine's own platform."""
-        return _PLATFORMS.get(self.engine.architecture, "linux/amd64")
+        return PLATFORMS.get(self.engine.architecture, "linux/amd64")
 
     @cached_property
     def has_gpu(self) -> bool:
@@ -99,7 +97,7 @@ class Devices:
         return Device(reason=_NEEDS[target.backend])
 
     def _cpu(self, target: TargetRecord) -> Device:
-        platform = _PLATFORMS.get(target.machine, self.platform)
+        platform = PLATFORMS.get(target.machine, self.platform)
         is_foreign = platform != self.platform
         if is_foreign and not emulated(platform):
             command = f"`wheel-bakery engine emulate {platform}`"

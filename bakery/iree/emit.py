@@ -14,12 +14,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bakery.core.errors import PlanError
-from bakery.core.names import MACHINES
 from bakery.emit.bakefile import variable
 from bakery.emit.dockerfile import continued
 from bakery.emit.quoting import aligned, block, comment, hcl_string, indent
 from bakery.emit.workflow import render
-from bakery.iree.plan import JobFile, JobPlan, ModuleCell
+from bakery.iree.plan import PLATFORMS, JobFile, JobPlan, ModuleCell
 from bakery.plan.options import Ci, Variable
 from bakery.toolchains.program_mounts import STAGE
 
@@ -158,7 +157,6 @@ MOST = 256
 Images = Callable[[str, str, str], str]
 """A shipped recipe, the release of IREE and a machine → what its image is called."""
 
-_PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -189,7 +187,7 @@ def _rows(job: JobFile, ci: Ci, images: Images) -> Iterator[dict[str, str]]:
         recipes = ["iree-cpu", *(["iree-cuda"] if target.backend in ("cuda", "vulkan") else [])]
         yield {
             "name": f"{_ODD.sub('-', job.path.removesuffix('.json'))}.{slug}",
-            "runner": ci.runners[_PLATFORMS[machine]],
+            "runner": ci.runners[PLATFORMS[machine]],
             "job": job.path,
             "cells": f"*.{slug}",
             "measured": "yes" if any(cell.is_measured for cell in cells_of_target) else "no",

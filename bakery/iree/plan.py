@@ -8,8 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.core.errors import UsageError
+from bakery.core.names import MACHINES
 from bakery.iree.mlir import Function
 from bakery.plan.values import Json
+
+PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
+"""CPU architecture → platform in Docker's spelling."""
 
 BATCH = 16
 """Cells that are baked together: one call of buildx costs as much as the compilation of a small module."""

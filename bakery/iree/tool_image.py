@@ -54,7 +54,9 @@ def tool_image(
     folder = engine.paths.cache / "images" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     client = Engine(engine.environment)
-    plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), folder)
+    # ``docker info`` says x86_64 or aarch64; other engines amd64 or arm64.
+    architecture = machine or client.info().architecture
+    plan, target = _planned(recipe, version, MACHINES.get(f"linux/{architecture}", architecture), folder)
     name = _name(plan, target, version)
     if not client.has_image(name):
         engine.say(f"baking {name}, which compiles and runs modules; this is done once")
@@ -68,7 +70,7 @@ def image_name(recipe: str, version: str, machine: str) -> str:
     Raises:
         PlanError: the recipe has none for that machine.
     """
-    # Not the recipe's own folder: there it would be a file of the project, and the files that it stands for others.
+    # A folder that does not exist: in its own folder, the recipe would be a file of the project.
     plan, target = _planned(recipe, version, machine, shipped()[recipe].parent / "nowhere")
     return _name(plan, target, version)
 
@@ -76,24 +78,15 @@ def image_name(recipe: str, version: str, machine: str) -> str:
 def _planned(recipe: str, version: str, machine: str, folder: Path) -> tuple[Plan, Target]:
     (loaded,) = load(recipe, folder)
     plan = resolve(loaded, SetOptions({"IREE_VERSION": version}))
-    return plan, _target(plan, machine)
-
-
-def _name(plan: Plan, target: Target, version: str) -> str:
-    return f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
-
-
-def _target(plan: Plan, machine: str) -> Target:
     targets = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
     if not targets:
         platforms = ", ".join(cell.platform for cell in plan.cells)
         raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {platforms}")
-    return targets[0]
+    return plan, targets[0]
 
 
-def _machine(architecture: str) -> str:
-    """Return the machine of an engine as wheels name it. ``docker info`` says x86_64 or aarch64, other programs amd64 or arm64."""
-    return MACHINES.get(f"linux/{architecture}", architecture)
+def _name(plan: Plan, target: Target, version: str) -> str:
+    return f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
 
 
 def hashes(plan: Plan, target: Target) -> dict[str, Materials]:

@@ -1,4 +1,4 @@
-"""The parts of a plan beside its stages and cells: variables, caches, secrets, the audit, the workflow."""
+"""The parts of a plan besides its stages and cells: variables, caches, secrets, the audit, the workflow."""
 
 from __future__ import annotations
 

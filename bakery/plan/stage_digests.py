@@ -48,22 +48,23 @@ class Lineage:
     @cached_property
     def order(self) -> Mapping[str, int]:
         """Stage → its position in the Dockerfile, where shared stages come first."""
-        return {name: place for place, name in enumerate(self._stages)}
+        return {name: index for index, name in enumerate(self._stages)}
 
     def _closure(self, name: str, args: Mapping[str, str], point: tuple[str, ...]) -> dict[str, str]:
         """Return the digests of a stage and of all stages and images below it; for a base image, the digest of its name."""
         if (name, point) not in self._known:
-            self._known[name, point] = self._made(name, args, point)
+            self._known[name, point] = self._compute(name, args, point)
         return self._known[name, point]
 
-    def _made(self, name: str, args: Mapping[str, str], point: tuple[str, ...]) -> dict[str, str]:
+    def _compute(self, name: str, args: Mapping[str, str], point: tuple[str, ...]) -> dict[str, str]:
         stage = self._stages.get(name)
         if stage is None:
             return {name: _digest(name, point[0])}
         below = {other: self._closure(other, args, point) for other in stage.dependencies(args)}
         values = [f"{arg}={args[arg]}" for arg in _args(stage) if arg in args]
-        own = _digest(self._texts[name], point[0], *values, *(part[other] for other, part in below.items()))
-        return {**{other: digest for part in below.values() for other, digest in part.items()}, name: own}
+        digest = _digest(self._texts[name], point[0], *values, *(part[other] for other, part in below.items()))
+        lower = {stage: digest for part in below.values() for stage, digest in part.items()}
+        return {**lower, name: digest}
 
 
 def _digest(*parts: str) -> str:

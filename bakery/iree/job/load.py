@@ -176,9 +176,10 @@ def key_lines(text: str) -> dict[tuple[Step, ...], int]:
             key = False
             continue
         if token == ",":
-            key = isinstance(stack[-1][-1], str)
-            if not key:
-                stack[-1][-1] = _next(stack[-1][-1])
+            last = stack[-1][-1]
+            key = isinstance(last, str)
+            if isinstance(last, int):
+                stack[-1][-1] = last + 1
             continue
         if token == ":":
             key = False
@@ -195,7 +196,3 @@ def key_lines(text: str) -> dict[tuple[Step, ...], int]:
             stack.append([""] if token == "{" else [0])
             key = token == "{"
     return lines
-
-
-def _next(step: Step) -> Step:
-    return step + 1 if isinstance(step, int) else step
