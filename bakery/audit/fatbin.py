@@ -15,7 +15,6 @@ import re
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import IO, Literal
 
 from bakery.audit.cubin import HEADER, CubinFacts, read_cubin
@@ -85,24 +84,9 @@ class DeviceCode:
     defect: str = ""
 
     @property
-    def native(self) -> tuple[str, ...]:
-        """The architectures with machine code: ``sm_80``, ``sm_90a``."""
-        return sorted_archs(image.arch for image in self.images if image.kind == "elf")
-
-    @property
-    def ptx(self) -> tuple[str, ...]:
-        """The architectures with PTX: ``compute_90``."""
-        return sorted_archs(image.arch for image in self.images if image.kind == "ptx")
-
-    @property
     def archs(self) -> tuple[str, ...]:
         """The architectures with code of any kind."""
         return sorted_archs(image.arch for image in self.images)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all images in the file."""
-        return sum(image.size for image in self.images)
 
     def to_json(self) -> dict[str, object]:
         """Return the rows of the machine report: equal images are one row with their count."""
@@ -140,11 +124,8 @@ def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]], b
     Raises OverLimit.
     """
     reader = _Reader(stream, budget)
-    return reader.read(
-        partial(reader.read_section, start, start + size, relocatable=name == _RELOCATABLE)
-        for name, start, size in sections
-        if name in SECTIONS
-    )
+    device_code = ((start, start + size, name == _RELOCATABLE) for name, start, size in sections if name in SECTIONS)
+    return reader.read(reader.read_section, device_code)
 
 
 def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budget: Budget) -> DeviceCode:
@@ -153,7 +134,7 @@ def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budg
     Relocatable code is not distinguished here. Raises OverLimit.
     """
     reader = _Reader(stream, budget)
-    return reader.read(partial(reader.search, start, start + size) for start, size in segments)
+    return reader.read(reader.search, ((start, start + size) for start, size in segments))
 
 
 @dataclass(slots=True)
@@ -165,16 +146,17 @@ class _Reader:
     unpacked: int = 0
     relocatable: bool = False
 
-    def read(self, steps: Iterable[Callable[[], None]]) -> DeviceCode:
+    def read(self, step: Callable[..., None], parts: Iterable[tuple[int, ...]]) -> DeviceCode:
         """Return all images up to the first damage."""
+        defect = ""
         try:
-            for step in steps:
-                step()
+            for part in parts:
+                step(*part)
         except _Damaged as reason:
-            return DeviceCode(tuple(self.images), str(reason))
-        return DeviceCode(tuple(self.images))
+            defect = str(reason)
+        return DeviceCode(tuple(self.images), defect)
 
-    def read_section(self, at: int, end: int, *, relocatable: bool) -> None:
+    def read_section(self, at: int, end: int, relocatable: bool) -> None:
         self.relocatable = relocatable
         while (at := self._after_zeros(at, end)) < end:
             size = self._fatbin_size(at, end)

@@ -14,7 +14,6 @@ from bakery.audit.difference import Difference, differences
 from bakery.build.buildx.progress import Listener
 from bakery.build.context_files import files, tree_hash
 from bakery.build.lock.failure import LockFailure
-from bakery.build.lock.model import Materials
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
 from bakery.build.records.read import Provenance, locked_from_provenance, read, recorded_images
@@ -92,14 +91,7 @@ def reproduce(
     with _project(recorded, cwd, options) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output, state = Path(folder) / "output", Path(folder) / "state"
         state.mkdir()
-        pinned = (
-            None
-            if options.here
-            else PinnedMaterials(
-                {recorded.cell: _pinned_materials(plan, locked_from_provenance(recorded))},
-                recorded_images(recorded),
-            )
-        )
+        pinned = None if options.here else _pinned_materials(plan, recorded)
         if pinned and not recorded.requirements:
             engine.say("the provenance names no packages: the build uses those that the index has now")
         request = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, pinned=pinned, state=state)
@@ -109,7 +101,7 @@ def reproduce(
             raise UnavailableError(text, details=error.details, hint="--here builds with what there is now") from error
         if error:
             raise error
-        taken, not_compared = tuple(_taken(recorded, options, pinned)), tuple(_not_compared(pinned, options))
+        taken, not_compared = tuple(_taken(recorded, options, pinned)), tuple(_not_compared(pinned))
         built = output / wheel.name
         if not built.exists():
             names = tuple(sorted(path.name for path in output.glob("*.whl")))
@@ -135,21 +127,21 @@ def _taken(recorded: Provenance, options: RebuildOptions, pinned: PinnedMaterial
             yield f"a commit, from the provenance: {address.partition('#')[0]} at {commit}"
 
 
-def _not_compared(pinned: PinnedMaterials | None, options: RebuildOptions) -> Iterator[str]:
-    """Yield what was not compared."""
+def _not_compared(pinned: PinnedMaterials | None) -> Iterator[str]:
     yield "the test of the wheel (it was not run)"
-    if options.here or pinned is None:
+    if pinned is None:
         yield "the recorded source (the project as it is now was built)"
         return
     if pinned.images:
         yield "what the tags of base images name now"
-    if pinned.cells and any(cell.sources for cell in pinned.cells.values()):
+    if any(cell.sources for cell in pinned.cells.values()):
         yield "what the branches and tags of cloned repositories name now"
     yield "who wrote the provenance (it is not signed)"
 
 
-def _pinned_materials(plan: Plan, materials: Materials) -> Materials:
-    """Return materials with the commits by the plan's addresses, as a locked build needs them."""
+def _pinned_materials(plan: Plan, recorded: Provenance) -> PinnedMaterials:
+    """Return the recorded materials with the commits by the plan's addresses, as a locked build needs them."""
+    materials = locked_from_provenance(recorded)
     by_repository = {address.partition("#")[0]: commit for address, commit in materials.sources.items()}
     texts = (
         "".join(part for part in step.source if isinstance(part, str))
@@ -158,7 +150,7 @@ def _pinned_materials(plan: Plan, materials: Materials) -> Materials:
         if isinstance(step, Add)
     )
     commits = {text: commit for text in texts if (commit := by_repository.get(text.partition("#")[0]))}
-    return replace(materials, sources=commits)
+    return PinnedMaterials({recorded.cell: replace(materials, sources=commits)}, recorded_images(recorded))
 
 
 def _materials(old: Provenance, new: Provenance) -> Iterator[str]:
