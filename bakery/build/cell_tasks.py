@@ -51,12 +51,10 @@ class CellState:
 
     Attributes:
         outcome: of its last try; None before the first.
-        wheels: the published ones.
         skip_reason: why it was not built, if nothing in it failed.
         shares_failure: it needs a step that failed in another cell, which ``skip_reason`` names.
         node: the node of its last try; empty for the engine.
         lost_nodes: nodes that failed while they built it.
-        cache_problems: errors of its layer cache.
         use_layer_cache: the next try reads the layer cache.
         no_build_cache: the next try runs without the engine's build cache.
     """

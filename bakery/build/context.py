@@ -38,13 +38,10 @@ class RunContext:
 
     Attributes:
         environment: of the process, with the address of the engine.
-        say: shows one line to the user.
         previous: cell → its record of the last run.
-        targets: the selected ones.
         tasks: name → task; finished ones are removed.
         finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
-        folder: the run's folder.
     """
 
     root: Path
@@ -122,13 +119,7 @@ def _is_finished(selection: CellSelection, record: Record | None, key: str, outp
 
 @dataclass(kw_only=True)
 class BakeContext(RunContext):
-    """What the steps of a run with buildx share.
-
-    Attributes:
-        resources: closed at the end of the run: secrets, the run's folder.
-        locked: cell → the materials that its build must use; empty for no lock.
-        cache_targets: the targets that move compiler caches.
-    """
+    """What the steps of a run with buildx share; ``locked``: cell → the materials that its build must use."""
 
     engine: EngineSession
     resources: ExitStack

@@ -23,12 +23,8 @@ from bakery.toolchains import facts
 def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> str:
     """Return a digest of names, modes, links and contents of the files that steps read.
 
-    Args:
-        folder: the build context.
-        sources: files and folders in it that steps read; the build reports missing ones.
-        ignore: patterns of Docker's ignore files; later ones win, ``!`` is an exception.
-
-    Raises OutputError if a file cannot be read.
+    ``sources`` are files and folders in ``folder``, the build context; ``ignore`` has patterns of Docker's ignore
+    files. Raises OutputError if a file cannot be read.
     """
     digest = hashlib.sha256()
     try:

@@ -27,13 +27,7 @@ from bakery.resolve.rules.device import DevicePromise, device_promises
 
 @dataclass
 class Finisher:
-    """Finishes the tasks of one run; several threads may call it at once.
-
-    Attributes:
-        recorder: writes provenance and SBOM; None for cibuildwheel.
-        is_halted: called while another run publishes; True ends the wait.
-        claims: the cell that built each file name.
-    """
+    """Finishes the tasks of one run, in several threads; there is no ``recorder`` for cibuildwheel."""
 
     context: RunContext
     journal: Journal

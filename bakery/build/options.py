@@ -37,10 +37,6 @@ class Options:
 
     Attributes:
         groups: kinds of targets: ``wheel``, ``full``, ….
-        only: globs of cells; empty for all.
-        output: the folder for wheels; None for the recipe's.
-        builder: None for the current one.
-        allow: values of ``--allow``.
         keep_going: a failed cell stops only its dependents; None: if there are several cells.
         parallel: the maximum number of parallel cells; 0 for the number of the engine's cores.
         retries: of a cell after a failure of the network or the engine.

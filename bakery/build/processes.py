@@ -157,12 +157,8 @@ class Children:
     ) -> Child:
         """Start a program without standard input and output.
 
-        Args:
-            environment: the whole one.
-            line: receives each line of its standard error, with the line end.
-            timeout_s: seconds that it may run; None for no limit.
-
-        Raises EngineError if it cannot be started.
+        ``line`` receives each line of its standard error, with the line end. Raises EngineError if it cannot be
+        started.
         """
         try:
             process = subprocess.Popen(

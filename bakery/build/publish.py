@@ -103,18 +103,11 @@ class Claims:
 def publish(
     files: Sequence[Path], output: Path, *, root: Path, is_halted: Callable[[], bool] | None = None
 ) -> tuple[Path, ...]:
-    """Put files into the output folder: all of them or, if one cannot be written, none.
+    """Put regular files into the output folder and return their paths: all or, if one cannot be written, none.
 
-    Each is complete when it appears (mode 0644). Files with the same content stay, and so do other files. Parallel runs
-    wait for each other.
-
-    Args:
-        files: regular files with different names.
-        output: created if it is missing; no link may lead it out of ``root``, the project.
-        is_halted: called while another run publishes; True ends the wait.
-
-    Returns the paths in the output folder. Raises OutputError if the folder or a file in it cannot be written, and
-    InterruptedBake if the wait was ended.
+    Each is complete when it appears (mode 0644). Files with the same content stay, and so do other files. No link may
+    lead the folder out of ``root``, the project. Parallel runs wait for each other; if ``is_halted`` returns True, the
+    wait ends. Raises OutputError if a file cannot be written, and InterruptedBake if the wait was ended.
     """
     with _written(output, root, is_halted) as folder:
         _replace([source for source in files if not _same(source, folder / source.name)], folder)

@@ -36,10 +36,8 @@ class TargetReport:
 
     Attributes:
         result: ``done``, ``failed``, ``canceled``, or ``kept`` if an earlier run finished it.
-        seconds: of the last try.
         reason: why it is not done, in one line; else empty.
         cached: the number of its steps that were cached.
-        log: the output of its steps; None for no output.
         wheels: one for each name in the recipe.
         node: the node of its last try; empty for the engine.
         left: nodes that failed while they baked it.
@@ -73,12 +71,9 @@ class CellFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One run of one recipe.
+    """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
-    Attributes:
-        failures: the cells that failed by themselves, in the order of the plan.
-        stopped: what ended the run early: a signal's name, ``timeout``, or nothing.
-        printed: secrets that steps printed; they are hidden here, but not in the engine's own records.
+    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records.
     """
 
     recipe: str

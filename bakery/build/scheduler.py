@@ -70,14 +70,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a run.
-
-    Attributes:
-        parallel: items that run in parallel, at least 1.
-        memory: MB for all of them; 0 for no limit.
-        retries: after a transient failure.
-        keep_going: a failed item stops only its dependents.
-    """
+    """The limits of a run: ``memory`` in MB for all parallel items, 0 for no limit; retries of transient failures."""
 
     parallel: int = 1
     memory: int = 0

@@ -50,7 +50,6 @@ class Pins:
 
     Attributes:
         overrides: target → values of ``--set`` for its base images and for the context with its packages.
-        environment: variables for buildx.
         reads: folders outside the project in the overrides.
         locked: a lock has all of it.
     """
@@ -73,7 +72,6 @@ class BuildSession:
         image_names: (image in the files, platform) → name of the image in the engine.
         variables: of the bake file, besides the plan's.
         reads: files outside the project with secrets.
-        mask: hides secrets in the output of steps.
         record_folder: for the contexts with recorded packages, if a provenance is reproduced.
     """
 
@@ -99,13 +97,8 @@ class BuildSession:
     ) -> BakeRequest:
         """Write the files of the plan into a run's folder, and return a request that bakes targets with them.
 
-        The committed files may be outdated. The caller adds the overrides of single targets (`Pins.overrides_of`).
-
-        Args:
-            folder: the run's folder, or a folder in it.
-            ignore: further patterns of files that never enter the build context.
-
-        Raises OutputError if the folder cannot be written.
+        The committed files may be outdated. ``ignore``: further patterns of files that never enter the build context.
+        The caller adds the overrides of single targets (`Pins.overrides_of`). Raises OutputError.
         """
         inside = folder.is_relative_to(self.root)
         base = folder.relative_to(self.root) if inside else folder.absolute()

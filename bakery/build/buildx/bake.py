@@ -41,8 +41,6 @@ class BakeRequest:
         beside: further targets, without log, row and outcome.
         environment: the client's whole environment (DOCKER_HOST, DOCKER_CONFIG, PATH, …).
         variables: the plan's variables; they override the environment.
-        overrides: values of ``--set``.
-        builder: None for the current one.
         state: the run's folder, which all bakes of a run share.
         scope: the prefix of the ids of all cache mounts, from `cache_scope`.
         still_s: a bake in which nothing moves and no command runs is ended after so many seconds: BuildKit asks a layer
@@ -50,7 +48,6 @@ class BakeRequest:
         reads: files outside ``root`` that steps may read (secrets, local caches).
         writes: folders outside ``root`` and ``state`` that exports may write.
         defer_errors: a failed target does not cancel the others; not every buildx can.
-        mask: hides secrets in the stream.
     """
 
     root: Path

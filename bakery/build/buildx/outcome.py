@@ -56,9 +56,6 @@ class Failure:
         step: the title of the failed step; empty if no step failed.
         error: the error of BuildKit or buildx.
         tail: the last lines of the step; of buildx if no step failed.
-        log: the log of the first target.
-        hint: what to do; empty if the cause is not known.
-        stage: the stage of the failed step in the Dockerfile.
     """
 
     targets: tuple[str, ...]
@@ -75,7 +72,6 @@ class BakeOutcome:
     """All targets of one bake, in the order of the request.
 
     Attributes:
-        failures: one for each step that failed by itself.
         printed: secrets that steps printed, and that were hidden.
         cache: errors of the layer cache, which fail no build.
         ran: at least one command was not cached.

@@ -75,7 +75,6 @@ class Step:
     """The state of a vertex.
 
     Attributes:
-        label: its name without a target.
         targets: those that need it, in the order of their names in the stream.
         seen_at: the local clock when it was first seen running.
         reported: seconds of the last `StepFinished`; None before the first.
@@ -122,7 +121,6 @@ class TargetState:
     """One target, as displays show it.
 
     Attributes:
-        current: the step that runs, or ran last.
         started_at: the local clock when its first step was seen running.
         finished_at: the local clock when its result was exported or its step failed.
         exported: its result left the engine; later failures do not change that.
@@ -179,14 +177,9 @@ class Board:
 
 
 class Progress:
-    """The state of one bake.
+    """The state of one bake; ``moved``: the local clock of the last change, a repeated number of bytes is none.
 
     Targets ``beside`` the requested ones have no state, and steps that only they need cause no events.
-
-    Attributes:
-        targets: name → state, in the order given.
-        moved: the local clock of the last change; a repeated number of bytes is none.
-        texts: the last lines of buildx itself.
     """
 
     def __init__(

@@ -37,12 +37,8 @@ class Build:
     """One wheel and the cells that use it.
 
     Attributes:
-        arguments: of cibuildwheel.
         identifiers: the one to build, then those that only test that wheel.
         root: the working directory.
-        output: the folder for the wheel.
-        log: receives all output.
-        tested: run the test commands.
         timeout_s: time limit in seconds; None for no limit.
         create_args: of ``docker create``, for containers of Linux.
     """
@@ -195,13 +191,7 @@ class _Running:
 
 @dataclass(slots=True)
 class CibuildwheelBackend:
-    """A backend with cibuildwheel.
-
-    Attributes:
-        build_of: returns the build of a task.
-        environment: of cibuildwheel.
-        line: receives each line of output, in a thread of its own.
-    """
+    """A backend with cibuildwheel; ``line`` receives each line of output, in a thread of its own."""
 
     build_of: Callable[[CellTask], Build]
     environment: Mapping[str, str]

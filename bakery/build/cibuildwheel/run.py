@@ -37,13 +37,7 @@ _CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine that runs cibuildwheel.
-
-    Attributes:
-        environment: of the process, and on Linux with the address of the engine.
-        ca_bundle: a PEM file that builds on Linux trust.
-        line: receives each line of cibuildwheel.
-    """
+    """The machine that runs cibuildwheel; ``ca_bundle``: a PEM file for Linux; ``line`` receives each line."""
 
     environment: Mapping[str, str]
     ca_bundle: Path | None = None
@@ -166,9 +160,7 @@ class _Builds:
 
     Attributes:
         cells: of this run; those that share a wheel are built and tested by one process.
-        folder: the working directory.
         package: the source, relative to ``folder``.
-        configs: cell → its configuration.
         create_args: of ``docker create``, for containers of Linux.
     """
 

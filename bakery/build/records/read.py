@@ -63,11 +63,9 @@ class Provenance(BaseModel):
 
     Attributes:
         recipe_file: relative to the project, or the name of a shipped recipe.
-        settings: values of ``--set``.
         bakery: the version that made the plan.
         dockerfile: sha256 of the generated Dockerfile.
         requirements: place → requirements for the package index.
-        path: the file.
     """
 
     model_config = ConfigDict(frozen=True)
