@@ -15,8 +15,7 @@ Subject = Literal["version", "tags", "size", "object", "device code", "libraries
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference, of the wheel or of one ``file`` in it: what was added has no ``old``, what was removed no
-    ``new``.
+    """One difference of the wheel or of a ``file`` in it; ``old`` or ``new`` is empty if it was added or removed.
 
     ``bytes`` is the growth of a size, else 0.
     """

@@ -242,7 +242,7 @@ def _load_recipe(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Lo
     for loaded in load(reference, cwd):
         if loaded.recipe.name == recorded.recipe:
             return loaded
-    raise UnavailableError(f"{reference} holds no recipe {recorded.recipe!r}")
+    raise UnavailableError(f"{reference} has no recipe {recorded.recipe!r}")
 
 
 def _reference(recorded: Provenance, cwd: Path) -> str:

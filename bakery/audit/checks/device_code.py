@@ -99,7 +99,6 @@ def _check_toolkit(
 def _cuda_of_isa(isa: str) -> str:
     """Return the CUDA major of a PTX version: PTX 7.0 came with CUDA 11.0, 8.0 with 12.0, 9.0 with 13.0.
 
-    Source: the PTX manual's release notes, and files of 11.8 to 13.5. clang may write an older version than its
-    toolkit.
+    Source: the PTX manual's release notes, and files of 11.8 to 13.5. clang may write an older version.
     """
     return str(int(isa.partition(".")[0]) + 4)
