@@ -127,11 +127,16 @@ class Mask:
             at = self._next(data, done - _SEED + 1)
 
 
+def _never(_data: bytes, _at: int) -> int:
+    return -1
+
+
 def _finder(seeds: Iterable[bytes]) -> Callable[[bytes, int], int]:
     """Return a function that finds the next seed from an index on, or -1; its time does not depend on their number."""
     listed = list(seeds)
     if not listed:
-        return lambda _data, _at: -1
+        # A function of the module, so that a request can be pickled.
+        return _never
     # Slow to import, and needed for secrets only.
     import re2
 
