@@ -266,7 +266,7 @@ def test_a_server_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_a_cache_of_github_without_its_token_is_refused(tmp_path: Path) -> None:
     environment = {"BAKERY_CACHE": "gha", "ACTIONS_RUNTIME_TOKEN": "", "ACTIONS_CACHE_URL": ""}
     done = bakery(one(tmp_path / "project"), "wheel", code=4, environment=environment)
-    assert "cache-gha-token: backend gha, and the environment has no ACTIONS_RUNTIME_TOKEN" in done.err
+    assert "cache-gha-token: backend gha: the environment does not set ACTIONS_RUNTIME_TOKEN" in done.err
 
 
 GHA_FAULTS = {
