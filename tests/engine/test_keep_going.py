@@ -61,7 +61,8 @@ def test_failed_cell_stops_nothing_and_is_all_that_is_built_again(tmp_path: Path
     assert wheels(folder) == ["a", "bad", "c"]
 
 
-@pytest.mark.parametrize("parallel", [pytest.param("1", marks=pytest.mark.proof), "3"])
+@pytest.mark.proof
+@pytest.mark.parametrize("parallel", ["1", "3"])
 def test_a_step_that_cells_share_fails_once(tmp_path: Path, parallel: str) -> None:
     folder = flavours(tmp_path / "project", ["a", "b", "c", "other"], "")
     recipe = folder / "bakery.toml"
@@ -128,6 +129,7 @@ def bake_of(folder: Path, cell: str) -> list[int]:
     return found
 
 
+@pytest.mark.proof
 def test_killed_bake_is_tried_again_and_a_killed_run_gone_on_with(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a", "slow"], "if flavour == 'slow':\n    time.sleep(12)")
     child = start(folder, "wheel", "--max-parallel", "2")

@@ -87,6 +87,7 @@ def test_the_lock_gives_the_same_wheel_without_a_cache(project: Path) -> None:
     assert all(digest in text for _, _, digest in installed)
 
 
+@pytest.mark.proof
 def test_nothing_has_changed(project: Path) -> None:
     assert "up to date" in bakery(project, "lock", "--check").out
 

@@ -45,13 +45,6 @@ _SETTINGS = {
 }
 
 
-# Hypothesis begins with the smallest of everything.
-@settings(**_SETTINGS, max_examples=1, derandomize=True)
-@given(batch=batches(each=1))
-def test_modules_agree_with_numpy(tmp_path: Path, batch: dict[str, Small]) -> None:
-    agree(tmp_path / "batch", batch, TARGETS)
-
-
 @pytest.mark.proof
 @settings(**_SETTINGS, max_examples=8)
 @given(batch=batches(each=6))

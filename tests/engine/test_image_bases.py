@@ -1,4 +1,5 @@
-"""Toolkits ``image`` and ``repository``: CUDA that an image brings, or NVIDIA's own packages in it.
+"""Base ``image``, pulled from a registry by its digest, and toolkits ``image`` and ``repository``: the CUDA of an image,
+or NVIDIA's packages in it.
 
 The images are stand-ins under the names of real ones, in a registry of the tests' own; what compiles in them is CUDA.
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, Done, bakery, shell
-from projects import pure
+from projects import example, pure
 from registry import Pushed
 from standins import CUDA, cuda_tree, make
 
@@ -242,3 +243,59 @@ def test_repository_without_a_key_is_told(tmp_path: Path, pushed: Pushed) -> Non
     repository = 'toolkit = "repository"\ncuda-repository = "file:///nowhere/rhel8/x86_64"'
     done = bakery(on_image(tmp_path / "project", pushed, "13.0.3", repository), "wheel", code=7)
     assert "no key of NVIDIA's can be had from file:///nowhere/rhel8/x86_64" in done.err
+
+
+def on_base(name: str, digest: str) -> str:
+    """Return a recipe of examples/cpp on an image."""
+    return f"""\
+name = "cpp"
+[builder]
+base = {{ image = "{name}", digest = "{digest}" }}
+[wheel.repair]
+strip = true
+[test]
+imports = ["bakery_example_cpp"]
+"""
+
+
+def test_wheel_has_the_platform_of_the_image(tmp_path: Path, pushed: Pushed) -> None:
+    folder = example(tmp_path / "project", on_base(pushed.name, pushed.digest))
+    done = bakery(folder, "wheel")
+    (wheel,) = done.wheels
+    policies = re.findall(r"manylinux_2_(\d+)_x86_64", wheel.name)
+    assert policies
+    assert min(map(int, policies)) <= 36
+    assert wheel.name.startswith("bakery_example_cpp-1.0.0-cp311-cp311-manylinux")
+    text = (done.runs[-1] / "Dockerfile").read_text()
+    assert f"FROM {pushed.name}@{pushed.digest} AS root\n" in text
+
+
+def test_dockerfile_is_the_same_but_for_its_base(tmp_path: Path) -> None:
+    """The stages above ``root`` are the base's own; the others are the same, and compile and repair to the letter."""
+    image = example(tmp_path / "image", on_base("example.invalid/manylinux_2_28_x86_64:1", "sha256:" + "0" * 64))
+    lines = on_base("", "").splitlines(keepends=True)
+    debian = example(tmp_path / "debian", "".join(line for line in lines if not line.startswith("base =")))
+    stages, texts = [], []
+    for folder in (image, debian):
+        bakery(folder, "generate")
+        text = (folder / "dockerfiles" / "cpp.Dockerfile").read_text()
+        stages.append(re.findall(r"^FROM .* AS (?!root|python-)(\S+)$", text, re.MULTILINE))
+        texts.append(text[text.index("FROM builder AS compile") : text.index("# A clean base")])
+    assert stages[0] == stages[1]
+    assert texts[0] == texts[1]
+
+
+def test_digest_that_is_not_there_is_told(tmp_path: Path, pushed: Pushed) -> None:
+    wrong = "sha256:" + "1" * 64
+    folder = example(tmp_path / "project", on_base(pushed.name, wrong))
+    done = bakery(folder, "wheel", code=7)
+    assert wrong in done.err
+    assert "not found" in done.err
+
+
+@pytest.mark.proof
+def test_registry_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    folder = example(tmp_path / "project", on_base("127.0.0.1:9/nothing:1", "sha256:" + "1" * 64))
+    done = bakery(folder, "wheel", code=7)
+    assert "127.0.0.1:9" in done.err
+    assert "→ " in done.err
