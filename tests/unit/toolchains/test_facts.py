@@ -183,6 +183,7 @@ def test_what_provides_programs_libraries_and_headers() -> None:
     assert all(row.requirement or (row.apt and row.dnf) for row in facts.packages())
     fftw, openssl = facts.package_with("fftw3.h"), facts.package_of("OpenSSL")
     assert fftw is facts.package_of("fftw3f")
-    assert fftw and (fftw.apt, fftw.dnf) == ("libfftw3-dev", "fftw-devel")
+    assert fftw is not None
+    assert (fftw.apt, fftw.dnf) == ("libfftw3-dev", "fftw-devel")
     assert openssl is facts.package_with("openssl/ssl.h")
     assert facts.package_of("frobnicate") is facts.package_with("frobnicate.h") is None
