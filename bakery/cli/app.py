@@ -24,6 +24,7 @@ from bakery.cli import (
     generate,
     gpus,
     index,
+    init,
     lock,
     modules,
     plan,
@@ -68,6 +69,7 @@ def _root(
 for _name, (_command, _help) in bake.commands().items():
     app.command(_name, help=_help)(_command)
 _COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.init,
     "compile": compile.compile_,
     "lock": lock.lock,
     "plan": plan.plan,

@@ -38,7 +38,7 @@ def plans(
     """
     resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
     for folder, plan in resolved_plans:
-        _check_rules(plan, _host(plan, builder) if bake else None)
+        check_rules(plan, _host(plan, builder) if bake else None)
         if bake:
             from bakery.build.context_warnings import warnings
 
@@ -80,7 +80,7 @@ def resolved(
     ]
 
 
-def _check_rules(plan: Plan, host: Host | None) -> None:
+def check_rules(plan: Plan, host: Host | None) -> None:
     """Print the warnings of rules.
 
     Raises:

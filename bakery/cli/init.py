@@ -1,0 +1,131 @@
+"""``wheel-bakery init``: write a first recipe for a project. Needs no engine, and runs nothing of the project."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bakery.cli.console import echo, say
+from bakery.core.errors import UsageError
+from bakery.core.text import printable
+
+if TYPE_CHECKING:
+    from bakery.init.draft import Draft
+    from bakery.init.tree import Tree
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder of the project.", metavar="DIR")] = Path(),
+    pyproject: Annotated[
+        bool, typer.Option("--pyproject", help="Write \\[tool.bakery] of pyproject.toml instead of bakery.toml.")
+    ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            help="The base: debian, or the name of an image, such as quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1.",
+            metavar="BASE",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take the default of every question.")] = False,
+    print_: Annotated[bool, typer.Option("--print", help="Print the recipe, and write nothing.")] = False,
+) -> None:
+    """Write a first recipe for a project: bakery.toml, with a comment on each guess.
+
+    Reads pyproject.toml, setup.py, CMake, Meson and Cargo files, sources, the settings of cibuildwheel and
+    docker-bake.hcl. Runs no code of the project, and overwrites nothing.
+
+    [dim]wheel-bakery init && wheel-bakery wheel[/dim]
+    """
+    from bakery.init.bases import base_choice
+    from bakery.init.decide import decide
+    from bakery.init.project import read_project, scan_folder
+    from bakery.init.target import Target, find_target
+
+    is_asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    tree = scan_folder(folder)
+    target: Target = find_target(tree, pyproject=pyproject)
+    source = _source(tree, is_asking=is_asking)
+
+    def choose(question: str, options: Sequence[str]) -> str:
+        return _ask(question, options) if is_asking else options[0]
+
+    draft = decide(read_project(tree, source, base_choice(base) if base else None), choose)
+    text = target.text(draft)
+    checked = _check(target.whole(text), target.file)
+    if print_:
+        echo(text.rstrip("\n"))
+    else:
+        target.write(text)
+        echo(f"{target.file.name}: {text.count(chr(10))} lines: {printable(draft.title)}")
+    _report(draft)
+    if not print_:
+        echo(checked)
+        option = "" if folder.resolve() == Path.cwd() else f" -C {folder}"
+        echo(f"next: wheel-bakery{option} wheel")
+
+
+def _source(tree: Tree, *, is_asking: bool) -> str:
+    """Return the folder of the project in the tree; empty for the tree's own.
+
+    Raises:
+        UsageError: there is none, or there are several and nobody can be asked.
+    """
+    from bakery.init.project import candidates
+
+    found = candidates(tree)
+    if not found:
+        raise UsageError(
+            f"no Python project in {tree.root}",
+            hint="name the folder of the project: wheel-bakery init DIR",
+            details=["looked for setup.py, setup.cfg, and pyproject.toml with [project] or [build-system]"],
+        )
+    if len(found) == 1:
+        return found[0]
+    if is_asking:
+        return _ask("Several projects are in this folder. Which one is the recipe for?", found[:20])
+    raise UsageError(
+        f"{len(found)} projects in {tree.root}",
+        hint=f"name one: wheel-bakery init {found[0]}",
+        details=found[:20],
+    )
+
+
+def _ask(question: str, options: Sequence[str]) -> str:
+    """Return the option that the user chooses; the first one is the default."""
+    shown = f"{question}\n" + "\n".join(f"  {number}  {option}" for number, option in enumerate(options, 1))
+    for _ in range(3):
+        answer = str(typer.prompt(f"{printable(shown, keep=chr(10))}\nNumber", default="1", err=True)).strip()
+        if answer in options:
+            return answer
+        if answer.isdecimal() and 1 <= int(answer) <= len(options):
+            return options[int(answer) - 1]
+    raise UsageError("none of the options was chosen", hint="run the command again, or with --yes")
+
+
+def _check(text: str, file: Path) -> str:
+    """Return the line that `wheel-bakery check` prints for a recipe.
+
+    Raises:
+        BakeryError: the recipe cannot be resolved, or breaks a rule.
+    """
+    from bakery.cli.recipes import check_rules
+    from bakery.recipe.load import load_text
+    from bakery.resolve.plan import resolve
+
+    plan = resolve(load_text(text, file))
+    check_rules(plan, None)
+    return f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets"
+
+
+def _report(draft: Draft) -> None:
+    for note in draft.notes:
+        say(f"note: {note}")
+    if draft.rest:
+        say("not carried over:")
+    for line in draft.rest:
+        say(f"  {line}")

@@ -1,0 +1,54 @@
+"""A fact that a file of the project states, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file, relative to the folder; line 0 is the whole file."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Return ``pyproject.toml:12``."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A text of the project and its place."""
+
+    text: str
+    place: Place
+
+
+def line_at(text: str | bytes, offset: int) -> int:
+    """Return the 1-based line of an offset."""
+    return (text.count("\n", 0, offset) if isinstance(text, str) else text.count(b"\n", 0, offset)) + 1
+
+
+def distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Return the first fact of each text."""
+    first: dict[str, Fact] = {}
+    for fact in facts:
+        first.setdefault(fact.text, fact)
+    return tuple(first.values())
+
+
+def plain(value: object) -> bool:
+    """Whether a value of the project may stand in a recipe as it is: one printable line that refers to no variable."""
+    return isinstance(value, str) and value.isprintable() and len(value) <= 500 and "${" not in value
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def requirement_name(text: str) -> str:
+    """Return the normalised name in a requirement: ``Scikit_Build_Core[pyproject]>=0.10`` → ``scikit-build-core``."""
+    match = _NAME.match(text.strip())
+    return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""
