@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli.console import echo, say
-from bakery.core.errors import UsageError
+from bakery.core.errors import PlanError, UsageError
 from bakery.core.text import printable
 
 if TYPE_CHECKING:
@@ -54,9 +54,19 @@ def init(
     def choose(question: str, options: Sequence[str]) -> str:
         return _ask(question, options) if is_asking else options[0]
 
-    draft = decide(read_project(tree, source, base_choice(base) if base else None), choose)
-    text = target.text(draft)
-    checked = _check(target.whole(text), target.file)
+    def make(refused: str = "") -> tuple[Draft, str, str]:
+        project = read_project(tree, source, base_choice(base) if base else None, refused=refused)
+        draft = decide(project, choose)
+        text = target.text(draft)
+        return draft, text, _check(target.whole(text), target.file)
+
+    try:
+        draft, text, checked = make()
+    except PlanError as error:
+        if base:
+            raise
+        # The image that cibuildwheel uses may be none that a recipe can have.
+        draft, text, checked = make(refused=error.details[0] if error.details else error.message)
     if print_:
         echo(text.rstrip("\n"))
     else:
@@ -125,7 +135,10 @@ def _check(text: str, file: Path) -> str:
 def _report(draft: Draft) -> None:
     for note in draft.notes:
         say(f"note: {note}")
-    if draft.rest:
+    by_reason: dict[str, list[str]] = {}
+    for what, reason in draft.rest:
+        by_reason.setdefault(reason, []).append(what)
+    if by_reason:
         say("not carried over:")
-    for line in draft.rest:
-        say(f"  {line}")
+    for reason, items in by_reason.items():
+        say(f"  {', '.join(items)}: {reason}")

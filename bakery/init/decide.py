@@ -11,7 +11,7 @@ from bakery.core.errors import PlanError
 from bakery.init import decide_build, decide_test
 from bakery.init.bases import BaseChoice
 from bakery.init.draft import Draft
-from bakery.init.findings import Fact
+from bakery.init.findings import Fact, Rest
 from bakery.init.frameworks import Choose, Device, find_device
 from bakery.init.project import Project
 
@@ -66,7 +66,7 @@ def _title(project: Project, device: Device) -> str:
         )
         if place
     ]
-    kind = " and ".join(languages[:3]) or ("an extension" if setup and setup.extensions else "Python only")
+    kind = ", ".join(languages[:3]) or ("an extension" if setup and setup.extensions else "Python only")
     tools = f" with {' and '.join(with_)}" if with_ else ""
     backend = project.metadata.backend
     return f"{kind}{tools}, built by {_plain_name(backend.text)} ({backend.place})"
@@ -100,17 +100,20 @@ def _pythons(draft: Draft, project: Project, base: BaseChoice, device: Device, i
     supported, reasons = _supported(draft, project, base)
     if device.pythons and (fitting := [python for python in supported if python in device.pythons]):
         supported = fitting
-        reasons.append(f"{device.framework} {device.releases[0]} has wheels for them")
+        reasons.append(f"{device.framework} {device.releases[0]}")
     rust = dict(base.rust)
     minimum = project.cargo.rust if project.cargo else None
-    if minimum and (fitting := [item for item in supported if _number(rust.get(item, "9")) >= _number(minimum.text)]):
+    if (
+        minimum
+        and decide_build.uses_rust(project)
+        and (fitting := [item for item in supported if _number(rust.get(item, "9")) >= _number(minimum.text)])
+    ):
         supported = fitting
-        reasons.append(f"{base.label}'s Rust there is {minimum.text} or newer ({minimum.place})")
+        reasons.append(f"Rust {minimum.text} ({minimum.place})")
     if is_single:
-        supported, reasons = [_common(supported)], [is_single]
-    draft.set(
-        "matrix.python", supported, "; ".join(reasons) or f"guess: all of {base.label}'s, since the project names none"
-    )
+        supported = [_common(supported)]
+    reason = f"of {base.label}'s: {', '.join(reasons)}" if reasons else "guess: the project names no Python"
+    draft.set("matrix.python", supported, is_single or reason)
 
 
 def _common(pythons: list[str]) -> str:
@@ -134,7 +137,7 @@ def _supported(draft: Draft, project: Project, base: BaseChoice) -> tuple[list[s
         else:
             # A minor version stands for its newest release.
             supported = [python for python in supported if specifiers.contains(f"{python}.99")]
-            reasons.append(f"{base.label}'s that requires-python allows ({required.place})")
+            reasons.append(f"requires-python ({required.place})")
     if not supported:
         assert required
         raise PlanError(
@@ -150,13 +153,15 @@ def _narrowed(draft: Draft, project: Project, supported: list[str], reasons: lis
     carried, bake = project.cibuildwheel, project.bake_file
     if carried and (carried.build or carried.skip):
         if selected := [python for python in supported if carried.selects(python)]:
-            return selected, [*reasons, f"build and skip of cibuildwheel ({carried.place})"]
-        draft.rest.append(f"cibuildwheel's build and skip ({carried.place}): the base has none of these Pythons")
+            return selected, [*reasons, f"build and skip ({carried.place})"]
+        draft.rest.append(
+            Rest(f"tool.cibuildwheel.build and skip ({carried.place})", "the base has none of these Pythons")
+        )
     elif bake and "python" in bake.axes:
         values, place = bake.axes["python"]
         if missing := [python for python in values if python not in supported]:
             draft.rest.append(
-                f"Python {', '.join(missing)} ({place}): not in the base, or not supported by the project"
+                Rest(f"Python {', '.join(missing)} ({place})", "not in the base, or not supported by the project")
             )
         if selected := [python for python in supported if python in values]:
             return selected, [*reasons, str(place)]
@@ -179,7 +184,7 @@ def _number(version: str) -> tuple[int, ...]:
 def _carry(draft: Draft, project: Project) -> None:
     """Add what cibuildwheel's settings and the bake file have, and list the rest."""
     if project.cibuildwheel:
-        draft.rest += [f"tool.cibuildwheel.{line}" for line in project.cibuildwheel.rest]
+        draft.rest += project.cibuildwheel.rest
         for key, (value, place) in project.cibuildwheel.values.items():
             reason = str(place)
             if isinstance(value, list) or (isinstance(value, dict) and key != "wheel.repair"):

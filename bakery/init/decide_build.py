@@ -78,7 +78,7 @@ def builder(draft: Draft, project: Project, base: BaseChoice, device: Device) ->
 
 def _requirements(draft: Draft, project: Project, device: Device) -> None:
     """Add what the build backend requests when it runs, and what a setup.py without [build-system] imports."""
-    metadata, backend = project.metadata, project.metadata.backend.text
+    metadata, backend, sources = project.metadata, project.metadata.backend.text, project.sources
     key = "builder.requirements"
     cmake = f"cmake>={project.cmake.minimum.text}" if project.cmake.minimum else "cmake>=3.15"
     dynamic = {
@@ -97,6 +97,8 @@ def _requirements(draft: Draft, project: Project, device: Device) -> None:
             draft.extend(key, imported, "setup.py imports them")
         if "cmake" in setup.strings or ("skbuild" in setup.imports and project.cmake.file):
             draft.extend(key, _missing(project, [cmake, "ninja"]), f"guess: {setup.file} runs CMake")
+    if sources.uncompiled and not metadata.needs("cython") and "cython" not in draft.texts(key):
+        draft.extend(key, ["cython"], f"guess: {sources.uncompiled}")
     if device.framework == "torch" and setup and "torch" in setup.imports:
         draft.extend(key, _missing(project, ["ninja"]), "torch compiles in parallel with it")
 
@@ -117,15 +119,21 @@ def _system_packages(draft: Draft, project: Project, base: BaseChoice) -> None:
     named = [
         *(Fact(name, place) for build in (project.cmake, project.meson) for name, place in build.packages.items()),
         *(setup.libraries if setup else ()),
+        *(
+            Fact(name, place)
+            for name, place in (project.cargo.crates if project.cargo and uses_rust(project) else {}).items()
+        ),
     ]
     libraries = by_names(named)
     # A header that a build system looks for is not certain to be used; without one, includes are all there is.
     if not (project.cmake.file or project.meson.file):
-        libraries = by_headers(sources.headers) | libraries
+        libraries = by_headers(sources.absent) | libraries
     for library, place in libraries.items():
         draft.extend(
             "builder.system-packages", [library.apt if base.manager == "apt" else library.dnf], f"guess: {place}"
         )
+    if project.cargo and uses_rust(project) and project.cargo.crates:
+        draft.extend("builder.system-packages", [TOOLS[base.manager]], "")
     pkg_config = project.cmake.pkg_config or project.meson.pkg_config
     pkg_config = pkg_config or (setup.strings.get("pkg-config") if setup else None)
     if pkg_config:
@@ -205,10 +213,13 @@ def wheel(draft: Draft, project: Project, device: Device) -> None:
         excluded += ["libcudart.so.*", "libcuda.so.*"]
         excluded += [f"lib{name}*.so.*" for name, _ in device.components]
     carried = project.cibuildwheel.values.get("wheel.repair") if project.cibuildwheel else None
-    if carried and isinstance(carried[0], dict):
-        excluded += [str(item) for item in carried[0]["exclude"] if item not in excluded]
+    repair = dict(carried[0]) if carried and isinstance(carried[0], dict) else {}
     if excluded:
-        draft.set("wheel.repair", {"exclude": excluded}, "users have these" + (f"; {carried[1]}" if carried else ""))
+        repair = {
+            "exclude": [*excluded, *(item for item in repair.get("exclude", ()) if item not in excluded)],
+            **{key: value for key, value in repair.items() if key != "exclude"},
+        }
+        draft.set("wheel.repair", repair, "users have these" + (f"; {carried[1]}" if carried else ""))
 
 
 def _abi3(project: Project) -> Fact | None:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bakery.init.findings import Rest
+
 Value = str | bool | list[str] | dict[str, str] | Mapping[str, object]
 
 TABLES = ("", "variables", "matrix", "builder", "wheel", "test")
 """The tables of a first recipe, in the order of the file; the first holds the keys at the top."""
+
+KEYS = (
+    *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
+    *("base", "toolkit", "components", "framework", "requirements", "system-packages", "network", "environment"),
+    *("frontend", "config-settings", "abi3", "repair", "imports", "files", "command"),
+)
+"""The keys in the order of the file."""
 
 
 @dataclass
@@ -33,7 +42,7 @@ class Draft:
 
     title: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
-    rest: list[str] = field(default_factory=list)
+    rest: list[Rest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def set(self, path: str, value: object, reason: str = "", *, optional: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,13 @@ class Fact:
 
     text: str
     place: Place
+
+
+class Rest(NamedTuple):
+    """A setting of another tool that is not carried over, with its place, and the reason."""
+
+    what: str
+    reason: str
 
 
 def line_at(text: str | bytes, offset: int) -> int:

@@ -14,7 +14,7 @@ class Library:
 
     Attributes:
         names: of CMake, pkg-config and the linker, in lower case.
-        header: a header that no other library has.
+        header: a header, or a folder of headers, that no other library has.
         apt: the package of Debian.
         dnf: the package of Red Hat.
     """
@@ -31,10 +31,12 @@ LIBRARIES = (
     Library(("liblzma", "lzma"), "lzma.h", "liblzma-dev", "xz-devel"),
     Library(("zstd", "libzstd"), "zstd.h", "libzstd-dev", "libzstd-devel"),
     Library(("lz4", "liblz4"), "lz4.h", "liblz4-dev", "lz4-devel"),
-    Library(("openssl", "libssl", "libcrypto", "ssl", "crypto"), "openssl/ssl.h", "libssl-dev", "openssl-devel"),
+    Library(
+        ("openssl", "openssl-sys", "libssl", "libcrypto", "ssl", "crypto"), "openssl/", "libssl-dev", "openssl-devel"
+    ),
     Library(("libffi", "ffi"), "ffi.h", "libffi-dev", "libffi-devel"),
-    Library(("libxml2", "libxml-2.0", "xml2"), "libxml/parser.h", "libxml2-dev", "libxml2-devel"),
-    Library(("libxslt", "xslt", "exslt"), "libxslt/xslt.h", "libxslt1-dev", "libxslt-devel"),
+    Library(("libxml2", "libxml-2.0", "xml2"), "libxml/", "libxml2-dev", "libxml2-devel"),
+    Library(("libxslt", "xslt", "exslt"), "libxslt/", "libxslt1-dev", "libxslt-devel"),
     Library(("yaml-0.1", "yaml"), "yaml.h", "libyaml-dev", "libyaml-devel"),
     Library(("expat",), "expat.h", "libexpat1-dev", "expat-devel"),
     Library(("jpeg", "libjpeg"), "jpeglib.h", "libjpeg-dev", "libjpeg-turbo-devel"),
@@ -44,14 +46,14 @@ LIBRARIES = (
     Library(("fftw3", "fftw3f", "fftw"), "fftw3.h", "libfftw3-dev", "fftw-devel"),
     Library(("hdf5",), "hdf5.h", "libhdf5-dev", "hdf5-devel"),
     Library(("openblas", "blas", "lapack", "cblas", "lapacke"), "cblas.h", "libopenblas-dev", "openblas-devel"),
-    Library(("gsl",), "gsl/gsl_math.h", "libgsl-dev", "gsl-devel"),
+    Library(("gsl",), "gsl/", "libgsl-dev", "gsl-devel"),
     Library(("gmp",), "gmp.h", "libgmp-dev", "gmp-devel"),
     Library(("mpfr",), "mpfr.h", "libmpfr-dev", "mpfr-devel"),
     Library(("mpc",), "mpc.h", "libmpc-dev", "libmpc-devel"),
-    Library(("boost",), "boost/version.hpp", "libboost-all-dev", "boost-devel"),
-    Library(("eigen3", "eigen"), "Eigen/Dense", "libeigen3-dev", "eigen3-devel"),
+    Library(("boost",), "boost/", "libboost-all-dev", "boost-devel"),
+    Library(("eigen3", "eigen"), "Eigen/", "libeigen3-dev", "eigen3-devel"),
     Library(("sqlite3",), "sqlite3.h", "libsqlite3-dev", "sqlite-devel"),
-    Library(("curl", "libcurl"), "curl/curl.h", "libcurl4-openssl-dev", "libcurl-devel"),
+    Library(("curl", "libcurl"), "curl/", "libcurl4-openssl-dev", "libcurl-devel"),
     Library(("postgresql", "libpq", "pq"), "libpq-fe.h", "libpq-dev", "libpq-devel"),
     Library(("mysqlclient", "libmariadb", "mariadb"), "mysql.h", "libmariadb-dev", "mariadb-connector-c-devel"),
     Library(("odbc",), "sqlext.h", "unixodbc-dev", "unixODBC-devel"),
@@ -61,7 +63,7 @@ LIBRARIES = (
     Library(("uuid",), "uuid/uuid.h", "uuid-dev", "libuuid-devel"),
     Library(("numa",), "numa.h", "libnuma-dev", "numactl-devel"),
     Library(("cairo",), "cairo.h", "libcairo2-dev", "cairo-devel"),
-    Library(("dbus-1",), "dbus/dbus.h", "libdbus-1-dev", "dbus-devel"),
+    Library(("dbus-1",), "dbus/", "libdbus-1-dev", "dbus-devel"),
     Library(("glib-2.0",), "glib.h", "libglib2.0-dev", "glib2-devel"),
     Library(("sndfile",), "sndfile.h", "libsndfile1-dev", "libsndfile-devel"),
     Library(("portaudio", "portaudio-2.0"), "portaudio.h", "portaudio19-dev", "portaudio-devel"),
@@ -87,4 +89,10 @@ def by_names(facts: Iterable[Fact]) -> dict[Library, Place]:
 
 def by_headers(headers: Mapping[str, Place]) -> dict[Library, Place]:
     """Return the libraries whose header is included, each with the first place."""
-    return {_BY_HEADER[header]: place for header, place in headers.items() if header in _BY_HEADER}
+    found: dict[Library, Place] = {}
+    for header, place in headers.items():
+        folder, slash, _ = header.partition("/")
+        library = _BY_HEADER.get(header) or _BY_HEADER.get(folder + slash)
+        if library:
+            found.setdefault(library, place)
+    return found

@@ -19,15 +19,41 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
     Args:
         native: names of extension modules in the files of a build system.
     """
-    found = _of_project_name(tree, metadata) or _only_package(tree)
-    if found is None:
-        names = (*(metadata.setup.names if metadata.setup else ()), *_built_by_rust(metadata, cargo), *native)
-        tops = {fact.text.split(".")[0]: fact for fact in reversed(names) if _MODULE.match(fact.text)}
-        wanted = _module_name(metadata)
-        only = next(iter(tops.values())) if len(tops) == 1 else None
-        found = tops.get(wanted) or only
-        found = Fact(found.text.split(".")[0], found.place) if found else None
-    return (found,) if found and _MODULE.match(found.text) else ()
+    name = _module_name(metadata)
+    built = (*(metadata.setup.names if metadata.setup else ()), *_built_by_rust(metadata, cargo), *native)
+    tops = {fact.text.split(".")[0]: fact for fact in reversed(built) if _MODULE.match(fact.text)}
+    found = (
+        _of_project_name(tree, metadata, [name, _dotted(metadata)])
+        or _listed(metadata)
+        or tops.get(name)
+        # `python-foo` and `pyfoo` often install `foo`.
+        or _of_project_name(tree, metadata, [re.sub(r"^(?:python_|py_?)|_python$", "", name)])
+        or _only_package(tree)
+        or (next(iter(tops.values())) if len(tops) == 1 else None)
+    )
+    if found is None or not _MODULE.match(found.text):
+        return ()
+    return (Fact(found.text.split(".")[0] if found in built else found.text, found.place),)
+
+
+def _dotted(metadata: Metadata) -> str:
+    return metadata.name.text.lower().replace("-", "_").replace(".", "/") if metadata.name else ""
+
+
+def _listed(metadata: Metadata) -> Fact | None:
+    """Return the only package at the top that the project lists."""
+    listed = (
+        *metadata.pyproject.facts("tool", "setuptools", "packages"),
+        *metadata.pyproject.facts("tool", "setuptools", "py-modules"),
+        *(Fact(key, metadata.pyproject.place("tool", "setuptools", "package-dir")) for key in _package_dirs(metadata)),
+        *(metadata.setup.packages if metadata.setup else ()),
+    )
+    tops = {fact.text.split(".")[0]: fact for fact in reversed(listed) if not fact.text.startswith(("_", "test"))}
+    return Fact(next(iter(tops)), next(iter(tops.values())).place) if len(tops) == 1 else None
+
+
+def _package_dirs(metadata: Metadata) -> list[str]:
+    return [key for key in metadata.pyproject.table("tool", "setuptools", "package-dir") if key]
 
 
 def _module_name(metadata: Metadata) -> str:
@@ -46,6 +72,7 @@ def _folders(metadata: Metadata) -> tuple[str, ...]:
         *metadata.pyproject.facts("tool", "maturin", "python-source"),
         *metadata.pyproject.facts("tool", "setuptools", "packages", "find", "where"),
         *metadata.pyproject.facts("tool", "setuptools", "package-dir", ""),
+        *(fact for fact in (metadata.setup.package_folder if metadata.setup else None,) if fact),
     )
     packages = (
         fact.text.rpartition("/")[0] for fact in metadata.pyproject.facts("tool", "scikit-build", "wheel", "packages")
@@ -54,14 +81,8 @@ def _folders(metadata: Metadata) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(f"{text}/" if text else "" for text in named), *_FOLDERS)))
 
 
-def _of_project_name(tree: Tree, metadata: Metadata) -> Fact | None:
-    """Return the package or module with the name of the project."""
-    if metadata.name is None:
-        return None
-    name = metadata.name.text.lower()
-    wanted = [_module_name(metadata), name.replace("-", "_").replace(".", "/")]
-    # `python-foo` and `pyfoo` often install `foo`.
-    wanted += [re.sub(r"^(?:python_|py_?)|_python$", "", item) for item in wanted]
+def _of_project_name(tree: Tree, metadata: Metadata, wanted: list[str]) -> Fact | None:
+    """Return the first package or module in the tree with one of some names."""
     files = {name.lower(): name for name in tree.own if name.endswith((".py", ".pyx", ".pyi")) and name.count("/") < 5}
     for module in dict.fromkeys(wanted):
         for folder in _folders(metadata):

@@ -86,11 +86,12 @@ def below(tree: Tree, folder: str) -> Tree:
     )
 
 
-def read_project(root: Tree, folder: str, base: BaseChoice | None = None) -> Project:
+def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, refused: str = "") -> Project:
     """Read the project in a folder of the tree; the bake file and .gitmodules are those of the tree's own folder.
 
     Args:
         base: the base of the recipe; None for the one that cibuildwheel's settings name, else the default.
+        refused: why the base that cibuildwheel's settings name cannot be used.
 
     Raises:
         RecipeError: pyproject.toml is not TOML.
@@ -107,7 +108,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None) -> Pro
     if sources.is_partial:
         notes.append("there are many source files; only the first ones were read")
     named = image_of(metadata.pyproject)
-    base = base or (base_choice(named) if named else DEFAULT)
+    base = base or (base_choice(named) if named and not refused else DEFAULT)
     return Project(
         base=base,
         folder=folder or ".",
@@ -118,7 +119,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None) -> Pro
         cargo=cargo,
         sources=sources,
         modules=find_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo),
-        cibuildwheel=read_cibuildwheel(metadata.pyproject, base.manager, tree.files),
+        cibuildwheel=read_cibuildwheel(metadata.pyproject, base, tree.files, refused),
         bake_file=read_bake_file(root),
         notes=tuple(notes),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bakery.core.names import PLATFORM
-from bakery.init.findings import Place, line_at
+from bakery.init.findings import Place, Rest, line_at
 from bakery.init.tree import Tree
 
 FILE = "docker-bake.hcl"
@@ -43,7 +43,7 @@ class BakeFile:
     axes: dict[str, tuple[tuple[str, ...], Place]] = field(default_factory=dict)
     platforms: tuple[str, ...] = ()
     platforms_place: Place = field(default_factory=lambda: Place(FILE))
-    rest: list[str] = field(default_factory=list)
+    rest: list[Rest] = field(default_factory=list)
 
 
 def read_bake_file(tree: Tree) -> BakeFile | None:
@@ -54,7 +54,7 @@ def read_bake_file(tree: Tree) -> BakeFile | None:
     text = content.decode("utf-8", "replace")
     document, problem = _parse(text, is_whole=len(content) <= LARGEST)
     if document is None:
-        return BakeFile(rest=[f"{FILE}: {problem}"])
+        return BakeFile(rest=[Rest(FILE, problem)])
     return _Reader(text, document).read()
 
 
@@ -164,7 +164,7 @@ class _Reader:
 
     def _rest(self, what: str, reason: str) -> None:
         if len(self.result.rest) < 20:
-            self.result.rest.append(f"{_shown(what)[:80]} ({FILE}): {reason}")
+            self.result.rest.append(Rest(f"{_shown(what)[:80]} ({FILE})", reason))
 
 
 def _shown(text: object) -> str:

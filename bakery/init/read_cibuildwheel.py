@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bakery.core.names import is_baked
-from bakery.init.findings import Place, plain
+from bakery.init.bases import BaseChoice
+from bakery.init.findings import Place, Rest, plain
 from bakery.init.toml_data import TomlData
 
 _PLATFORMS = {
@@ -39,7 +40,7 @@ class Cibuildwheel:
     platforms: tuple[str, ...] = ()
     place: Place = field(default_factory=lambda: Place(""))
     values: dict[str, tuple[object, Place]] = field(default_factory=dict)
-    rest: list[str] = field(default_factory=list)
+    rest: list[Rest] = field(default_factory=list)
 
     def selects(self, python: str) -> bool:
         """Whether a Python is built, by its identifier for Linux."""
@@ -48,23 +49,27 @@ class Cibuildwheel:
         return is_built and not any(fnmatch.fnmatchcase(identifier, pattern) for pattern in self.skip)
 
 
-def read_cibuildwheel(pyproject: TomlData, manager: str, files: Iterable[str]) -> Cibuildwheel | None:
+def read_cibuildwheel(
+    pyproject: TomlData, base: BaseChoice, files: Iterable[str], refused: str = ""
+) -> Cibuildwheel | None:
     """Return what can be carried over; None if there are no settings.
 
     Args:
-        manager: the package manager of the base: ``apt`` or ``dnf``.
+        base: the base of the recipe.
         files: the files of the project.
+        refused: why the image of the settings is not the base.
     """
     if not pyproject.table(*_ROOT):
         return None
-    return _Reader(pyproject, manager, files).read()
+    return _Reader(pyproject, base, files, refused).read()
 
 
 class _Reader:
-    def __init__(self, pyproject: TomlData, manager: str, files: Iterable[str]) -> None:
+    def __init__(self, pyproject: TomlData, base: BaseChoice, files: Iterable[str], refused: str) -> None:
         self.pyproject = pyproject
-        self.manager = manager
+        self.base = base
         self.files = files
+        self.refused = refused
         self.result = Cibuildwheel(place=pyproject.place(*_ROOT))
         # Settings for Linux replace the general ones.
         linux = pyproject.table(*_ROOT, "linux")
@@ -92,8 +97,14 @@ class _Reader:
             "build-frontend": self._frontend,
             "manylinux-x86_64-image": self._image,
         }
+        # What they prepare is not there, so what refers to it may fail.
+        unprepared = [
+            key for key in ("before-all", "before-build") if key in self.paths and readers[key](self._value(key))
+        ]
         for key in self.paths:
-            if key in readers:
+            if key in ("environment", "config-settings") and unprepared:
+                self._rest(self.paths[key], f"it may rely on {unprepared[0]}")
+            elif key in readers:
                 reason = readers[key](self._value(key))
                 if reason:
                     self._rest(self.paths[key], reason)
@@ -106,7 +117,7 @@ class _Reader:
 
     def _rest(self, path: tuple[str, ...], reason: str) -> None:
         name = ".".join(key if key.isprintable() else "?" for key in path[len(_ROOT) :])[:80]
-        self.result.rest.append(f"{name} ({self.pyproject.place(*path)}): {reason}")
+        self.result.rest.append(Rest(f"tool.cibuildwheel.{name} ({self.pyproject.place(*path)})", reason))
 
     def _keep(self, key: str, source: str, value: object) -> None:
         if source in self.paths:
@@ -116,24 +127,20 @@ class _Reader:
         found: list[str] = []
         for system, known in _PLATFORMS.items():
             path = self.paths.get("archs", ()) if system == "linux" else (*_ROOT, system, "archs")
-            for arch in _words(self.pyproject.get(*path)) if path else ():
-                if arch in known:
-                    found.append(known[arch])
-                elif arch == "all":
-                    found += [item for item in known.values() if is_baked(item)]
-                elif arch not in ("auto", "auto64", "native"):
-                    self._rest(path, f"Bakery has no platform for {arch if plain(arch) else 'this'}")
+            archs = _words(self.pyproject.get(*path)) if path else []
+            if archs == ["all"]:
+                archs = list(known)
+            found += [known[arch] for arch in archs if arch in known]
+            if others := [arch for arch in archs if arch not in (*known, "auto", "auto64", "native") and plain(arch)]:
+                self._rest(path, f"Bakery has no platform for {', '.join(others)[:100]}")
         # A recipe needs a platform of Linux.
         self.result.platforms = tuple(dict.fromkeys(found)) if any(map(is_baked, found)) else ()
         for system in ("macos", "windows"):
-            built = any(platform.startswith(system) for platform in self.result.platforms)
-            for key in self.pyproject.table(*_ROOT, system):
-                if not built:
-                    self._rest(
-                        (*_ROOT, system, key), f'the recipe builds for Linux; add a platform such as "{system}/arm64"'
-                    )
-                elif key != "archs":
-                    self._rest((*_ROOT, system, key), f"see [{system}] in the recipe reference")
+            if not self.pyproject.table(*_ROOT, system):
+                continue
+            is_built = any(platform.startswith(system) for platform in self.result.platforms)
+            reason = f"see [{system}] in the recipe reference" if is_built else "the recipe builds for Linux only"
+            self._rest((*_ROOT, system), reason)
 
     def _environment(self, value: object) -> str:
         pairs: Mapping[object, object]
@@ -170,7 +177,7 @@ class _Reader:
             names = [word for word in words[1:] if not word.startswith("-")]
             if manager is None or names[:1] not in (["install"], ["update"]):
                 return "a command, which a recipe has for macOS and Windows only"
-            if manager != self.manager:
+            if manager != self.base.manager:
                 return "packages of another distribution; write their names here into builder.system-packages"
             packages += names[1:] if names[0] == "install" else []
         if not packages or not all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", name) for name in packages):
@@ -253,6 +260,7 @@ class _Reader:
         words = commands[0]
         if len(commands) > 1 or words[:2] != ["auditwheel", "repair"]:
             return "a command other than auditwheel repair"
+        repair: dict[str, object] = {}
         excluded: list[str] = []
         rest = iter(words[2:])
         for word in rest:
@@ -261,12 +269,16 @@ class _Reader:
                 excluded.append(given or next(rest, ""))
             elif name in ("-w", "--wheel-dir"):
                 given or next(rest, "")
+            elif name == "--strip":
+                repair["strip"] = True
             elif word != "{wheel}":
                 return f"options of auditwheel that a recipe does not have, or calls differently: {word[:40]}"
         if not all(re.fullmatch(r"[A-Za-z0-9._+*?\[\]-]+", name) for name in excluded):
             return "it cannot be read"
         if excluded:
-            self._keep("wheel.repair", "repair-wheel-command", {"exclude": excluded})
+            repair = {"exclude": excluded, **repair}
+        if repair:
+            self._keep("wheel.repair", "repair-wheel-command", repair)
         return ""
 
     def _frontend(self, value: object) -> str:
@@ -281,7 +293,10 @@ class _Reader:
         )
 
     def _image(self, value: object) -> str:
-        return "" if image_of(self.pyproject) else "a short name, or one of several platforms; see builder.base"
+        image = image_of(self.pyproject)
+        if image and self.base.value == {"image": image}:
+            return ""
+        return self.refused or "a short name, or one of several platforms; see builder.base"
 
 
 def image_of(pyproject: TomlData) -> str:

@@ -49,6 +49,9 @@ _MESON_LIMITED = re.compile(r"limited_api\s*:\s*'(3\.\d{1,2})'")
 _MESON_OPTIONAL = re.compile(r"required\s*:\s*(?!true)|fallback\s*:|native\s*:\s*true")
 
 
+_WITHOUT_PKG_CONFIG = frozenset(("numpy", "pybind11", "python", "python3", "threads", "openmp", "dl"))
+
+
 def read_meson(tree: Tree) -> NativeBuild:
     """Read the meson.build files of the tree."""
     build = NativeBuild(file="meson.build" if "meson.build" in tree.files else "")
@@ -79,7 +82,8 @@ def _meson_call(build: NativeBuild, call: str, text: str, place: Place) -> None:
             if word in ("c", "cpp", "cuda", "fortran", "cython", "rust"):
                 build.languages.setdefault("cxx" if word == "cpp" else word, place)
     elif call == "dependency" and texts:
-        build.pkg_config = build.pkg_config or place
+        if texts[0].lower() not in _WITHOUT_PKG_CONFIG:
+            build.pkg_config = build.pkg_config or place
         if not _MESON_OPTIONAL.search(text):
             build.packages.setdefault(texts[0], place)
     elif call == "extension_module" and texts:
@@ -97,6 +101,7 @@ class Cargo:
         rust: the lowest Rust.
         abi3: the lowest Python of the stable ABI.
         vendored: its crates are in the tree.
+        crates: the crates it depends on that link with a library of the system.
     """
 
     place: Place
@@ -104,16 +109,18 @@ class Cargo:
     rust: Fact | None
     abi3: Fact | None
     vendored: bool
+    crates: dict[str, Place]
 
 
 _ABI3 = re.compile(r"abi3-py3(\d{1,2})")
+_CRATES = ("openssl", "openssl-sys")
 _PYTHON_CRATES = ("pyo3", "rust-cpython", "cpython", "pyo3-ffi")
 
 
 def read_cargo(tree: Tree, manifest: str | None, notes: list[str]) -> Cargo | None:
     """Read a Cargo.toml: the one that is named, else that of the folder, else the first with a crate for Python."""
     names = [name for name in tree.own if name.rsplit("/", 1)[-1] == "Cargo.toml"]
-    ordered = [manifest] if manifest else sorted(names, key=lambda name: (name.count("/"), name))
+    ordered = sorted(names, key=lambda name: (name != manifest, name.count("/"), name))
     read: list[TomlData] = []
     for name in ordered[:MOST_FILES]:
         try:
@@ -125,9 +132,10 @@ def read_cargo(tree: Tree, manifest: str | None, notes: list[str]) -> Cargo | No
             read.append(data)
     if not read:
         return None
-    data = next((item for item in read if _crate(item) is not None), read[0])
+    data = next((item for item in read if item.file == manifest or _crate(item) is not None), read[0])
     locked = tree.text("Cargo.lock") or ""
-    rust = data.fact("package", "rust-version") or data.fact("workspace", "package", "rust-version")
+    paths = (("package", "rust-version"), ("workspace", "package", "rust-version"))
+    rust = next((fact for item in (data, *read) for path in paths if (fact := item.fact(*path))), None)
     if re.search(r"(?m)^version = 4$", locked[:2000]) and rust is None:
         rust = Fact("1.78", Place("Cargo.lock"))
     vendored = any(name.endswith("/.cargo-checksum.json") for name in tree.files)
@@ -137,6 +145,12 @@ def read_cargo(tree: Tree, manifest: str | None, notes: list[str]) -> Cargo | No
         rust,
         next((abi3 for item in read if (abi3 := _crate_abi3(item))), None),
         vendored,
+        {
+            name: item.place("dependencies", name)
+            for item in read
+            for name in _CRATES
+            if name in item.table("dependencies")
+        },
     )
 
 

@@ -22,6 +22,7 @@ class SetupPy:
     """What a setup.py states in plain values.
 
     Attributes:
+        package_folder: the folder that holds the packages.
         imports: module → its first import; modules that are only imported inside ``try`` are missing.
         extensions: class of extension modules → its first call.
         names: the names of the extension modules.
@@ -36,6 +37,8 @@ class SetupPy:
     name: Fact | None = None
     python_requires: Fact | None = None
     abi3: Fact | None = None
+    package_folder: Fact | None = None
+    packages: list[Fact] = field(default_factory=list)
     imports: dict[str, Place] = field(default_factory=dict)
     extensions: dict[str, Place] = field(default_factory=dict)
     names: list[Fact] = field(default_factory=list)
@@ -81,6 +84,8 @@ class _Reader:
                 self._setup(node)
             elif called in _EXTENSIONS:
                 self._extension(called, node)
+        elif isinstance(node, ast.Dict):
+            self._dictionary(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             words = node.value.split(maxsplit=1)[:1]
             if words and words[0] in _STRINGS:
@@ -98,16 +103,24 @@ class _Reader:
                 setup.requires += facts
             elif keyword.arg == "classifiers":
                 setup.classifiers += facts
-            elif keyword.arg == "options":
-                self._options(keyword.value)
+            elif keyword.arg in ("packages", "py_modules"):
+                setup.packages += facts
+            elif keyword.arg == "package_dir" and isinstance(keyword.value, ast.Dict):
+                self._package_folder(keyword.value)
 
-    def _options(self, value: ast.expr) -> None:
-        """Find ``{"bdist_wheel": {"py_limited_api": "cp39"}}``."""
-        for node in _walk(value):
-            if isinstance(node, ast.Dict):
-                for key, item in zip(node.keys, node.values, strict=True):
-                    if isinstance(key, ast.Constant) and key.value == "py_limited_api":
-                        self.setup.abi3 = next((abi3_of(fact) for fact in self._facts(item)), None)
+    def _package_folder(self, value: ast.Dict) -> None:
+        """Find ``{"": "src"}``, also with ``str("")``."""
+        for key, item in zip(value.keys, value.values, strict=True):
+            texts = [self._facts(_argument(part)) for part in (key, item) if part is not None]
+            if len(texts) == 2 and all(texts) and not texts[0][0].text:
+                self.setup.package_folder = texts[1][0]
+
+    def _dictionary(self, node: ast.Dict) -> None:
+        """Find ``{"bdist_wheel": {"py_limited_api": "cp39"}}``, wherever it is."""
+        for key, item in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "py_limited_api":
+                found = next((abi3 for fact in self._facts(item) if (abi3 := abi3_of(fact))), None)
+                self.setup.abi3 = self.setup.abi3 or found
 
     def _extension(self, kind: str, call: ast.Call) -> None:
         self.setup.extensions.setdefault(kind, self._place(call))
@@ -139,9 +152,9 @@ def abi3_of(fact: Fact) -> Fact | None:
     return Fact(f"3.{match[1]}", fact.place) if match else None
 
 
-def _walk(root: ast.AST) -> Iterator[ast.AST]:
-    for node, _ in _nodes(root):
-        yield node
+def _argument(node: ast.expr) -> ast.expr:
+    """Return the argument of ``str(…)``, or the node itself."""
+    return node.args[0] if isinstance(node, ast.Call) and node.args else node
 
 
 def _nodes(root: ast.AST) -> Iterator[tuple[ast.AST, bool]]:

@@ -22,10 +22,11 @@ _SUFFIXES = {
     **dict.fromkeys((".cuh",), "cuda-header"),
     **dict.fromkeys((".f", ".for", ".f77", ".f90", ".f95", ".f03", ".f08"), "fortran"),
     **dict.fromkeys((".pyx",), "cython"),
+    **dict.fromkeys((".pxd", ".pxi"), "cython-header"),
     **dict.fromkeys((".rs",), "rust"),
 }
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./+-]{1,120})[>\"]", re.MULTILINE)
-_CIMPORT = re.compile(rb"^[ \t]*(?:cimport|from)[ \t]+(numpy|torch)\b", re.MULTILINE)
+_EXTERN = re.compile(rb"^[ \t]*cdef[ \t]+extern[ \t]+from[ \t]+[<\"]{1,2}([\w./+-]{1,120})", re.MULTILINE)
 
 
 @dataclass
@@ -35,11 +36,15 @@ class Sources:
     Attributes:
         languages: language → its first file.
         headers: included header → its first include.
+        absent: the included headers that are not in the tree.
+        uncompiled: the first Cython source, if the tree has no C or C++ file of any.
         is_partial: there are more files than were read.
     """
 
     languages: dict[str, Place] = field(default_factory=dict)
     headers: dict[str, Place] = field(default_factory=dict)
+    absent: dict[str, Place] = field(default_factory=dict)
+    uncompiled: Place | None = None
     is_partial: bool = False
 
     def includes(self, *starts: str) -> Place | None:
@@ -51,6 +56,7 @@ def read_sources(tree: Tree) -> Sources:
     """Read the includes of the project's own source files."""
     sources = Sources()
     count = 0
+    is_compiled = False
     for name in tree.own:
         dot = name.rfind(".")
         language = _SUFFIXES.get(name[dot:].lower()) if dot >= 0 else None
@@ -59,14 +65,21 @@ def read_sources(tree: Tree) -> Sources:
         sources.languages.setdefault(language, Place(name))
         if language in ("fortran", "rust"):
             continue
+        if language == "cython":
+            is_compiled |= any(f"{name[:dot]}{end}" in tree.files for end in (".c", ".cpp", ".cxx"))
+            sources.uncompiled = sources.uncompiled or Place(name)
         count += 1
         if count > MOST_FILES:
             sources.is_partial = True
             break
         content = tree.read(name, _START) or b""
-        pattern = _CIMPORT if language == "cython" else _INCLUDE
+        pattern = _EXTERN if language.startswith("cython") else _INCLUDE
         for match in pattern.finditer(content):
             header = match[1].decode()
             if header not in sources.headers:
                 sources.headers[header] = Place(name, line_at(content, match.start()))
+    if is_compiled:
+        sources.uncompiled = None
+    present = {name.rpartition("/")[2] for name in tree.files}
+    sources.absent = {name: at for name, at in sources.headers.items() if name.rpartition("/")[2] not in present}
     return sources

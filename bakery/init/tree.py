@@ -90,6 +90,11 @@ class Tree:
         return content.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
 
 
+def _is_foreign(folder: str) -> bool:
+    name = folder.lower()
+    return name in _VENDORED or name in _APART or name.startswith(("test ", "vendored-", "vendor-"))
+
+
 def scan(root: Path) -> Tree:
     """List the files of a folder.
 
@@ -148,7 +153,7 @@ class _Scan:
                 elif entry.is_dir(follow_symlinks=False):
                     if not (entry.name.startswith(".") or entry.name in _IGNORED or entry.name.endswith(".egg-info")):
                         self.folders.append(name)
-                        is_own = own and entry.name.lower() not in _VENDORED | _APART
+                        is_own = own and not _is_foreign(entry.name)
                         below.append((name, is_own, level + 1))
                 elif entry.is_file(follow_symlinks=False):
                     self._file(name, own)

@@ -9,13 +9,15 @@ from pathlib import Path
 
 from bakery.core.errors import OutputError
 from bakery.core.plain_files import read_plain
-from bakery.init.draft import TABLES, Draft, Entry
+from bakery.init.draft import KEYS, TABLES, Draft, Entry
+from bakery.init.findings import Rest
 from bakery.recipe.files import PYPROJECT
 from bakery.recipe.toml_file import LARGEST
 
 MOST_LINES = 20
 _WIDTH = 120
-_REASON = 100
+_LONGEST, _SHORTEST = 90, 50
+"""Characters of a comment beside a short line, and beside a long one."""
 
 
 def recipe_text(draft: Draft, *, prefix: str = "") -> str:
@@ -33,9 +35,8 @@ def recipe_text(draft: Draft, *, prefix: str = "") -> str:
         path = next((path for path, entry in reversed(draft.entries.items()) if entry.is_optional), None)
         if path is None:
             return text
-        draft.rest.append(
-            f"{path} ({draft.entries.pop(path).reason}): the recipe would have more than {MOST_LINES} lines"
-        )
+        place = draft.entries.pop(path).reason
+        draft.rest.append(Rest(f"{path} ({place})", f"the recipe would have more than {MOST_LINES} lines"))
 
 
 def _title(title: str) -> str:
@@ -46,7 +47,7 @@ def _spaced(title: str, entries: list[Entry], prefix: str, gap: str = "\n") -> s
     """Return a table for each part, with a blank line before it."""
     text = _title(title) + "\n"
     for table in TABLES:
-        members = [entry for entry in entries if entry.table == table]
+        members = sorted((entry for entry in entries if entry.table == table), key=_position)
         name = ".".join(filter(None, (prefix, table)))
         if members and name:
             text += f"{gap}[{name}]\n"
@@ -61,16 +62,20 @@ def _dense(title: str, entries: list[Entry], prefix: str) -> str:
 
 def _dotted(title: str, entries: list[Entry], prefix: str) -> str:
     """Return one table with dotted keys."""
-    ordered = sorted(entries, key=lambda entry: TABLES.index(entry.table))
+    ordered = sorted(entries, key=lambda entry: (TABLES.index(entry.table), _position(entry)))
     keys = (".".join(filter(None, (entry.table, toml_key(entry.key)))) for entry in ordered)
     lines = [_line(entry, key) for entry, key in zip(ordered, keys, strict=True)]
     return "\n".join((_title(title), *([f"[{prefix}]"] if prefix else []), *lines)) + "\n"
 
 
+def _position(entry: Entry) -> int:
+    return KEYS.index(entry.key) if entry.key in KEYS else len(KEYS)
+
+
 def _line(entry: Entry, key: str) -> str:
     assignment = f"{key} = {toml_value(entry.value)}"
     reason = "".join(char if char.isprintable() else "?" for char in entry.reason)
-    room = max(_REASON // 3, min(_REASON, _WIDTH - len(assignment) - 4))
+    room = max(_SHORTEST if len(assignment) > _WIDTH // 2 else _LONGEST, _WIDTH - len(assignment) - 4)
     if len(reason) > room:
         reason = reason[: room - 1].rstrip() + "…"
     return f"{assignment}  # {reason}" if reason else assignment
