@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bakery.cli.console import echo, say
-from bakery.core.errors import PlanError, UsageError
+from bakery.core.errors import UsageError
 from bakery.core.text import printable
 
 if TYPE_CHECKING:
@@ -41,42 +42,35 @@ def init(
 
     [dim]wheel-bakery init && wheel-bakery wheel[/dim]
     """
+    from bakery.cli.recipes import check_rules
     from bakery.init.bases import base_choice
-    from bakery.init.decide import decide
-    from bakery.init.project import read_project, scan_folder
-    from bakery.init.target import Target, find_target
+    from bakery.init.check import make_recipe
+    from bakery.init.project import scan_folder
+    from bakery.init.target import find_target
 
     is_asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
     tree = scan_folder(folder)
-    target: Target = find_target(tree, pyproject=pyproject)
+    target = find_target(tree, pyproject=pyproject)
     source = _source(tree, is_asking=is_asking)
 
+    @cache
     def choose(question: str, options: Sequence[str]) -> str:
         return _ask(question, options) if is_asking else options[0]
 
-    def make(refused: str = "") -> tuple[Draft, str, str]:
-        project = read_project(tree, source, base_choice(base) if base else None, refused=refused)
-        draft = decide(project, choose)
-        text = target.text(draft)
-        return draft, text, _check(target.whole(text), target.file)
-
-    try:
-        draft, text, checked = make()
-    except PlanError as error:
-        if base:
-            raise
-        # The image that cibuildwheel uses may be none that a recipe can have.
-        draft, text, checked = make(refused=error.details[0] if error.details else error.message)
+    made = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
+    # Prints warnings.
+    check_rules(made.plan, None)
     if print_:
-        echo(text.rstrip("\n"))
-    else:
-        target.write(text)
-        echo(f"{target.file.name}: {text.count(chr(10))} lines: {printable(draft.title)}")
-    _report(draft)
-    if not print_:
-        echo(checked)
-        option = "" if folder.resolve() == Path.cwd() else f" -C {folder}"
-        echo(f"next: wheel-bakery{option} wheel")
+        echo(made.text.rstrip("\n"))
+        _report(made.draft)
+        return
+    target.write(made.text)
+    echo(f"{target.file.name}: {made.text.count(chr(10))} lines: {printable(made.draft.title)}")
+    _report(made.draft)
+    plan = made.plan
+    echo(f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets")
+    option = "" if folder.resolve() == Path.cwd() else f" -C {folder}"
+    echo(f"next: wheel-bakery{option} wheel")
 
 
 def _source(tree: Tree, *, is_asking: bool) -> str:
@@ -115,21 +109,6 @@ def _ask(question: str, options: Sequence[str]) -> str:
         if answer.isdecimal() and 1 <= int(answer) <= len(options):
             return options[int(answer) - 1]
     raise UsageError("none of the options was chosen", hint="run the command again, or with --yes")
-
-
-def _check(text: str, file: Path) -> str:
-    """Return the line that `wheel-bakery check` prints for a recipe.
-
-    Raises:
-        BakeryError: the recipe cannot be resolved, or breaks a rule.
-    """
-    from bakery.cli.recipes import check_rules
-    from bakery.recipe.load import load_text
-    from bakery.resolve.plan import resolve
-
-    plan = resolve(load_text(text, file))
-    check_rules(plan, None)
-    return f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets"
 
 
 def _report(draft: Draft) -> None:

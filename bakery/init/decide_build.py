@@ -215,11 +215,9 @@ def wheel(draft: Draft, project: Project, device: Device) -> None:
     carried = project.cibuildwheel.values.get("wheel.repair") if project.cibuildwheel else None
     repair = dict(carried[0]) if carried and isinstance(carried[0], dict) else {}
     if excluded:
-        repair = {
-            "exclude": [*excluded, *(item for item in repair.get("exclude", ()) if item not in excluded)],
-            **{key: value for key, value in repair.items() if key != "exclude"},
-        }
-        draft.set("wheel.repair", repair, "users have these" + (f"; {carried[1]}" if carried else ""))
+        excluded += [item for item in repair.get("exclude", ()) if item not in excluded]
+        reason = "users have these" + (f"; {carried[1]}" if carried else "")
+        draft.set("wheel.repair", {**repair, "exclude": excluded}, reason)
 
 
 def _abi3(project: Project) -> Fact | None:

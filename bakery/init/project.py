@@ -91,7 +91,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
 
     Args:
         base: the base of the recipe; None for the one that cibuildwheel's settings name, else the default.
-        refused: why the base that cibuildwheel's settings name cannot be used.
+        refused: why neither the image of cibuildwheel's settings nor the values of a bake file can be used.
 
     Raises:
         RecipeError: pyproject.toml is not TOML.
@@ -120,7 +120,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         sources=sources,
         modules=find_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo),
         cibuildwheel=read_cibuildwheel(metadata.pyproject, base, tree.files, refused),
-        bake_file=read_bake_file(root),
+        bake_file=read_bake_file(root, refused),
         notes=tuple(notes),
     )
 

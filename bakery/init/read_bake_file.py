@@ -46,11 +46,17 @@ class BakeFile:
     rest: list[Rest] = field(default_factory=list)
 
 
-def read_bake_file(tree: Tree) -> BakeFile | None:
-    """Return what can be carried over from docker-bake.hcl; None if there is none."""
+def read_bake_file(tree: Tree, refused: str = "") -> BakeFile | None:
+    """Return what can be carried over from docker-bake.hcl; None if there is none.
+
+    Args:
+        refused: why nothing can be.
+    """
     content = tree.read(FILE, LARGEST + 1)
     if content is None:
         return None
+    if refused:
+        return BakeFile(rest=[Rest(FILE, refused)])
     text = content.decode("utf-8", "replace")
     document, problem = _parse(text, is_whole=len(content) <= LARGEST)
     if document is None:

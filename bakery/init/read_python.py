@@ -105,6 +105,7 @@ def read_metadata(tree: Tree) -> Metadata:
         is_legacy=is_legacy,
         requires=requires,
         requires_python=pyproject.fact("project", "requires-python")
+        or _poetry_python(pyproject)
         or _option(config, "options", "python_requires")
         or (setup.python_requires if setup else None),
         classifiers=tuple(
@@ -148,6 +149,12 @@ def _abi3(pyproject: TomlData, config: _Config, setup: SetupPy | None) -> Fact |
     )
     found = next((abi3 for tag in tags if tag and (abi3 := abi3_of(tag))), None)
     return found or (setup.abi3 if setup else None)
+
+
+def _poetry_python(pyproject: TomlData) -> Fact | None:
+    """Return Poetry's constraint as a specifier: ``^3.9`` → ``>=3.9,<4``."""
+    named = pyproject.fact("tool", "poetry", "dependencies", "python")
+    return Fact(re.sub(r"\^(3[\d.]*)", r">=\1,<4", named.text), named.place) if named else None
 
 
 def _version_tool(tree: Tree, requires: tuple[Fact, ...]) -> Fact | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,24 +19,11 @@ DEEPEST = 32
 LARGEST = 512 * 1024
 """Bytes that are read of a file."""
 
-_IGNORED = frozenset(
-    (
-        *(
-            "__pycache__",
-            "node_modules",
-            "site-packages",
-            "venv",
-            "env",
-            "build",
-            "dist",
-            "target",
-            "wheels",
-            "wheelhouse",
-        ),
-        *("_skbuild", "CMakeFiles"),
-    )
-)
+_IGNORED = frozenset(("__pycache__", "node_modules", "site-packages", "venv", "CMakeFiles", "_skbuild"))
 """Folders with results and installed packages; so are those whose name begins with a dot."""
+
+_IGNORED_AT_TOP = frozenset(("build", "dist", "env", "wheels", "wheelhouse"))
+"""Folders with results at the top; below it, packages may have these names."""
 
 _VENDORED = frozenset(
     (
@@ -90,6 +78,16 @@ class Tree:
         return content.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
 
 
+def _is_result(folder: str, siblings: set[str], *, at_top: bool) -> bool:
+    return (
+        folder.startswith(".")
+        or folder.endswith(".egg-info")
+        or folder in _IGNORED
+        or (at_top and folder in _IGNORED_AT_TOP)
+        or (folder == "target" and "Cargo.toml" in siblings)
+    )
+
+
 def _is_foreign(folder: str) -> bool:
     name = folder.lower()
     return name in _VENDORED or name in _APART or name.startswith(("test ", "vendored-", "vendor-"))
@@ -131,32 +129,32 @@ class _Scan:
         )
 
     def _folder(self, path: str, own: bool, level: int) -> list[tuple[str, bool, int]]:
-        below: list[tuple[str, bool, int]] = []
         try:
-            entries = os.scandir(self.root / path)
+            with os.scandir(self.root / path) as found:
+                entries = list(itertools.islice(found, MOST_ENTRIES))
         except OSError as error:
             if not path:
                 raise OutputError(f"cannot read {self.root}: {error.strerror}", hint="name a folder") from error
             self.unreadable += 1
-            return below
-        with entries:
-            for entry in entries:
-                if len(self.files) + len(self.folders) >= MOST_ENTRIES:
-                    self.is_full = True
-                    break
-                if not entry.name.isprintable():
-                    self.odd += 1
-                    continue
-                name = f"{path}/{entry.name}" if path else entry.name
-                if entry.is_symlink():
-                    self._link(name, own)
-                elif entry.is_dir(follow_symlinks=False):
-                    if not (entry.name.startswith(".") or entry.name in _IGNORED or entry.name.endswith(".egg-info")):
-                        self.folders.append(name)
-                        is_own = own and not _is_foreign(entry.name)
-                        below.append((name, is_own, level + 1))
-                elif entry.is_file(follow_symlinks=False):
-                    self._file(name, own)
+            return []
+        names = {entry.name for entry in entries}
+        if path and "pyvenv.cfg" in names:
+            return []
+        below: list[tuple[str, bool, int]] = []
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if len(self.files) + len(self.folders) >= MOST_ENTRIES:
+                self.is_full = True
+                break
+            name = f"{path}/{entry.name}" if path else entry.name
+            if not entry.name.isprintable():
+                self.odd += 1
+            elif entry.is_symlink():
+                self._link(name, own)
+            elif entry.is_file(follow_symlinks=False):
+                self._file(name, own)
+            elif entry.is_dir(follow_symlinks=False) and not _is_result(entry.name, names, at_top=not path):
+                self.folders.append(name)
+                below.append((name, own and not _is_foreign(entry.name), level + 1))
         if level >= DEEPEST:
             self.deep += len(below)
             return []
