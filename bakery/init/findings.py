@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,6 +39,17 @@ class Rest(NamedTuple):
 def line_at(text: str | bytes, offset: int) -> int:
     """Return the 1-based line of an offset."""
     return (text.count("\n", 0, offset) if isinstance(text, str) else text.count(b"\n", 0, offset)) + 1
+
+
+class Lines:
+    """The lines of a text in which many offsets are looked up."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+
+    def at(self, offset: int) -> int:
+        """Return the 1-based line of an offset."""
+        return bisect_left(self._ends, offset) + 1
 
 
 def distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bakery.init.findings import Fact, Place, line_at
+from bakery.init.findings import Fact, Lines, Place
 from bakery.init.read_native import COMMENT, MOST_FILES, NativeBuild
 from bakery.init.tree import Tree
 
@@ -29,8 +29,9 @@ def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
         names = [main, *(name for name in names if name != main)]
     for name in names[:MOST_FILES]:
         text = COMMENT.sub("", tree.text(name) or "")
+        lines = Lines(text)
         for match in _CALL.finditer(text):
-            reader.call(match[1].lower(), match[2], Place(name, line_at(text, match.start())))
+            reader.call(match[1].lower(), match[2], Place(name, lines.at(match.start())))
     return reader.build
 
 

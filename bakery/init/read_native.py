@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from bakery.core.errors import BakeryError
-from bakery.init.findings import Fact, Place, line_at
+from bakery.init.findings import Fact, Lines, Place
 from bakery.init.toml_data import TomlData, read_toml
 from bakery.init.tree import Tree
 
@@ -60,8 +60,9 @@ def read_meson(tree: Tree) -> NativeBuild:
     )
     for name in names[:MOST_FILES] if build.file else ():
         text = COMMENT.sub("", tree.text(name) or "")
+        lines = Lines(text)
         for match in _MESON_CALL.finditer(text):
-            _meson_call(build, match[1], match[2], Place(name, line_at(text, match.start())))
+            _meson_call(build, match[1], match[2], Place(name, lines.at(match.start())))
     wraps = [name for name in tree.files if name.startswith("subprojects/") and name.endswith(".wrap")]
     for name in sorted(wraps):
         # A subproject that is there is not downloaded.
