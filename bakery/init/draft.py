@@ -71,7 +71,8 @@ class Draft:
         else:
             assert isinstance(entry.value, list)
             entry.value += [item for item in items if item not in entry.value]
-        entry.reason = f"{entry.reason}; {reason}" if reason and reason not in entry.reason else entry.reason
+        if reason not in entry.reason:
+            entry.reason = "; ".join(filter(None, (entry.reason, reason)))
         entry.is_optional = entry.is_optional and optional
 
     def texts(self, path: str) -> list[str]:
