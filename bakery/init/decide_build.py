@@ -73,6 +73,7 @@ def builder(draft: Draft, project: Project, base: BaseChoice, device: Device) ->
     _system_packages(draft, project, base)
     _network(draft, project)
     _architectures(draft, project, device)
+    _prebuilt(draft, project)
     _version(draft, project)
 
 
@@ -185,6 +186,14 @@ def _architectures(draft: Draft, project: Project, device: Device) -> None:
     reason = str(carried[1]) if carried and value == carried[0][0] else "guess: A100 and H100"
     draft.set("variables.CUDA_ARCHS", value, reason)
     draft.extend("builder.environment", {variable: "${CUDA_ARCHS}"}, "")
+
+
+def _prebuilt(draft: Draft, project: Project) -> None:
+    """Have a setup.py compile that would download a finished wheel, as those of flash-attn and its relatives do."""
+    setup = project.metadata.setup
+    for name, place in setup.strings.items() if setup else ():
+        if name.endswith("_FORCE_BUILD"):
+            draft.extend("builder.environment", {name: "TRUE"}, f"guess: {place}: compile, and download no wheel")
 
 
 def _version(draft: Draft, project: Project) -> None:

@@ -50,7 +50,7 @@ LIBRARIES = (
     Library(("gmp",), "gmp.h", "libgmp-dev", "gmp-devel"),
     Library(("mpfr",), "mpfr.h", "libmpfr-dev", "mpfr-devel"),
     Library(("mpc",), "mpc.h", "libmpc-dev", "libmpc-devel"),
-    Library(("boost",), "boost/", "libboost-all-dev", "boost-devel"),
+    Library(("boost",), "boost/", "libboost-dev", "boost-devel"),
     Library(("eigen3", "eigen"), "Eigen/", "libeigen3-dev", "eigen3-devel"),
     Library(("sqlite3",), "sqlite3.h", "libsqlite3-dev", "sqlite-devel"),
     Library(("curl", "libcurl"), "curl/", "libcurl4-openssl-dev", "libcurl-devel"),
@@ -67,9 +67,24 @@ LIBRARIES = (
     Library(("glib-2.0",), "glib.h", "libglib2.0-dev", "glib2-devel"),
     Library(("sndfile",), "sndfile.h", "libsndfile1-dev", "libsndfile-devel"),
     Library(("portaudio", "portaudio-2.0"), "portaudio.h", "portaudio19-dev", "portaudio-devel"),
+    Library(("geos", "geos_c"), "geos_c.h", "libgeos-dev", "geos-devel"),
+    Library(("proj",), "proj.h", "libproj-dev", "proj-devel"),
+    Library(("gdal",), "gdal.h", "libgdal-dev", "gdal-devel"),
+    Library(("webp", "libwebp"), "webp/", "libwebp-dev", "libwebp-devel"),
+    Library(("lcms2",), "lcms2.h", "liblcms2-dev", "lcms2-devel"),
+    Library(("openjp2", "libopenjp2"), "openjpeg.h", "libopenjp2-7-dev", "openjpeg2-devel"),
+    Library(("ldap", "lber"), "ldap.h", "libldap-dev", "openldap-devel"),
+    Library(("sasl2", "libsasl2"), "sasl/", "libsasl2-dev", "cyrus-sasl-devel"),
+    Library(("krb5", "gssapi_krb5", "krb5-gssapi"), "gssapi/", "libkrb5-dev", "krb5-devel"),
+    Library(("sdl2",), "SDL.h", "libsdl2-dev", "SDL2-devel"),
+    Library(("alsa", "asound"), "alsa/", "libasound2-dev", "alsa-lib-devel"),
+    Library(("cups",), "cups/", "libcups2-dev", "cups-devel"),
+    Library(("libsystemd", "systemd"), "systemd/", "libsystemd-dev", "systemd-devel"),
+    Library(("pcap", "libpcap"), "pcap.h", "libpcap-dev", "libpcap-devel"),
+    Library(("re2",), "re2/", "libre2-dev", "re2-devel"),
     Library(("openmpi", "mpi"), "mpi.h", "libopenmpi-dev", "openmpi-devel"),
 )
-"""Read from the package lists of Debian 12 and AlmaLinux 8, 2026-11-23."""
+"""The names of Debian were looked up in its package lists (12, 2026-11-23); those of Red Hat are not verified."""
 
 _BY_NAME: Mapping[str, Library] = {name: library for library in LIBRARIES for name in library.names}
 _BY_HEADER: Mapping[str, Library] = {library.header: library for library in LIBRARIES}

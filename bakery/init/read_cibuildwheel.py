@@ -70,6 +70,7 @@ class _Reader:
         self.base = base
         self.files = files
         self.refused = refused
+        self._listed: set[str] = set()
         self.result = Cibuildwheel(place=pyproject.place(*_ROOT))
         # Settings for Linux replace the general ones.
         linux = pyproject.table(*_ROOT, "linux")
@@ -110,12 +111,23 @@ class _Reader:
                     self._rest(self.paths[key], reason)
             elif key not in _SAME:
                 self._rest(self.paths[key], "a recipe has no such setting")
+        if "test.command" not in result.values:
+            self._drop_tests()
         return result
+
+    def _drop_tests(self) -> None:
+        """Drop what only a test command needs."""
+        for key in [key for key in self.result.values if key.startswith("test.")]:
+            del self.result.values[key]
+        for key in ("test-requires", "test-extras", "test-groups", "test-sources"):
+            if key in self.paths and self.paths[key][-1] not in self._listed:
+                self._rest(self.paths[key], "it is for the test command, and there is none")
 
     def _value(self, key: str) -> object:
         return self.pyproject.get(*self.paths[key]) if key in self.paths else None
 
     def _rest(self, path: tuple[str, ...], reason: str) -> None:
+        self._listed.add(path[-1])
         name = ".".join(key if key.isprintable() else "?" for key in path[len(_ROOT) :])[:80]
         self.result.rest.append(Rest(f"tool.cibuildwheel.{name} ({self.pyproject.place(*path)})", reason))
 

@@ -48,6 +48,7 @@ class SetupPy:
     strings: dict[str, Place] = field(default_factory=dict)
 
 
+_FORCE_BUILD = re.compile(r"[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD")
 _STRINGS = frozenset(("FORCE_CUDA", "cmake", "ninja", "pkg-config", "cargo"))
 
 
@@ -88,7 +89,7 @@ class _Reader:
             self._dictionary(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             words = node.value.split(maxsplit=1)[:1]
-            if words and words[0] in _STRINGS:
+            if words and (words[0] in _STRINGS or _FORCE_BUILD.fullmatch(words[0])):
                 self.setup.strings.setdefault(words[0], self._place(node))
 
     def _setup(self, call: ast.Call) -> None:

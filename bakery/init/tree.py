@@ -28,6 +28,7 @@ _IGNORED_AT_TOP = frozenset(("build", "dist", "env", "wheels", "wheelhouse"))
 _VENDORED = frozenset(
     (
         *("third_party", "third-party", "thirdparty", "3rdparty", "3rd_party", "extern", "external", "externals"),
+        *("pybind11", "nanobind", "eigen", "googletest", "abseil-cpp", "cutlass", "composable_kernel"),
         *("vendor", "vendored", "_vendor", "deps", "subprojects", "submodules"),
     )
 )

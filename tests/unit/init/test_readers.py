@@ -102,7 +102,7 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
             "builder.requirements",
             ["ninja", "meson"],
         ),
-        ('test-sources = ["./tests/"]', "test.files", ["tests"]),
+        ('test-sources = ["./tests/"]\ntest-command = "pytest tests"', "test.files", ["tests"]),
         (
             'test-command = ["python a.py", "pytest {project}/tests/x.py"]',
             "test.command",
@@ -152,6 +152,25 @@ def test_what_a_lost_preparation_made_is_not_used(tmp_path: Path) -> None:
     found = cibuildwheel(tmp_path, 'before-all = "make deps"\nenvironment = { PREFIX = "/deps" }')
     assert found.values == {}
     assert [line.reason for line in found.rest][-1] == "it may rely on before-all"
+
+
+def test_requirements_without_a_test_command(tmp_path: Path) -> None:
+    found = cibuildwheel(tmp_path, 'test-requires = ["pytest"]\ntest-command = "pytest {project}"')
+    assert found.values == {}
+    assert [line.reason for line in found.rest] == [
+        "it uses the whole project; a test of a recipe sees test.files only",
+        "it is for the test command, and there is none",
+    ]
+
+
+def test_a_setup_py_that_would_download_a_wheel(tmp_path: Path) -> None:
+    text = (
+        'from setuptools import Extension, setup\nSKIP = os.getenv("DEMO_FORCE_BUILD", "FALSE")\nsetup(name="demo")\n'
+    )
+    root = write_project(tmp_path, {"setup.py": text, "demo.c": ""})
+    tree = scan_folder(root)
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert 'environment = { DEMO_FORCE_BUILD = "TRUE" }' in made.text
 
 
 def test_packages_of_a_manylinux_image(tmp_path: Path) -> None:
