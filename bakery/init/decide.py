@@ -12,7 +12,7 @@ from bakery.init import decide_build, decide_test
 from bakery.init.bases import BaseChoice
 from bakery.init.draft import Draft
 from bakery.init.findings import Fact, Rest
-from bakery.init.frameworks import Choose, Device, find_device
+from bakery.init.frameworks import LONGEST_SPECIFIER, Choose, Device, find_device
 from bakery.init.project import Project
 
 _TITLES = (
@@ -131,7 +131,8 @@ def _supported(draft: Draft, project: Project, base: BaseChoice) -> tuple[list[s
     required = project.metadata.requires_python
     if required:
         try:
-            specifiers = SpecifierSet(required.text)
+            # Longer ones have numbers that Python refuses to convert.
+            specifiers = SpecifierSet(required.text if len(required.text) <= LONGEST_SPECIFIER else "?")
         except InvalidSpecifier:
             draft.notes.append(f"{required.place}: requires-python cannot be read")
         else:

@@ -13,6 +13,9 @@ from bakery.init.findings import Place, requirement_name
 from bakery.init.project import Project
 from bakery.toolchains import facts
 
+LONGEST_SPECIFIER = 500
+"""Characters of a version specifier that is read."""
+
 Choose = Callable[[str, Sequence[str]], str]
 """Asks which of some values is meant; where nobody can be asked, it returns the first."""
 
@@ -113,7 +116,7 @@ def _constraint(project: Project, *names: str) -> SpecifierSet:
     metadata = project.metadata
     specifiers = SpecifierSet()
     for fact in (*metadata.requires, *metadata.pyproject.facts("project", "dependencies")):
-        if requirement_name(fact.text) in names:
+        if requirement_name(fact.text) in names and len(fact.text) <= LONGEST_SPECIFIER:
             try:
                 specifiers &= Requirement(fact.text).specifier
             except InvalidRequirement:

@@ -131,7 +131,7 @@ def append(file: Path, text: str, before: bytes) -> None:
         newline = b"\r\n" if b"\r\n" in before else b"\n"
         with scratch.open("xb") as stream:
             stream.write(before + ending + newline + text.encode().replace(b"\n", newline))
-            os.fchmod(stream.fileno(), file.stat().st_mode & 0o777)
+        scratch.chmod(file.stat().st_mode & 0o777)
         scratch.replace(file)
     except OSError as error:
         scratch.unlink(missing_ok=True)

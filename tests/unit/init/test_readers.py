@@ -198,7 +198,7 @@ def test_a_bake_file_that_the_rules_refuse_is_not_carried_over(tmp_path: Path) -
     [
         ("target {{{", "it is no HCL that can be read"),
         ("a = " + "[" * 60, "nested too deeply, so it was not read"),
-        ("# x\n" * 20_000, "larger than 64 KiB, so it was not read"),
+        ("# x\n" * 20_000, "larger than 32 KiB, so it was not read"),
     ],
 )
 def test_a_bake_file_that_cannot_be_read(tmp_path: Path, text: str, reason: str) -> None:
