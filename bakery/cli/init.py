@@ -42,7 +42,7 @@ def init(
 
     [dim]wheel-bakery init && wheel-bakery wheel[/dim]
     """
-    from bakery.cli.recipes import check_rules
+    from bakery.cli.recipes import print_warnings
     from bakery.init.bases import base_choice
     from bakery.init.check import make_recipe
     from bakery.init.project import scan_folder
@@ -58,8 +58,7 @@ def init(
         return _ask(question, options) if is_asking else options[0]
 
     made = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
-    # Prints warnings.
-    check_rules(made.plan, None)
+    print_warnings(made.plan, made.warnings)
     if print_:
         echo(made.text.rstrip("\n"))
         _report(made.draft)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from bakery.core.errors import UsageError
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
     from bakery.resolve.rules.caching import Host
+    from bakery.resolve.rules.rule import Finding
 
 
 def plans(
@@ -38,7 +40,7 @@ def plans(
     """
     resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
     for folder, plan in resolved_plans:
-        check_rules(plan, _host(plan, builder) if bake else None)
+        _check_rules(plan, _host(plan, builder) if bake else None)
         if bake:
             from bakery.build.context_warnings import warnings
 
@@ -80,13 +82,13 @@ def resolved(
     ]
 
 
-def check_rules(plan: Plan, host: Host | None) -> None:
+def _check_rules(plan: Plan, host: Host | None) -> None:
     """Print the warnings of rules.
 
     Raises:
         PlanError: the plan breaks rules; lists all of them.
     """
-    from bakery.cli.tables.rules import lines, refusal
+    from bakery.cli.tables.rules import refusal
     from bakery.resolve.rules import judge
     from bakery.resolve.rules.rule import Severity
 
@@ -94,6 +96,13 @@ def check_rules(plan: Plan, host: Host | None) -> None:
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
         raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))
+    print_warnings(plan, findings)
+
+
+def print_warnings(plan: Plan, findings: Sequence[Finding]) -> None:
+    """Print the warnings of rules."""
+    from bakery.cli.tables.rules import lines
+
     for line in lines(findings, len(plan.cells) + len(plan.cibuildwheel_cells)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 

@@ -16,7 +16,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load_text
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
-from bakery.resolve.rules.rule import Severity
+from bakery.resolve.rules.rule import Finding, Severity
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,13 @@ class Checked:
     Attributes:
         text: what is written to the target.
         plan: the plan of the recipe.
+        warnings: the rules that it does not keep to.
     """
 
     draft: Draft
     text: str
     plan: Plan
+    warnings: tuple[Finding, ...]
 
 
 def make_recipe(tree: Tree, folder: str, target: Target, base: BaseChoice | None, choose: Choose) -> Checked:
@@ -58,11 +60,12 @@ def _make(tree: Tree, folder: str, target: Target, base: BaseChoice | None, choo
     draft = decide(read_project(tree, folder, base, refused=refused), choose)
     text = target.text(draft)
     plan = resolve(load_text(target.whole(text), target.file))
-    problems = [finding for finding in judge(plan) if finding.rule.severity is Severity.ERROR]
+    findings = judge(plan)
+    problems = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if problems:
         raise PlanError(
             f"{target.file.name} would break a rule",
             details=[f"{finding.rule.id}: {finding.text}" for finding in problems],
             hint=f"write it by hand; for the reason, run `wheel-bakery explain {problems[0].rule.id}`",
         )
-    return Checked(draft, text, plan)
+    return Checked(draft, text, plan, findings)

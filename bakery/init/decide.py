@@ -192,5 +192,7 @@ def _carry(draft: Draft, project: Project) -> None:
                 draft.extend(key, value, reason, optional=key.startswith("test."))
             elif key not in draft.entries:
                 draft.set(key, value, reason, optional=key.startswith("test."))
+            elif value is False:
+                draft.rest.append(Rest(f"an empty repair-wheel-command ({place})", "the audit expects repaired wheels"))
     if project.bake_file:
         draft.rest += project.bake_file.rest
