@@ -88,10 +88,10 @@ def bake(
     Raises:
         BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
-    from bakery.build.buildx.listener import Listener
-    from bakery.build.exit_status import conclusion
+    from bakery.build.buildx.progress import Listener
     from bakery.build.options import CellSelection, Options
     from bakery.build.pipeline import bake_plan
+    from bakery.build.report import conclusion
     from bakery.engine.session import open_engine
 
     engine = open_engine(environ, ca_bundle, builder=builder, folder=root)

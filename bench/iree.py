@@ -24,7 +24,7 @@ from pathlib import Path
 
 from timing import BAKERY, Row, table
 
-from bakery.build.display.display import QuietDisplay
+from bakery.build.display import QuietDisplay
 from bakery.cli.engine import find_ca_bundle
 from bakery.engine.client import Engine
 from bakery.engine.discover import find

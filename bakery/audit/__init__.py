@@ -1,6 +1,5 @@
-"""The audit: read a finished wheel and compare it with an ``expectation.ExpectedWheel``.
+"""The audit: reads a finished wheel and compares it with an ``ExpectedWheel``.
 
 ``wheel`` and the readers (``archive``, ``elf``, ``macho``, ``pe``, ``fatbin``, ``metadata``) collect facts, ``checks``
-judge them, ``auditor`` does both. It knows nothing of recipes, plans or engines, so it can audit any wheel. It imports
-``core`` only.
+evaluate them, ``auditor`` does both. The package imports only ``core``: it can audit any wheel.
 """

@@ -1,7 +1,6 @@
-"""The zip file: every member read once, in bounded memory, and nothing written where it says.
+"""The zip file: every member is read once, in bounded memory, and nothing is unpacked.
 
-A wheel is hostile data until it is audited, so this module records what it meets and judges nothing:
-the checks do that, from the same facts.
+A wheel is untrusted until it is audited: this module records what it finds, and the checks evaluate it.
 """
 
 from __future__ import annotations
@@ -22,28 +21,22 @@ from bakery.audit.macho import MAGICS, read_macho
 from bakery.audit.metadata import check_work
 from bakery.audit.pe import read_pe
 from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
 TEXT_LIMIT = 4 << 20
-"""Bytes that a file of the dist-info folder may have; descriptions have some hundred thousand at most. RECORD may have as
-many more as the wheel itself: it holds a hash of every file, which compresses no further."""
+"""Limit of a dist-info file, in bytes; descriptions have at most some 100,000. For RECORD, add the size of the wheel:
+it has a hash of every file, which does not compress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One member of the archive.
+    """One member of the archive, with its path exactly as stored.
 
-    Attributes:
-        path: the name exactly as stored.
-        size: bytes when unpacked, as declared (zipfile never yields more).
-        mode: Unix ``st_mode``; 0 where the archive was made without one.
-        method: the zip compression method.
-        encrypted: whether a password is needed.
-        sha256: hex digest of the content; empty for folders and for what could not be read.
-        kind: ``elf``, ``mach-o``, ``pe`` or empty, by its first bytes.
-        defect: why the content could not be read; empty if it could.
+    ``size`` is as declared (zipfile never yields more), ``mode`` is the Unix ``st_mode`` or 0. ``sha256`` is the hex
+    digest of the content, empty for folders and unreadable members, which have a ``defect``. ``kind`` is ``elf``,
+    ``mach-o``, ``pe`` or empty, by the first bytes.
     """
 
     path: str
@@ -62,22 +55,17 @@ class Entry:
 
     @property
     def is_special(self) -> bool:
-        """Whether this is a link, device, pipe or socket rather than a file or folder."""
+        """Whether this is a link, device, pipe or socket."""
         return stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR)
 
 
 @dataclass(slots=True)
 class Archive:
-    """Everything that was read from the zip file.
+    """Everything that was read from the zip file, in archive order; duplicate entries are included.
 
-    Attributes:
-        entries: all members in archive order, duplicates included.
-        texts: content of the top-level dist-info files that the audit reads, by path.
-        binaries: the machine code that a loader would load: ELF, Mach-O and PE files, in archive order.
-        unreadable_objects: those that cannot be parsed: path to reason.
-        defect: why the file is no zip archive; empty if it is one.
-        excess: the limit that reading it exceeds; then it was not read to its end.
-        size: of the archive itself, in bytes.
+    ``texts`` has path → content of the dist-info files that the audit reads. ``binaries`` are those that a loader would
+    load; ``unreadable_objects`` has path → why one cannot be parsed. ``defect`` says why the file is not a zip archive,
+    ``excess`` which limit was exceeded, so that the rest was not read. ``size`` is that of the archive.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -90,22 +78,22 @@ class Archive:
 
     @property
     def is_read(self) -> bool:
-        """Whether all of it was read; else it says nothing of what it lacks."""
+        """Whether the whole archive was read; if not, nothing is known about missing members."""
         return not (self.defect or self.excess or self.is_bomb)
 
     @property
     def unpacked_size(self) -> int:
-        """Bytes that unpacking would take."""
+        """The sum of all unpacked sizes."""
         return sum(entry.size for entry in self.entries)
 
     @property
     def is_bomb(self) -> bool:
-        """Whether the content is out of all proportion; none of it was read then."""
+        """Whether it unpacks to an absurd size; then no content was read."""
         return self.unpacked_size > expansion_limit(self.size)
 
     @property
     def is_safe(self) -> bool:
-        """Whether a naive tool may unpack it into an empty folder."""
+        """Whether any tool can safely unpack it into an empty folder."""
         paths = [entry.path for entry in self.entries]
         return (
             self.is_read
@@ -116,7 +104,7 @@ class Archive:
 
 
 def path_defect(path: str) -> str:
-    """Return why ``path`` is no plain relative path, or an empty string."""
+    """Return why ``path`` is not a plain relative path, or an empty string."""
     if not path or not path.isprintable():
         return "empty or with control characters"
     if path.startswith("/") or "\\" in path or ":" in path.split("/", 1)[0]:
@@ -127,11 +115,7 @@ def path_defect(path: str) -> str:
 
 
 def read_archive(path: Path) -> Archive:
-    """Read the wheel at ``path``; what is wrong with it is recorded, not raised.
-
-    Raises:
-        OSError: the file cannot be opened at all.
-    """
+    """Read the wheel at ``path``. Defects are recorded; only a file that cannot be opened raises (OSError)."""
     with open_plain(path) as stream:
         archive = Archive(size=stream.seek(0, 2))
         try:
@@ -145,11 +129,7 @@ def read_archive(path: Path) -> Archive:
 
 
 def _read_members(archive: Archive, zipped: zipfile.ZipFile) -> None:
-    """Read all members into ``archive``, which has what was read also if a limit ends the reading.
-
-    Raises:
-        OverLimit: they take more than a wheel of its size may take.
-    """
+    """Read all members into ``archive``. OverLimit is raised after a part was read."""
     infos = zipped.infolist()
     unpacked = sum(info.file_size for info in infos)
     if unpacked > expansion_limit(archive.size):
@@ -171,11 +151,11 @@ def _read_members(archive: Archive, zipped: zipfile.ZipFile) -> None:
 def _read_member(archive: Archive, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
     name = info.orig_filename
     is_text, is_record = _is_dist_info_file(name), name.endswith("/RECORD")
-    most = TEXT_LIMIT + (archive.size if is_record else 0)
-    if is_text and info.file_size > most:
-        raise OverLimit(f"{name} has {info.file_size:,} bytes, more than {most:,}")
+    limit = TEXT_LIMIT + (archive.size if is_record else 0)
+    if is_text and info.file_size > limit:
+        raise OverLimit(f"{name} has {info.file_size:,} bytes, more than {limit:,}")
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
-        digest, kind = _drain(zipped, info, copy)
+        digest, kind = _read_content(zipped, info, copy)
         archive.entries.append(_entry(info, sha256=digest, kind=kind))
         copy.seek(0)
         if is_text:
@@ -185,20 +165,20 @@ def _read_member(archive: Archive, zipped: zipfile.ZipFile, info: zipfile.ZipInf
             else:
                 check_work(text, budget)
             archive.texts[name] = text
-        elif kind and (binary := _READERS[kind](name, info.file_size, copy, budget)):
+        elif kind and (binary := _READERS[kind](name, copy, budget)):
             archive.binaries.append(binary)
 
 
-def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str]:
-    """Read one member to its end; return its sha256 and kind, and keep in ``copy`` what is parsed later."""
+def _read_content(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str]:
+    """Read one member to its end; return its sha256 and kind. If it is parsed later, write it to ``copy``."""
     digest = hashlib.sha256()
     with zipped.open(info) as member:
         chunk = head = member.read(_CHUNK)
         kind = _kind(head)
-        keep = bool(kind) or _is_dist_info_file(info.orig_filename)
+        is_parsed = bool(kind) or _is_dist_info_file(info.orig_filename)
         while chunk:
             digest.update(chunk)
-            if keep:
+            if is_parsed:
                 copy.write(chunk)
             chunk = member.read(_CHUNK)
     return digest.hexdigest(), kind
@@ -207,14 +187,14 @@ def _drain(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> t
 def _kind(head: bytes) -> str:
     if head.startswith(b"\x7fELF"):
         return "elf"
-    # Java's classes share the magic of universal binaries, but not the small count of machines.
+    # Java classes have the magic of universal binaries, but not their small number of machines.
     if head.startswith(MAGICS) and (head[:2] != b"\xca\xfe" or int.from_bytes(head[4:8], "big") < 40):
         return "mach-o"
     start = int.from_bytes(head[60:64], "little")
     return "pe" if head.startswith(b"MZ") and head[start : start + 4] == b"PE\0\0" else ""
 
 
-_READERS: dict[str, Callable[[str, int, IO[bytes], Budget], Binary | None]] = {
+_READERS: dict[str, Callable[[str, IO[bytes], Budget], Binary | None]] = {
     "elf": read_elf,
     "mach-o": read_macho,
     "pe": read_pe,

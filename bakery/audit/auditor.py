@@ -1,31 +1,108 @@
-"""Audits one wheel: reads it, runs every check, reports."""
+"""Audits one wheel: reads it, runs all checks, and reports facts and findings."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.audit.archive import Archive
+from bakery.audit.binary import to_row
 from bakery.audit.checks import run_checks
+from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.finding import Finding, error
-from bakery.audit.metadata import Metadata
-from bakery.audit.report import WheelReport, make_report
+from bakery.audit.finding import Finding, Severity, error
 from bakery.audit.symbols import Symbols
-from bakery.audit.tools import AuditwheelReport, ToolResults
-from bakery.audit.wheel import Wheel, parse_name, read_wheel
+from bakery.audit.wheel import Wheel, WheelBinaries, parse_name, read_wheel
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import OutputError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
+
+JSON_VERSION = 1
+"""Increased when a key of the JSON report is removed or changes its meaning; new keys do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class WheelReport(WheelBinaries):
+    """The facts about one wheel, and its findings, most severe first.
+
+    The name, version, build tag and tags are those of the file name, empty if it is invalid. ``other_binaries`` has
+    path and kind of Mach-O and PE files, damaged ones too. ``platform_tag`` is the oldest tag that the wheel fulfils
+    according to auditwheel; None if auditwheel did not run.
+    """
+
+    path: Path
+    sha256: str
+    size: int
+    name: str
+    version: str
+    build: str
+    pythons: tuple[str, ...]
+    abis: tuple[str, ...]
+    platforms: tuple[str, ...]
+    requires_python: str
+    requires_dist: tuple[str, ...]
+    other_binaries: tuple[tuple[str, str], ...]
+    platform_tag: str | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the wheel passed: no finding is an error."""
+        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the versioned machine report, ready for ``json.dumps``."""
+        row = to_row(self)
+        return {
+            "version": JSON_VERSION,
+            "ok": self.ok,
+            "wheel": {
+                **{name: row[name] for name in ("sha256", "size", "name", "version", "build")},
+                "path": str(self.path),
+                "file": self.path.name,
+                "tags": {"python": row["pythons"], "abi": row["abis"], "platform": row["platforms"]},
+                **{name: row[name] for name in ("requires_python", "requires_dist", "platform_tag")},
+            },
+            "objects": [binary.to_json() for binary in self.objects],
+            "mach_objects": [binary.to_json() for binary in self.mach_objects],
+            "images": [binary.to_json() for binary in self.images],
+            "bundled": [{"path": binary.path, "soname": binary.soname, "size": binary.size} for binary in self.bundled],
+            "external": list(self.external),
+            "other_binaries": [{"path": path, "kind": kind} for path, kind in self.other_binaries],
+            "findings": [to_row(finding) for finding in self.findings],
+        }
+
+
+def make_report(wheel: Wheel, findings: Iterable[Finding]) -> WheelReport:
+    """Return the report on ``wheel``; findings of the same severity stay in their order."""
+    order = list(Severity)
+    filename, metadata = wheel.filename, wheel.metadata
+    return WheelReport(
+        wheel.binaries,
+        wheel.path,
+        wheel.sha256,
+        wheel.archive.size,
+        filename.name,
+        filename.version,
+        filename.build,
+        pythons=tuple(sorted({tag.interpreter for tag in filename.tags})),
+        abis=tuple(sorted({tag.abi for tag in filename.tags})),
+        platforms=tuple(tag.text for tag in wheel.platforms),
+        requires_python=metadata.requires_python,
+        requires_dist=metadata.requires_dist,
+        other_binaries=tuple(
+            (entry.path, entry.kind) for entry in wheel.archive.entries if entry.kind in ("mach-o", "pe")
+        ),
+        platform_tag=wheel.auditwheel.overall or None,
+        findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
+    )
 
 
 def audit_wheel(path: Path, expected: ExpectedWheel | None = None) -> WheelReport:
-    """Audit one wheel; without a expected, its own name is what it must live up to.
+    """Audit one wheel; without ``expected``, against its own file name only.
 
-    A file that is no wheel gets a report with errors, never an exception.
-
-    Raises:
-        OutputError: the file cannot be opened.
+    A file that is not a wheel gets a report with errors. A file that cannot be opened raises OutputError.
     """
     try:
         wheel = read_wheel(path)
@@ -35,37 +112,30 @@ def audit_wheel(path: Path, expected: ExpectedWheel | None = None) -> WheelRepor
 
 
 def audit_in_worker(path: Path, expected: ExpectedWheel | None = None) -> WheelReport:
-    """Audit one wheel as `audit_wheel` does, in a process with limits; exceeding one is a finding that names it.
-
-    Raises:
-        OutputError: the file cannot be opened.
-    """
+    """Do what `audit_wheel` does in a process with limits. A finding names the limit that was exceeded."""
     try:
         with open_plain(path) as file:
             size = file.seek(0, 2)
     except OSError as reason:
         raise OutputError(f"cannot read {path}: {reason.strerror or reason}") from reason
     try:
-        report = call(_audit, path.absolute(), expected, size=size)
+        return replace(call(_audit, path.absolute(), expected, size=size), path=path)
     except OutputError:
         raise
     except LimitExceeded as reason:
-        hint = "no sound wheel takes that much; where one does, that is a defect of bakery"
-        return _unfinished(path, size, error("audit-limit", f"the audit was ended: {reason.message}", hint=hint))
+        hint = "no valid wheel needs this much; if yours does, please report it: this is a bug in bakery"
+        finding = error("audit-limit", f"the audit was stopped: {reason.message}", hint=hint)
     except Exception as reason:
         text = f"the audit failed: {type(reason).__name__}: {reason}"[:2000]
-        return _unfinished(path, size, error("audit-failed", text, hint="this is a bug in bakery"))
-    return replace(report, path=path)
+        finding = error("audit-failed", text, hint="this is a bug in bakery")
+    return make_report(Wheel((), path, "", parse_name(path.name), Archive(size=size)), [finding])
 
 
 def _audit(path: Path, expected: ExpectedWheel | None) -> WheelReport:
-    """Return a report without what only the checks need: a hundred thousand names, of some libraries."""
+    """Return a report without the symbols: some libraries have a hundred thousand, and only the checks need them."""
     report = audit_wheel(path, expected)
-    objects = (replace(binary, symbols=Symbols(cxx_abi=binary.symbols.cxx_abi)) for binary in report.objects)
-    return replace(report, objects=tuple(objects))
-
-
-def _unfinished(path: Path, size: int, finding: Finding) -> WheelReport:
-    """Return the report on a wheel of which nothing is known but its name and size."""
-    wheel = Wheel(path, "", parse_name(path.name), Archive(size=size), Metadata(), AuditwheelReport(), ToolResults())
-    return make_report(wheel, [finding])
+    binaries = (
+        replace(binary, symbols=Symbols(cxx_abi=binary.symbols.cxx_abi)) if isinstance(binary, SharedObject) else binary
+        for binary in report.binaries
+    )
+    return replace(report, binaries=tuple(binaries))

@@ -1,4 +1,4 @@
-"""What the readers of machine code share: the common facts, and reading within the bounds of a file and a budget."""
+"""Shared by the readers of machine code: the common facts, and reads within the bounds of a file and a budget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, Any
 from bakery.audit.limits import LONGEST_NAME, Budget
 
 NEED_ROWS = 10
-"""Rows that the name of a needed library counts for: it is compared with all that a wheel may leave outside."""
+"""Rows that the name of a needed library counts for: it is compared with all libraries that a wheel may exclude."""
 
 
 class UnreadableBinary(ValueError):
@@ -20,13 +20,7 @@ class UnreadableBinary(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Machine code of any format.
-
-    Attributes:
-        path: inside the wheel.
-        size: in bytes.
-        soname: its own name to the loader; None where it has none.
-    """
+    """Machine code of any format: its path inside the wheel, its size in bytes, and its own name for the loader."""
 
     path: str
     size: int
@@ -34,24 +28,24 @@ class Binary:
 
     @property
     def file_name(self) -> str:
-        """The last part of the path."""
+        """The last component of the path."""
         return PurePosixPath(self.path).name
 
     def to_json(self) -> dict[str, object]:
-        """Return its row of the machine report."""
+        """Return the object's row of the machine report."""
         return to_row(self)
 
 
 def to_row(item: Any, *omitted: str, **replaced: object) -> dict[str, object]:
-    """Return the fields of a dataclass, of which some are left out or replaced, for a machine report."""
+    """Return the fields of a dataclass for a machine report, except those ``omitted``."""
     row = {field.name: getattr(item, field.name) for field in fields(item) if field.name not in omitted}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()} | replaced
 
 
 class BoundedFile:
-    """Reads parts of one file, each within the file and all within a budget.
+    """Reads parts of one file within a budget.
 
-    Its methods raise `UnreadableBinary` where a part lies outside, and `OverLimit` where the budget is used up.
+    Its methods raise `UnreadableBinary` if a part is outside the file, and `OverLimit` if the budget is used up.
     """
 
     def __init__(self, stream: IO[bytes], budget: Budget) -> None:
@@ -60,7 +54,7 @@ class BoundedFile:
         self.size = stream.seek(0, 2)
 
     def check_inside(self, at: int, size: int) -> None:
-        """Refuse what a damaged table claims, before it counts as work."""
+        """Refuse the claims of a damaged table before they count as work."""
         if at + size > self.size:
             raise UnreadableBinary("it ends too early")
 
@@ -79,7 +73,7 @@ class BoundedFile:
         return struct.unpack(layout, self.read(at, struct.calcsize(layout)))
 
     def rows(self, layout: str, at: int, count: int) -> Iterator[tuple[Any, ...]]:
-        """Return the fields of ``count`` structs, one after the other."""
+        """Return the fields of ``count`` consecutive structs."""
         size = count * struct.calcsize(layout)
         self.check_inside(at, size)
         self.budget.take_rows(count)
@@ -87,12 +81,7 @@ class BoundedFile:
 
 
 def text_at(data: bytes, start: int, budget: Budget, end: int | None = None) -> str:
-    """Return the text that ends with a NUL byte, from ``start`` and before ``end``.
-
-    Raises:
-        UnreadableBinary: it starts outside, or does not end.
-        OverLimit: the file has too many names, or too long ones.
-    """
+    """Return the NUL-terminated text from ``start`` to before ``end``; raise as `BoundedFile` does."""
     budget.take_rows(NEED_ROWS)
     limit = len(data) if end is None else min(end, len(data))
     stop = data.find(b"\0", start, min(limit, start + LONGEST_NAME)) if 0 <= start < limit else -1
@@ -101,6 +90,6 @@ def text_at(data: bytes, start: int, budget: Budget, end: int | None = None) -> 
         if end is not None and 0 <= start < limit <= start + LONGEST_NAME:
             stop = limit
         else:
-            raise UnreadableBinary("a name lies outside the file, or has no end")
+            raise UnreadableBinary("a name is outside the file, or has no end")
     budget.take_text(stop - start)
     return data[start:stop].decode("utf-8", "replace")

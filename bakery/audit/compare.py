@@ -1,4 +1,4 @@
-"""What became of a wheel: the differences between the reports on an older and a newer build."""
+"""Compares the reports on an older and a newer build of a wheel."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from bakery.audit.auditor import WheelReport
 from bakery.audit.fatbin import sorted_archs
-from bakery.audit.report import WheelReport
 from bakery.audit.wheel import original_soname
 
 Subject = Literal["version", "tags", "size", "object", "device code", "libraries", "requirements"]
@@ -15,14 +15,9 @@ Subject = Literal["version", "tags", "size", "object", "device code", "libraries
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference.
+    """One difference of the wheel or of a ``file`` in it; ``old`` or ``new`` is empty if it was added or removed.
 
-    Attributes:
-        subject: what it is about.
-        file: the object's path inside the wheel; empty where it is about the whole wheel.
-        old: what was there; empty if it is new.
-        new: what is there now; empty if it is gone.
-        bytes: by how much a size grew; 0 where it is not about a size.
+    ``bytes`` is the growth of a size, else 0.
     """
 
     subject: Subject
@@ -33,7 +28,7 @@ class Change:
 
 
 def compare(old: WheelReport, new: WheelReport) -> tuple[Change, ...]:
-    """Return everything a user of the wheel would meet as different; empty for two builds of the same."""
+    """Return all differences that a user of the wheel may notice; empty for two builds of the same source."""
     return tuple(_changes(old, new))
 
 
@@ -46,14 +41,14 @@ def _changes(old: WheelReport, new: WheelReport) -> Iterator[Change]:
         yield from _lists("tags", before, after)
     yield from _size("size", old.size, new.size)
     yield from _objects(old, new)
-    # One line for each architecture of the wheel: the objects' own lines would repeat it.
+    # For the whole wheel: per object it would be repetitive.
     yield from _lists("device code", _device(old), _device(new))
     yield from _lists("libraries", _libraries(old), _libraries(new))
     yield from _lists("requirements", _requirements(old), _requirements(new))
 
 
 def _objects(old: WheelReport, new: WheelReport) -> Iterator[Change]:
-    """Compare the objects by path; grafted ones carry a hash in their name, which says nothing."""
+    """Compare the objects by path, without the hash in the name of bundled ones."""
     before, after = ({original_soname(binary.path): binary.size for binary in report.binaries} for report in (old, new))
     for path in sorted(before.keys() | after.keys()):
         was, is_now = before.get(path), after.get(path)

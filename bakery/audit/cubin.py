@@ -1,13 +1,13 @@
-"""What the machine code of one GPU architecture (a cubin, itself an ELF file) says of its making.
+"""Which toolkit made the machine code of one GPU architecture (a cubin, which is an ELF file).
 
-Only the beginning of the file is looked at. What is known of the format was read from the output of ptxas
-11.8.89, 12.4.131, 12.8.93, 12.9.86, 13.0.88 and 13.5.37 for architectures 52 to 120f:
+Only the beginning of the file is read. The facts about the format come from the output of ptxas 11.8.89, 12.4.131,
+12.8.93, 12.9.86, 13.0.88 and 13.5.37 for architectures 52 to 120f:
 
 - ELF ABI 7 (all of CUDA 11 and 12 up to sm_90): ``e_version`` is the toolkit's release (0x7c is 12.4), bit
   0x800 of ``e_flags`` is the ``a`` of ``sm_90a``.
 - ELF ABI 8 (12.8 and 12.9 from sm_100 on, everything since 13.0): the note ``.note.nv.tkinfo`` (owner
   "NVIDIA Corp", type 2000) has the tool's version in text. The ``a`` is bit 0x8 of ``e_flags`` in 12.8 and
-  12.9 only; later it is to be found in the fat binary's entry alone.
+  12.9 only; later only the fat binary's entry has it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,8 @@ _VERSION = re.compile(rb"\brelease \d+\.\d+, V(\d{1,3}\.\d{1,3}\.\d{1,5})\0")
 
 @dataclass(frozen=True, slots=True)
 class CubinFacts:
-    """What a cubin says.
-
-    Attributes:
-        toolkit: the release of the assembler that made it, ``12.4`` or ``13.0.88``; empty where it is silent.
-        accelerated: whether it says that it is for one exact architecture (``a``).
-        has_note: whether its toolkit would stand in a note, beyond the header.
+    """What a cubin states: the release of its assembler (``12.4``, ``13.0.88``, or empty), and whether it is for one
+    exact architecture (``a``). With ``has_note``, the toolkit is in a note after the header.
     """
 
     toolkit: str = ""
@@ -44,7 +40,7 @@ class CubinFacts:
 
 
 def read_cubin(head: bytes) -> CubinFacts | None:
-    """Return what the beginning of a cubin says, or None where it is no cubin of a known kind."""
+    """Read the beginning of a cubin; None if it is not a cubin of a known kind."""
     if len(head) < HEADER or int.from_bytes(head[18:20], "little") != _EM_CUDA:
         return None
     magic, system, abi, version, flags = _HEADER.unpack_from(head)

@@ -1,4 +1,4 @@
-"""What the loader brings in with an object: the wheel's own libraries, and the names of those from elsewhere."""
+"""What the loader loads with an object: libraries of the wheel, and the names of external ones."""
 
 from __future__ import annotations
 
@@ -11,41 +11,16 @@ from operator import or_
 
 from bakery.audit.elf import SharedObject
 
-SYSTEM = (
-    "ld-linux*.so*",
-    "ld64.so*",
-    "ld.so.1",
-    "libanl.so.1",
-    "libatomic.so.1",
-    "libc.so.6",
-    "libc.musl-*.so.1",
-    "libcrypt.so.1",
-    "libdl.so.2",
-    "libgcc_s.so.1",
-    "libgfortran.so.*",
-    "libgomp.so.1",
-    "libm.so.6",
-    "libmvec.so.1",
-    "libnsl.so.1",
-    "libpthread.so.0",
-    "libquadmath.so.0",
-    "libresolv.so.2",
-    "librt.so.1",
-    "libstdc++.so.6",
-    "libutil.so.1",
-)
-"""Sonames of glibc, musl and GCC's runtime: each symbol of theirs has a name that is known to be theirs, or a version."""
-
 
 class Outside:
-    """The sonames that a wheel's objects want from elsewhere. A set of them is a number with a bit for each."""
+    """The external sonames that a wheel's objects need. A set of them is a number with a bit for each."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._bits = {name: 1 << index for index, name in enumerate(names)}
         self._matching: dict[tuple[str, ...], int] = {}
 
     def matching(self, globs: tuple[str, ...]) -> int:
-        """Return the set of those that match one of ``globs``."""
+        """Return the set of names that match one of ``globs``."""
         if globs not in self._matching:
             pattern = re.compile("|".join(map(translate, globs)))
             self._matching[globs] = sum(bit for name, bit in self._bits.items() if pattern.match(name))
@@ -54,11 +29,10 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where the loader looks for what an object calls.
+    """Where the loader searches for the symbols that an object needs.
 
-    Attributes:
-        inside: the wheel's objects, as a number with a bit for the place of each.
-        outside: sonames that come from elsewhere, a set of ``names``; what those need in turn is not known.
+    ``inside`` is a set of the wheel's objects, a number with a bit for the index of each; ``outside`` is a set of the
+    external ``names``, whose own needs are not known.
     """
 
     inside: int
@@ -66,11 +40,11 @@ class Reach:
     names: Outside
 
     def needs(self, globs: Iterable[str]) -> bool:
-        """Whether a library from elsewhere matches one of ``globs``."""
+        """Whether an external library matches one of ``globs``."""
         return bool(self.outside & self.names.matching(tuple(globs)))
 
     def only(self, globs: Iterable[str]) -> bool:
-        """Whether every library from elsewhere matches one of ``globs``."""
+        """Whether every external library matches one of ``globs``."""
         return not self.outside & ~self.names.matching(tuple(globs))
 
 
@@ -81,15 +55,15 @@ def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
 
 
 def by_soname(objects: Iterable[SharedObject]) -> dict[str, int]:
-    """Return the places of a wheel's objects by the names under which the loader may find them."""
+    """Return the indexes of a wheel's objects by the names under which the loader may find them."""
     return {name: index for index, binary in enumerate(objects) for name in (binary.file_name, binary.soname) if name}
 
 
 def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
-    """Return what is looked through for each of a wheel's objects.
+    """Return where the loader searches for each of a wheel's objects.
 
-    That is what the object needs, and what everything that brings it in needs: the loader looks through all that
-    came with the module that was imported, so a library may leave its own needs to who needs it.
+    That is everything that was loaded with the imported module: what the object needs, and the needs of all objects
+    that need it.
     """
     indexes = by_soname(objects)
     external = {name: None for binary in objects for name in binary.needed if name not in indexes}
@@ -107,7 +81,7 @@ def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
         for number, others in enumerate(below):
             for other in others:
                 sets[number] |= sets[other]
-        # Who brings it in comes later in the order.
+        # Objects that need it come later in the order.
         for number in reversed(range(len(groups))):
             for other in below[number]:
                 sets[other] |= sets[number]
@@ -116,10 +90,7 @@ def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
 
 
 def _groups(needs: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the objects in groups that need one another, each group after those that it needs.
-
-    Tarjan's algorithm without recursion: its work is linear in the objects and their needs.
-    """
+    """Return the strongly connected components, each after those that it needs: Tarjan's algorithm, not recursive."""
     groups: list[list[int]] = []
     order: dict[int, int] = {}
     lowest: dict[int, int] = {}

@@ -1,6 +1,6 @@
-"""Where two builds of one wheel are not the same bytes: the archive, its members, sections and lines of these.
+"""Finds where the bytes of two builds of a wheel differ: in the archive, its members, their sections and lines.
 
-`bakery.audit.compare` tells what a user of a wheel would meet as different; this tells why two files have two hashes.
+`bakery.audit.compare` shows differences for users of a wheel; this module explains why two files have different hashes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.worker import LimitExceeded, call
 from bakery.audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 LINES = 8
-"""Lines, strings or images that one difference shows of each side."""
+"""Limit of the lines, strings or images of one difference, for each side."""
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
 _TEXT_LIMIT = 1 << 20
 _STRINGS_LIMIT = 4 << 20
-"""Bytes of each side in which texts are looked for: all of them are in memory at once."""
+"""Bytes of each side that are searched for texts, all of them in memory."""
 
 _STRING = re.compile(rb"[\x20-\x7e]{6,}")
 _WIDEST = 160
 _MOST = 2_000
-"""Differences that are reported: thousands of members can differ in their dates."""
+"""Limit of reported differences: thousands of members can differ in their dates."""
 
 _CAUSES = (
     (re.compile(r"tmpxft_[0-9a-f]{8}|__nv_cudaEntityRegister|_cu_[0-9a-f]{8}_\d+"), "names of nvcc's temporary files"),
@@ -53,12 +53,12 @@ _CAUSES = (
         "a time",
     ),
 )
-"""What is known to make two builds differ, by what the differing bytes say."""
+"""Known causes of differences, by a pattern of the bytes that differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Bytes of a file: where they begin, and how many they are."""
+    """A part of a file."""
 
     file: IO[bytes]
     start: int
@@ -87,14 +87,10 @@ class _Range:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where two wheels differ.
+    """One difference between two wheels, with the content of both, line by line.
 
-    Attributes:
-        file: the member's path; empty where it is about the archive itself.
-        part: what of it: ``order``, ``date``, ``mode``, ``section .text``, ``lines``, ….
-        old: what the first wheel has there, one item for each line; empty if it has nothing.
-        new: what the second has.
-        cause: why that may be; empty where it is not known.
+    ``file`` is the member's path, empty for the archive itself; ``part`` says what differs: ``order``, ``date``,
+    ``section .text``, ``lines``, …. ``cause`` is empty if it is not known.
     """
 
     file: str
@@ -104,18 +100,14 @@ class Difference:
     cause: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """Return its row of a machine report."""
+        """Return the row of a machine report."""
         return to_row(self)
 
 
 def differences(old: Path, new: Path) -> tuple[Difference, ...]:
-    """Return where two wheels differ; empty if, and only if, they are the same bytes under the same name.
+    """Compare two wheels in a process with limits; empty exactly if bytes and names are the same.
 
-    They are read in a process with limits.
-
-    Raises:
-        OSError: a file cannot be opened.
-        AuditError: reading them takes more time or memory than it may.
+    Raises OSError if a file cannot be opened, AuditError if a limit was exceeded.
     """
     size = sum(path.stat().st_size for path in (old, new))
     try:
@@ -126,18 +118,15 @@ def differences(old: Path, new: Path) -> tuple[Difference, ...]:
 
 def read_differences(old: Path, new: Path) -> tuple[Difference, ...]:
     """Do what `differences` does, in this process."""
-    result: list[Difference] = []
-    if old.name != new.name:
-        result.append(Difference("", "file name", (old.name,), (new.name,)))
+    name = [Difference("", "file name", (old.name,), (new.name,))] if old.name != new.name else []
     with open_plain(old) as first, open_plain(new) as second:
         one, other = _Range.whole(first), _Range.whole(second)
         if one.digest() == other.digest():
-            return tuple(result)
-        named = len(result)
-        result += islice(_archives(one, other), _MOST + 1)
+            return tuple(name)
+        result = [*name, *islice(_archives(one, other), _MOST + 1)]
         if len(result) > _MOST:
             result[_MOST:] = [Difference("", f"more than {_MOST} differences; the others are not shown")]
-        if len(result) == named:
+        if result == name:
             result.append(_bytes("", "layout of the archive", one, other))
     return tuple(result)
 
@@ -153,7 +142,7 @@ def _archives(first: _Range, second: _Range) -> Iterator[Difference]:
                 return
             yield from _members(old, new, Budget.of(first.size + second.size, sum(sizes)))
     except OverLimit as error:
-        yield Difference("", f"one of them takes more work than a wheel of its size may: {error}")
+        yield Difference("", f"one of them takes more work than its size allows: {error}")
     except ZIP_ERRORS as error:
         yield Difference("", f"one of them cannot be read as an archive: {error_text(error)}")
 
@@ -187,9 +176,10 @@ def _member(
     new: tuple[zipfile.ZipFile, zipfile.ZipInfo],
     budget: Budget,
 ) -> Iterator[Difference]:
-    for part, one, other in zip(_HEADERS, _header(old[1]), _header(new[1]), strict=True):
-        if one != other:
-            yield Difference(name, part, _first([one]), _first([other]))
+    after = _header(new[1])
+    for part, before in _header(old[1]).items():
+        if before != after[part]:
+            yield Difference(name, part, _first([before]), _first([after[part]]))
     if any(info.flag_bits & 1 or info.compress_type not in METHODS for _, info in (old, new)):
         yield Difference(name, "packed in a way that is not read here")
         return
@@ -202,26 +192,21 @@ def _member(
             yield Difference(name, part, sizes[:1], sizes[1:], "another zlib, or another level")
 
 
-_METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
-_HEADERS = ("date", "mode", "compression", "made by", "extra field")
-
-
-def _header(info: zipfile.ZipInfo) -> tuple[str, ...]:
-    """Return what an archive says of a member, in the order of `_HEADERS`."""
-    day, hour = info.date_time[:3], info.date_time[3:]
-    return (
-        "{:04}-{:02}-{:02} ".format(*day) + "{:02}:{:02}:{:02}".format(*hour),
-        stat.filemode(info.external_attr >> 16) if info.external_attr >> 16 else f"attributes {info.external_attr:#x}",
-        _METHODS.get(info.compress_type, f"method {info.compress_type}"),
-        f"system {info.create_system}, version {info.create_version}, needs {info.extract_version}, "
-        f"flags {info.flag_bits:#x}",
-        info.extra.hex(" "),
-    )
+def _header(info: zipfile.ZipInfo) -> dict[str, str]:
+    mode, method = info.external_attr >> 16, info.compress_type
+    made_by = f"system {info.create_system}, version {info.create_version}, needs {info.extract_version}"
+    return {
+        "date": "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*info.date_time),
+        "mode": stat.filemode(mode) if mode else f"attributes {info.external_attr:#x}",
+        "compression": {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}.get(method, f"method {method}"),
+        "made by": f"{made_by}, flags {info.flag_bits:#x}",
+        "extra field": info.extra.hex(" "),
+    }
 
 
 @contextmanager
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[_Range]:
-    """Give a member's content in memory that is bounded."""
+    """Unpack a member with bounded memory."""
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy, archive.open(info) as member:
         shutil.copyfileobj(member, copy, _CHUNK)
         yield _Range.whole(copy)
@@ -233,7 +218,7 @@ def _content(name: str, old: _Range, new: _Range, budget: Budget) -> Iterator[Di
             yield from _sections(name, old, new, budget)
             return
         except UnreadableBinary as error:
-            yield Difference(name, f"sections, which cannot be told apart: {error}")
+            yield Difference(name, f"sections, which cannot be read: {error}")
     lines = _lines_of(old), _lines_of(new)
     if lines[0] is not None and lines[1] is not None:
         yield _lines(name, lines[0], lines[1])
@@ -242,7 +227,7 @@ def _content(name: str, old: _Range, new: _Range, budget: Budget) -> Iterator[Di
 
 
 def _lines_of(content: _Range) -> list[str] | None:
-    """Return the lines of a text; None for what is no text, or a long one."""
+    """Return the lines of a short text; None for other content."""
     data = content.read(0, _TEXT_LIMIT + 1)
     if len(data) > _TEXT_LIMIT or b"\0" in data:
         return None
@@ -264,13 +249,12 @@ def _lines(name: str, old: list[str], new: list[str]) -> Difference:
 
 
 def _only(lines: list[str], others: list[str]) -> list[str]:
-    """Return the lines that ``others`` lacks, or has less often."""
-    left = Counter(others)
-    left.subtract(lines)
+    """Return the lines that ``others`` does not have, or has less often."""
+    surplus = Counter(lines) - Counter(others)
     result = []
     for line in reversed(lines):
-        if left[line] < 0:
-            left[line] += 1
+        if surplus[line] > 0:
+            surplus[line] -= 1
             result.append(line)
     return result[::-1]
 
@@ -305,7 +289,7 @@ def _section(name: str, part: str, old: _Range, new: _Range, section: str, budge
 
 
 def _device_code(name: str, part: str, old: _Range, new: _Range, section: str, budget: Budget) -> Difference:
-    """Compare the programs in two fat binaries one by one."""
+    """Compare the programs in two fat binaries in their order."""
     before, after = (
         [
             (_image(number, image), _Range(code.file, image.offset, image.size).digest())
@@ -328,7 +312,7 @@ def _image(number: int, image: DeviceImage) -> str:
 
 
 def _strings(old: _Range, new: _Range, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return the texts that only one of two ranges has, if both are small enough to look."""
+    """Return the texts that only one of two ranges has."""
     before, after = (_strings_of(content, budget) for content in (old, new))
     return [text for text in before if text not in after], [text for text in after if text not in before]
 

@@ -1,7 +1,7 @@
 """ELF objects as the dynamic loader sees them: machine, names, needs, symbol versions and device code.
 
-Layouts from the System V ABI and the Linux Standard Base (symbol versions). Tables may overlap, so that a small file
-has large ones: a budget bounds all of them together.
+Layouts from the System V ABI and the Linux Standard Base (symbol versions). Tables may overlap, so a small file can
+have large ones: one budget limits all of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, newest_version, re
 from bakery.audit.tags import Release, release_text
 
 _MOST_ITEMS = 20_000
-"""The most sections, segments and dynamic tags that are believed: libtorch has a few hundred."""
+"""Limit of sections, segments and dynamic tags: libtorch has a few hundred."""
 
 _LONGEST_PATHS = 1 << 16
-"""Bytes of a search path that are believed: those of TensorFlow have ten thousand."""
+"""Limit of a search path, in bytes: those of TensorFlow have ten thousand."""
 
 _ARCHES = {
     (3, True): "i686",
@@ -40,7 +40,7 @@ _ARCHES = {
 _NAMES = {2: "EM_SPARC", 4: "EM_68K", 8: "EM_MIPS", 20: "EM_PPC", 42: "EM_SH", 43: "EM_SPARCV9", 50: "EM_IA_64"}
 _NAMES |= {21: "EM_PPC64", 22: "EM_S390", 40: "EM_ARM", 62: "EM_X86_64", 183: "EM_AARCH64", 190: "EM_CUDA"}
 _NAMES |= {224: "EM_AMDGPU", 243: "EM_RISCV", 247: "EM_BPF", 252: "EM_CSKY"}
-"""Machines that have no platform tag, by their names in ``elf.h``."""
+"""Machines without a platform tag, by their names in ``elf.h``."""
 
 _DEVICES = frozenset({190, 224, 247})
 """CUDA, AMDGPU, BPF."""
@@ -51,7 +51,7 @@ _SHT_NOBITS, _SHT_VERDEF, _SHT_VERNEED = 8, 0x6FFFFFFD, 0x6FFFFFFE
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
 _DT_VERNEED = 0x6FFFFFFE
 _MORE = 0xFFFF
-"""A count that stands in the first section header instead."""
+"""The count is in the first section header instead."""
 
 _DEBUG = re.compile(r"\.z?debug_|\.gdb_index$")
 _SHARED = re.compile(r"\.so(\.|$)")
@@ -80,20 +80,11 @@ class _Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedObject(Binary):
-    """One ELF shared object or program.
+    """One ELF shared object or program of class 32 or 64.
 
-    Attributes:
-        elf_class: 32 or 64.
-        machine: as in platform tags (``x86_64``, ``aarch64``); ELF's own name for what has no tag.
-        needed: the sonames it asks for, in order.
-        rpath: DT_RPATH as stored.
-        runpath: DT_RUNPATH as stored.
-        stripped: whether it has no ``.symtab``.
-        debug_size: bytes of its debug sections in the file.
-        glibc: the newest glibc its symbols ask for, as (major, minor).
-        glibcxx: the newest GLIBCXX its symbols ask for, as (3, 4, n).
-        symbols: what it wants of others, what it defines, and libstdc++'s ABI.
-        device_code: its code for GPUs.
+    ``machine`` is as in platform tags (``x86_64``, ``aarch64``), or ELF's name for it. ``needed`` has sonames in order.
+    An object is ``stripped`` without ``.symtab``; ``debug_size`` is the bytes of its debug sections in the file.
+    ``glibc`` and ``glibcxx`` are the newest versions that its symbols need, as (2, 28) and (3, 4, n).
     """
 
     elf_class: int
@@ -120,17 +111,9 @@ class SharedObject(Binary):
         )
 
 
-def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> SharedObject | None:
-    """Return what ``stream`` holds, or None for an ELF file that no CPU loads (``.o``, cubin).
-
-    Args:
-        budget: what is left for the whole wheel; None for a file by itself.
-
-    Raises:
-        UnreadableBinary: it is damaged.
-        OverLimit: it takes more work than the budget has.
-    """
-    elf = _Elf(stream, budget or Budget.of(size))
+def read_elf(path: str, stream: IO[bytes], budget: Budget) -> SharedObject | None:
+    """Read an ELF file; None for one that no CPU loads (``.o``, cubin). Raises as `BoundedFile` does."""
+    elf = _Elf(stream, budget)
     if not _SHARED.search(path.rpartition("/")[2]) and (elf.kind not in (_ET_DYN, _ET_EXEC) or elf.machine in _DEVICES):
         return None
     dynamic = elf.dynamic()
@@ -140,7 +123,7 @@ def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = No
         raise UnreadableBinary("it needs symbol versions, but its section headers do not show them")
     return SharedObject(
         path=path,
-        size=size,
+        size=elf.size,
         elf_class=64 if elf.wide else 32,
         machine=_ARCHES.get((elf.machine, elf.little), _NAMES.get(elf.machine, str(elf.machine))),
         soname=dynamic.soname,
@@ -157,14 +140,9 @@ def read_elf(path: str, size: int, stream: IO[bytes], budget: Budget | None = No
 
 
 def read_section_table(stream: IO[bytes], budget: Budget) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the sections of an ELF file that have bytes in it, in the file's order.
+    """Return (name, how many of that name precede) → (offset, size) of the non-empty sections, in their order.
 
-    Returns:
-        Name, and how many sections of that name come before it → offset and size.
-
-    Raises:
-        UnreadableBinary: it is damaged.
-        OverLimit: it takes more work than the budget has.
+    Raises as `BoundedFile` does.
     """
     counts: Counter[str] = Counter()
     table = {}
@@ -177,7 +155,7 @@ def read_section_table(stream: IO[bytes], budget: Budget) -> dict[tuple[str, int
 
 @dataclass(slots=True)
 class _Dynamic:
-    """What the dynamic section says; of what stands there twice, the first counts, as for the loader."""
+    """The dynamic section; of repeated entries the first counts, as for the loader."""
 
     needed: list[str]
     soname: str | None = None
@@ -187,8 +165,6 @@ class _Dynamic:
 
 
 class _Elf(BoundedFile):
-    """Reads the tables of one file, each within the file and all within a budget."""
-
     def __init__(self, stream: IO[bytes], budget: Budget) -> None:
         super().__init__(stream, budget)
         self._texts: dict[tuple[int, int], bytes] = {}
@@ -207,7 +183,7 @@ class _Elf(BoundedFile):
         self._count_in_first_section()
 
     def _count_in_first_section(self) -> None:
-        """Read the counts that do not fit into the header."""
+        """Read counts that do not fit into the header."""
         if not self._sections_at:
             self._section_count = 0
         elif not self._section_count or _MORE in (self._segment_count, self._names_index):
@@ -247,7 +223,7 @@ class _Elf(BoundedFile):
         return tuple(_Segment(*row) for row in rows)
 
     def _text(self, at: int, size: int) -> bytes:
-        """Return a table of texts; the same one is read once."""
+        """Return a string table; each is read once."""
         if (at, size) not in self._texts:
             if size > LIMIT:
                 raise UnreadableBinary(f"a table of names has {size:,} bytes")
@@ -259,12 +235,11 @@ class _Elf(BoundedFile):
     def _name(self, table: bytes, at: int, most: int = LONGEST_NAME) -> str:
         end = table.find(b"\0", at, at + most)
         if end < 0:
-            raise UnreadableBinary("a name lies outside its table, or has no end")
+            raise UnreadableBinary("a name is outside its table, or has no end")
         self.budget.take_text(end - at)
         return table[at:end].decode("utf-8", "replace")
 
     def dynamic(self) -> _Dynamic:
-        """Return what the dynamic section says."""
         dynamic = _Dynamic([])
         for segment in self._segments:
             if segment.kind == _PT_DYNAMIC and segment.stored:
@@ -315,7 +290,7 @@ class _Elf(BoundedFile):
         return section.stored and section.offset + section.size <= self.size
 
     def version_needs(self) -> Iterator[VersionNeed]:
-        """Yield each symbol version asked of other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
+        """Yield each symbol version that is needed from other objects: ``GLIBC_2.17``, ``GLIBCXX_3.4.20``, …."""
         tables = self._version_tables(".gnu.version_r", _SHT_VERNEED)
         if tables is None:
             return
@@ -338,7 +313,7 @@ class _Elf(BoundedFile):
                 yield self._name(texts, name)
 
     def _version_tables(self, name: str, kind: int) -> tuple[bytes, bytes] | None:
-        """Return a table of versions and that of its texts."""
+        """Return a table of versions and its string table."""
         section = self._named.get(name)
         if section is None or section.kind != kind or not section.size:
             return None
@@ -348,7 +323,7 @@ class _Elf(BoundedFile):
         return self._text(section.offset, section.size), self._text(linked.offset, linked.size)
 
     def _chain(self, data: bytes, at: int, layout: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the entries of a list with their offsets; the last field says how far the next one is."""
+        """Yield the entries of a list with their offsets; the last field is the distance to the next entry."""
         row = struct.Struct(self._order + layout)
         while True:
             self.budget.take_rows(1)
@@ -361,7 +336,6 @@ class _Elf(BoundedFile):
             at += fields[-1]
 
     def symbols(self, needs: list[VersionNeed]) -> Symbols:
-        """Return what the dynamic symbols say."""
         if not {".dynsym", ".dynstr"} <= self._named.keys():
             return Symbols()
         table, strings = self._named[".dynsym"], self._named[".dynstr"]
@@ -379,16 +353,15 @@ class _Elf(BoundedFile):
                 texts,
                 self.read(versions.offset, min(versions.size, 2 * size // entry)) if versions else b"",
                 needs,
+                self.budget,
                 wide=self.wide,
                 little_endian=self.little,
-                budget=self.budget,
             ),
             versions_needed=frozenset((need.library, need.version) for need in needs if not need.weak),
             versions_defined=frozenset(self._versions_defined()),
         )
 
     def device_code(self) -> DeviceCode:
-        """Return the code for GPUs."""
         if self.sections:
             stored = [(section.name, section.offset, section.size) for section in self.sections if section.stored]
             return read_sections(self.stream, stored, self.budget)

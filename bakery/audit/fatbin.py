@@ -1,12 +1,12 @@
 """Device code: the fat binaries in a shared object, read without NVIDIA's tools and in bounded time.
 
 nvcc and clang put them into the section ``.nv_fatbin`` (relocatable ones into ``__nv_relfatbin``), each on
-eight bytes: a header (magic, version, header size, u64 size of what follows), then entries one after the
-other, each a header and its padded payload. The layout of entries was read from files made by CUDA 11.8 to
-13.5 and compared with ``cuobjdump`` 13.5, whose names for the kinds are used; NVIDIA documents none of it.
+eight bytes: a header (magic, version, header size, u64 size of the rest), then entries, each a header and its
+padded payload. The layout of entries was derived from files made by CUDA 11.8 to 13.5 and compared with
+``cuobjdump`` 13.5, whose names for the kinds are used; NVIDIA does not document it.
 
 LZ4 payloads are unpacked as far as needed. Zstandard ones (CUDA 13's ``-compress-mode`` default and size) are
-not: the standard library has no decoder before Python 3.14, and everything but the toolkit stands outside.
+not: the standard library has no decoder before Python 3.14, and all facts but the toolkit are outside of them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import re
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import IO, Literal
 
 from bakery.audit.cubin import HEADER, CubinFacts, read_cubin
 from bakery.audit.limits import Budget
-from bakery.audit.lz4 import unpack
 
 Kind = Literal["elf", "ptx", "lto", "other"]
-"""Machine code for one architecture, assembly for a driver to compile, LTO-IR for a linker, none of these."""
+"""Machine code for one architecture, assembly for the driver, LTO-IR for a linker, or another."""
 
 Packing = Literal["", "lz4", "zstd"]
 
@@ -41,17 +39,17 @@ _FAMILY, _ACCELERATED = 0x200000, 0x100000
 _PACKINGS: dict[int, Packing] = {0x2000: "lz4", 0x8000: "zstd"}
 
 _MOST_ITEMS = 100_000
-"""The most fat binaries and images that are believed: libcublasLt has about 8000."""
+"""Limit of fat binaries and images: libcublasLt has about 8000."""
 _WINDOW = 4096
 _ALIGNMENT = 8
-"""Where the next fat binary begins at the latest, if there is no padding of another kind."""
+"""The next fat binary begins within this distance, unless there is other padding."""
 _PLAIN_LIMIT = 1 << 20
-"""Bytes of one unpacked cubin in which its note is looked for; it lies before the code."""
+"""Bytes of one unpacked cubin that are searched for its note, which is before the code."""
 _LZ4_HEADER = 512
-"""Packed bytes that hold an ELF header however badly it packs."""
+"""Packed bytes that always contain the ELF header."""
 _LZ4_LIMIT = 256 << 10
 _LZ4_BUDGET = 8 << 20
-"""Bytes that one object may make this reader unpack: about half a second's work."""
+"""Limit of unpacked bytes for one object: about half a second of work."""
 
 
 class _Damaged(ValueError):
@@ -60,18 +58,11 @@ class _Damaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceImage:
-    """One program for GPUs.
+    """One program for GPUs, at an offset of the file.
 
-    Attributes:
-        kind: what it is.
-        arch: as nvcc's ``code=`` has it: ``sm_90a``, ``compute_80``, ``lto_90``.
-        ptx_isa: PTX's own version, ``8.5``; empty for other kinds.
-        size: bytes that it takes in the file, without its header.
-        unpacked_size: bytes without compression.
-        compressed: how it is compressed.
-        toolkit: the release of the tool that made it, as far as the file says and it could be read.
-        relocatable: whether it is one of the inputs that a device link leaves beside its result.
-        offset: where it begins in the file, after its header.
+    ``arch`` is as in nvcc's ``code=``: ``sm_90a``, ``compute_80``, ``lto_90``. ``ptx_isa`` is the version of PTX,
+    ``8.5``. ``size`` is its bytes in the file, without header. ``toolkit`` is the release of the tool that made it,
+    empty if not stated or not readable. A relocatable one is an input that a device link left next to its result.
     """
 
     kind: Kind
@@ -87,38 +78,18 @@ class DeviceImage:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """All device code of one shared object.
-
-    Attributes:
-        images: in the file's order.
-        defect: why reading stopped early; empty if it did not.
-    """
+    """All device code of one shared object, in the file's order; ``defect`` says why reading stopped early."""
 
     images: tuple[DeviceImage, ...] = ()
     defect: str = ""
 
     @property
-    def native(self) -> tuple[str, ...]:
-        """The architectures with machine code: ``sm_80``, ``sm_90a``."""
-        return sorted_archs(image.arch for image in self.images if image.kind == "elf")
-
-    @property
-    def ptx(self) -> tuple[str, ...]:
-        """The architectures with PTX: ``compute_90``."""
-        return sorted_archs(image.arch for image in self.images if image.kind == "ptx")
-
-    @property
     def archs(self) -> tuple[str, ...]:
-        """Everything there is code for, of any kind."""
+        """The architectures with code of any kind."""
         return sorted_archs(image.arch for image in self.images)
 
-    @property
-    def size(self) -> int:
-        """Bytes that all images take in the file."""
-        return sum(image.size for image in self.images)
-
     def to_json(self) -> dict[str, object]:
-        """Return its part of the machine report: equal images are one row with their count."""
+        """Return the rows of the machine report: equal images are one row with their count."""
         groups: dict[tuple[object, ...], list[DeviceImage]] = {}
         for image in self.images:
             groups.setdefault(tuple(getattr(image, name) for name in _REPORTED), []).append(image)
@@ -143,40 +114,27 @@ def sorted_archs(archs: Iterable[str]) -> tuple[str, ...]:
 
 def _arch_key(arch: str) -> tuple[bool, str, int, str]:
     match = re.fullmatch(r"(\w+)_(\d+)([af]?)", arch)
-    # Machine code first: it is what most are after.
+    # Machine code first: it is the most important.
     return (match[1] != "sm", match[1], int(match[2]), match[3]) if match else (True, arch, 0, "")
 
 
 def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]], budget: Budget) -> DeviceCode:
-    """Read sections that hold fat binaries and padding only.
+    """Read the fat binaries in those ``sections`` (name, offset, size) of a shared object that have only device code.
 
-    Args:
-        stream: the shared object.
-        sections: name, offset and size of each section in it; those without device code are passed over.
-
-    Raises:
-        OverLimit: they take more work than the budget has.
+    Raises OverLimit.
     """
     reader = _Reader(stream, budget)
-    return reader.read(
-        partial(reader.read_section, start, start + size, relocatable=name == _RELOCATABLE)
-        for name, start, size in sections
-        if name in SECTIONS
-    )
+    device_code = ((start, start + size, name == _RELOCATABLE) for name, start, size in sections if name in SECTIONS)
+    return reader.read(reader.read_section, device_code)
 
 
 def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budget: Budget) -> DeviceCode:
-    """Search what the loader maps for fat binaries, where no section header tells where they are.
+    """Search segments (offset, size) of a shared object without section headers for fat binaries.
 
-    Args:
-        stream: the shared object.
-        segments: offset and size of each segment in it. Relocatable code is not told apart here.
-
-    Raises:
-        OverLimit: they take more work than the budget has.
+    Relocatable code is not distinguished here. Raises OverLimit.
     """
     reader = _Reader(stream, budget)
-    return reader.read(partial(reader.search, start, start + size) for start, size in segments)
+    return reader.read(reader.search, ((start, start + size) for start, size in segments))
 
 
 @dataclass(slots=True)
@@ -188,16 +146,17 @@ class _Reader:
     unpacked: int = 0
     relocatable: bool = False
 
-    def read(self, steps: Iterable[Callable[[], None]]) -> DeviceCode:
+    def read(self, step: Callable[..., None], parts: Iterable[tuple[int, ...]]) -> DeviceCode:
         """Return all images up to the first damage."""
+        defect = ""
         try:
-            for step in steps:
-                step()
+            for part in parts:
+                step(*part)
         except _Damaged as reason:
-            return DeviceCode(tuple(self.images), str(reason))
-        return DeviceCode(tuple(self.images))
+            defect = str(reason)
+        return DeviceCode(tuple(self.images), defect)
 
-    def read_section(self, at: int, end: int, *, relocatable: bool) -> None:
+    def read_section(self, at: int, end: int, relocatable: bool) -> None:
         self.relocatable = relocatable
         while (at := self._after_zeros(at, end)) < end:
             size = self._fatbin_size(at, end)
@@ -235,7 +194,7 @@ class _Reader:
         return end
 
     def _fatbin_size(self, at: int, end: int) -> int | None:
-        """Return the size of the fat binary at ``at``, header included, or None where none begins."""
+        """Return the size of the fat binary at ``at``, with its header, or None if there is none."""
         self._count()
         if end - at < _FATBIN.size:
             return None
@@ -279,7 +238,7 @@ class _Reader:
             at += header + size
 
     def _facts(self, at: int, size: int, packing: Packing) -> CubinFacts:
-        """Return what the cubin at ``at`` says, nothing where it cannot be read."""
+        """Return the facts of the cubin at ``at``; empty ones if it cannot be read."""
         if packing == "lz4":
             return self._unpacked_facts(at, size)
         return (not packing and read_cubin(self._bytes(at, min(size, _PLAIN_LIMIT)))) or CubinFacts()
@@ -292,10 +251,10 @@ class _Reader:
         return facts
 
     def _unpack(self, at: int, size: int, limit: int) -> bytes:
-        # Each few bytes are a step of their own.
+        # Every few bytes are a separate step.
         self.budget.take_rows(size // 8)
         try:
-            return unpack(self._bytes(at, size), limit)
+            return unpack_lz4(self._bytes(at, size), limit)
         except ValueError:
             return b""
 
@@ -324,3 +283,43 @@ def _arch_name(kind: int, number: int, flags: int, *, accelerated: bool) -> str:
     if flags & _ACCELERATED or accelerated:
         return f"{prefix}{number}a"
     return f"{prefix}{number}{'f' if flags & _FAMILY else ''}"
+
+
+def unpack_lz4(packed: bytes, limit: int) -> bytes:
+    """Return at most the first ``limit`` bytes of an LZ4 block; raise ValueError if it is damaged before that point.
+
+    Format: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md. ``fatbinary`` of CUDA 11.8 to 13.5 writes plain
+    blocks (compared byte by byte with what ``cuobjdump -xelf`` extracts).
+    """
+    out = bytearray()
+    at = 0
+    while at < len(packed) and len(out) < limit:
+        token = packed[at]
+        literals, at = _lz4_length(packed, at + 1, token >> 4)
+        if at + literals > len(packed):
+            raise ValueError("an LZ4 block ends inside its literals")
+        out += packed[at : at + literals]
+        at += literals
+        if at == len(packed):
+            break  # the last sequence has no match
+        distance = int.from_bytes(packed[at : at + 2], "little")
+        length, at = _lz4_length(packed, at + 2, token & 15)
+        if not 0 < distance <= len(out):
+            raise ValueError("an LZ4 block refers to bytes before its start")
+        # A hostile length must not make gigabytes.
+        count = min(length + 4, max(0, limit - len(out)))
+        start = len(out) - distance
+        source = bytes(out[start : start + count])
+        out += (source * (count // distance + 1))[:count]
+    return bytes(out[:limit])
+
+
+def _lz4_length(packed: bytes, at: int, start: int) -> tuple[int, int]:
+    """Return a length that starts as four bits of the token, and the position after it."""
+    length, part = start, 255 if start == 15 else 0
+    while part == 255:
+        if at >= len(packed):
+            raise ValueError("an LZ4 block ends inside a length")
+        part = packed[at]
+        length, at = length + part, at + 1
+    return length, at

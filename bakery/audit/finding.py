@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How much a finding weighs: only an error keeps a wheel out of the output folder."""
+    """Only an error keeps a wheel out of the output folder."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -17,14 +18,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found.
+    """What a check found: one sentence, lower case, without full stop, about the wheel or a file in it.
 
-    Attributes:
-        check: the stable id (kebab-case) of what was found.
-        severity: ``skipped`` where the check could not run; the message says why.
-        message: one sentence, lower case, no full stop.
-        file: the path inside the wheel, if it is about one file.
-        hint: what to do next; where it is empty, `run_checks` takes that of the check's ``HINTS``.
+    ``check`` is a stable id (kebab-case). A ``skipped`` check could not run; the message says why. If ``hint``, what to
+    do next, is empty, `run_checks` takes it from ``findings.toml``.
     """
 
     check: str
@@ -45,10 +42,16 @@ def warning(check: str, message: str, file: str | None = None, hint: str = "") -
 
 
 def info(check: str, message: str, file: str | None = None) -> Finding:
-    """Return a finding that is only worth knowing."""
+    """Return a finding that needs no action."""
     return Finding(check, Severity.INFO, message, file)
 
 
 def error_if(condition: object) -> Severity:
-    """Return the severity of what is an error under a condition, and a warning otherwise."""
+    """Return ``error`` under a condition, else ``warning``."""
     return Severity.ERROR if condition else Severity.WARNING
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first three names in order, and the number of the others."""
+    first = sorted(names)
+    return ", ".join(first[:3]) + (f" and {len(first) - 3} more" if first[3:] else "")

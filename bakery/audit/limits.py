@@ -1,8 +1,8 @@
-"""How much work one wheel may cause. A hostile one is made to cost far more than its size suggests.
+"""How much work one wheel may cause. A hostile one costs far more than its size suggests.
 
-Two lines hold it. `Budget` bounds the work of the readers: rows of tables, bytes of text and bytes read, summed over the
-whole wheel, so that many small tables cost no less than a large one. `Limits` bounds the process that audits the wheel,
-and so whatever no budget thought of. All bounds grow with the size of the file: work is linear in what was sent.
+`Budget` limits the work of the readers: rows of tables, bytes of text and bytes read, summed over the whole wheel, so
+that many small tables count like a large one. `Limits` limits the process that audits the wheel, and so everything that
+no budget counts. All limits grow linearly with the size of the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _MIB = 1 << 20
 
 EXPANSION_FLOOR = 256 * _MIB
-"""Bytes that any wheel may unpack to, however small it is: half a second's work."""
+"""Bytes that even the smallest wheel may unpack to: half a second of work."""
 
 EXPANSION_CEILING = 64 << 30
 
@@ -20,24 +20,24 @@ LONGEST_NAME = 4096
 """Bytes of a member's path or of a library's name: the longest path of any system."""
 
 LARGEST_DIRECTORY = 16 * _MIB
-"""Bytes of a zip archive's table of members: 175,000 members with names of 50 characters. The wheels with the most files
-have some 40,000."""
+"""Limit of a zip archive's table of members: 175,000 members with names of 50 characters. The wheels with the most
+files have some 40,000."""
 
 
 class OverLimit(Exception):
-    """Reading a wheel takes more than one of its size may take; the message names the limit."""
+    """Reading a wheel takes more than its size allows; the message names the limit."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """The work that is left to the readers of one wheel.
+    """The remaining work for the readers of one wheel.
 
     Attributes:
         rows: entries of tables: sections, segments, dynamic tags, symbols, versions, load commands, images of device
-            code, lines of RECORD. A row of a real wheel takes more than four bytes of the compressed file: one of
-            RECORD has a hash, a symbol has a name. 100,000 rows take about 0.2 seconds.
-        text: bytes of names and of the tables that hold them. C++ names compress at most 20 to 1.
-        data: bytes read from unpacked members: each byte is hashed once and looked at about twice.
+            code, lines of RECORD. A row of a real wheel needs more than four bytes of the compressed file: in RECORD it
+            has a hash, a symbol has a name. 100,000 rows take about 0.2 seconds.
+        text: bytes of names and their tables. C++ names compress at most 20 to 1.
+        data: bytes read from unpacked members: each byte is hashed once and parsed about twice.
     """
 
     rows: int
@@ -54,31 +54,26 @@ class Budget:
         """Take ``count`` rows, or raise `OverLimit`."""
         self.rows -= count
         if self.rows < 0:
-            raise OverLimit("its tables have more rows than a wheel of its size may have (100,000 and one for 4 bytes)")
+            raise OverLimit("its tables have more rows than its size allows (100,000 and one for 4 bytes)")
 
     def take_text(self, count: int) -> None:
         """Take ``count`` bytes of text, or raise `OverLimit`."""
         self.text -= count
         if self.text < 0:
-            raise OverLimit(
-                "its tables have longer names than a wheel of its size may have (16 MiB and 32 times its size)"
-            )
+            raise OverLimit("its tables have longer names than its size allows (16 MiB and 32 times its size)")
 
     def take_data(self, count: int) -> None:
         """Take ``count`` bytes of content, or raise `OverLimit`."""
         self.data -= count
         if self.data < 0:
-            raise OverLimit("its tables lead to the same bytes again and again (32 MiB and 3 times its content)")
+            raise OverLimit("its tables refer to the same bytes too often (32 MiB and 3 times its content)")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a process that reads one wheel may take, and each tool that it asks.
+    """Limits of a process that reads one wheel, and of each tool that it starts.
 
-    Attributes:
-        memory: bytes of address space.
-        cpu: seconds of CPU time.
-        seconds: seconds from its beginning to its end, waiting included.
+    ``memory`` is bytes of address space, ``cpu`` seconds of CPU time, ``seconds`` the time until it ends.
     """
 
     memory: int
@@ -89,10 +84,9 @@ class Limits:
     def of(cls, size: int) -> Limits:
         """Return the limits for a file of ``size`` bytes.
 
-        Memory: the audit of a small wheel and each tool have less than 250 MiB of address space; symbol tables of large
-        libraries and auditwheel's reading of them add to that, and so may anything that a budget did not think of. Time:
-        a small wheel takes 2 seconds and one of a gigabyte some minutes, both on a machine that does nothing else; a
-        bake may run beside it, and the processor may be emulated.
+        Memory: the audit of a small wheel and each tool need less than 250 MiB of address space, symbol tables of large
+        libraries more. Time: a small wheel takes 2 seconds and one of a gigabyte some minutes on an idle machine; a
+        bake may run at the same time, and the processor may be emulated.
         """
         megabytes = size // _MIB
         return cls(memory=512 * _MIB + 4 * min(size, 2 << 30), cpu=60 + megabytes, seconds=300 + 4 * megabytes)
@@ -101,6 +95,6 @@ class Limits:
 def expansion_limit(size: int) -> int:
     """Return how many bytes an archive of ``size`` bytes may unpack to.
 
-    Device code compresses well, yet real wheels stay below 20 to 1; small ones may be odd.
+    Device code compresses well, but real wheels stay below 20 to 1, except small ones.
     """
     return min(EXPANSION_CEILING, max(EXPANSION_FLOOR, 100 * size))

@@ -1,7 +1,7 @@
 """Mach-O files as macOS' loader sees them: machines, the oldest system, names, needs and search paths.
 
-Layouts from Apple's ``mach-o/loader.h`` and ``mach-o/fat.h``. Only headers and load commands are read, each within
-bounds; slices may overlap, so a budget bounds them all together.
+Layouts from Apple's ``mach-o/loader.h`` and ``mach-o/fat.h``. Only headers and load commands are read, within limits;
+slices may overlap, so one budget limits all of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bakery.audit.tags import Release, release_text
 _MOST_SLICES = 40
 _MOST_COMMANDS = 10_000
 _LARGEST_COMMANDS = 4 << 20
-"""Bytes of all load commands: those of Xcode's largest libraries take some ten thousand."""
+"""Bytes of all load commands: those of Xcode's largest libraries have some ten thousand."""
 
 _THIN = {b"\xcf\xfa\xed\xfe": 32, b"\xce\xfa\xed\xfe": 28}
 """Bytes of the header, by its first ones: 64 and 32 bits, little endian."""
 _FAT = {b"\xca\xfe\xba\xbe": ">8xII4x", b"\xca\xfe\xba\xbf": ">8xQQ8x"}
 """Layout of the entries of a universal file."""
 MAGICS = (*_THIN, *_FAT)
-"""The first bytes of what is read here; Java's classes share one of them."""
+"""The first bytes of Mach-O files; Java classes have one of them, too."""
 
 _MACHINES = {0x01000007: "x86_64", 0x0100000C: "arm64", 7: "i386", 12: "arm", 0x0200000C: "arm64_32", 18: "ppc"}
 _KINDS = {2: "program", 6: "library", 8: "module"}
@@ -39,18 +39,11 @@ _PLATFORMS = {1: "macos", 2: "ios", 3: "tvos", 4: "watchos", 6: "mac catalyst", 
 
 @dataclass(slots=True)
 class Slice:
-    """What a file holds for one machine.
+    """A file's content for one machine, as in platform tags: ``x86_64``, ``arm64``.
 
-    Attributes:
-        machine: as in platform tags: ``x86_64``, ``arm64``.
-        kind: ``module``, ``library`` or ``program``.
-        system: what it is for: ``macos``; empty where it does not say.
-        floor: the oldest release of that system; None where it does not say.
-        install_name: its own name to the loader.
-        needed: the install names it asks for, in order.
-        weak: those among them that may be missing.
-        rpaths: where ``@rpath`` is looked for.
-        signed: whether it has a code signature.
+    ``kind`` is ``module``, ``library`` or ``program``. ``floor`` is the oldest release of ``system`` (``macos``); both
+    are empty if not stated. ``install_name`` is its own name for the loader; ``needed`` has the names of others in
+    order, of which ``weak`` ones may be missing. ``signed`` says whether it has a code signature.
     """
 
     machine: str
@@ -84,27 +77,19 @@ class MachObject(Binary):
         return to_row(self, "soname", slices=[part.to_json() for part in self.slices])
 
 
-def read_macho(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> MachObject | None:
-    """Return what ``stream`` holds, or None for a file that is never loaded (``.o``, debug information).
-
-    Args:
-        budget: what is left for the whole wheel; None for a file by itself.
-
-    Raises:
-        UnreadableBinary: it is damaged.
-        OverLimit: it takes more work than the budget has.
-    """
-    file = BoundedFile(stream, budget or Budget.of(size))
+def read_macho(path: str, stream: IO[bytes], budget: Budget) -> MachObject | None:
+    """Read a Mach-O file; None for ``.o`` and debug information, which are never loaded. Raises as `BoundedFile`."""
+    file = BoundedFile(stream, budget)
     parts = [_slice(file, start, length) for start, length in _ranges(file)]
     loaded = tuple(part for part in parts if part is not None)
     if not loaded:
         return None
     name = loaded[0].install_name
-    return MachObject(path, size, PurePosixPath(name).name if name else None, loaded)
+    return MachObject(path, file.size, PurePosixPath(name).name if name else None, loaded)
 
 
 def _ranges(file: BoundedFile) -> list[tuple[int, int]]:
-    """Return where the slices lie: offset and bytes."""
+    """Return offset and size of each slice."""
     layout = _FAT.get(file.read(0, 4))
     if layout is None:
         return [(0, file.size)]
@@ -114,7 +99,7 @@ def _ranges(file: BoundedFile) -> list[tuple[int, int]]:
     ranges = [(offset, length) for offset, length in file.rows(layout, 8, count)]
     end_of_table = 8 + count * struct.calcsize(layout)
     if any(offset < end_of_table or offset + length > file.size for offset, length in ranges):
-        raise UnreadableBinary("a machine's code lies outside the file")
+        raise UnreadableBinary("a machine's code is outside the file")
     return ranges
 
 
@@ -124,7 +109,7 @@ def _slice(file: BoundedFile, start: int, length: int) -> Slice | None:
         raise UnreadableBinary("a machine's code has no known header")
     machine, kind, count, size = file.unpack("<I4xIII", start + 4)
     if count > _MOST_COMMANDS or size > min(_LARGEST_COMMANDS, length - header):
-        raise UnreadableBinary("its load commands lie outside the file, or are too many")
+        raise UnreadableBinary("its load commands are outside the file, or are too many")
     if kind not in _KINDS:
         return None
     file.budget.take_rows(count)
@@ -152,7 +137,7 @@ def _read_command(part: Slice, command: int, data: bytes, budget: Budget) -> Non
         part.rpaths.append(_text(data, budget))
     elif command == _SIGNATURE:
         part.signed = True
-    # A library for macOS may serve Mac Catalyst, too: the first that is macOS counts.
+    # A library for macOS may support Mac Catalyst, too: the first entry for macOS counts.
     elif command == _BUILD and part.system != "macos":
         platform, floor = _numbers(data, 8, 2)
         part.system, part.floor = _PLATFORMS.get(platform, f"platform {platform}"), _release(floor)

@@ -1,4 +1,4 @@
-"""The dist-info folder: METADATA, WHEEL and RECORD as they are written, right or wrong."""
+"""The dist-info folder: METADATA, WHEEL and RECORD as written, valid or not."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from packaging.version import Version
 from bakery.audit.limits import Budget, OverLimit
 
 _HEAD = re.compile(rb"\r?\n\r?\n|\r\r")
-"""What ends the fields of METADATA and WHEEL, and begins the description."""
+"""The separator of the fields of METADATA and WHEEL and the description."""
 
 _LARGEST_HEAD = 1 << 20
 _LONGEST_LINE = 64 << 10
-"""Licences stand in one field, each of their lines in a line of its own."""
+"""A licence text in a field has several lines."""
 
 _MOST_LINES = 10_000
-"""Lines of all fields: the projects with the most extras have some 1,500 requirements."""
+"""Limit of the lines of all fields: the projects with the most extras have some 1,500 requirements."""
 
 _MOST_FIELDS = 500
-"""Fields with different names: the standard has some 35. For each of them ``packaging`` goes through all lines."""
+"""Limit of different fields: the standard has some 35. For each of them, ``packaging`` reads all lines."""
 
 _MOST_WORDS = 1000
-"""Encoded words (``=?utf-8?…``), for which Python's parser may look through the rest of the line, each time."""
+"""Limit of encoded words (``=?utf-8?…``): for each, Python's parser may search the rest of the line."""
 
 _PROJECT = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_TYPE = 1000
-"""Characters of Description-Content-Type. Python's parser takes time that grows with the square of a header's quotes."""
+"""Limit of Description-Content-Type: the time of Python's parser grows with the square of the number of quotes."""
 
 _NUMBERS = re.compile(r"[0-9]+")
 _MOST_DIGITS = 1000
-"""Digits of a number in a version. Python refuses to read more than 4,300."""
+"""Limit of the digits of a number in a version. Python refuses more than 4,300."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One line of RECORD: ``path,algorithm=digest,size``, nothing decoded."""
+    """One line of RECORD, ``path,algorithm=digest,size``, not decoded."""
 
     path: str
     digest: str
@@ -53,24 +53,11 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the dist-info folder says.
+    """The fields of METADATA and WHEEL (empty if absent), and the rows of RECORD.
 
-    Attributes:
-        folders: the top-level ``*.dist-info`` folders; a wheel has exactly one.
-        missing: the required files it lacks.
-        name: METADATA's Name; empty if absent, as are the other texts.
-        version: METADATA's Version.
-        metadata_version: METADATA's Metadata-Version.
-        requires_python: METADATA's Requires-Python.
-        requires_dist: METADATA's Requires-Dist lines.
-        restructured: the description, if it is reStructuredText or of an unknown type; its rendering can fail.
-        defects: why METADATA breaks the rules for its fields.
-        wheel_version: WHEEL's Wheel-Version.
-        tags: WHEEL's Tag lines.
-        build: WHEEL's Build.
-        root_is_purelib: WHEEL's Root-Is-Purelib, lower case.
-        record: RECORD's rows.
-        record_defect: why RECORD cannot be read; empty if it can.
+    ``folders`` are the top-level ``*.dist-info`` folders; a wheel has exactly one. ``missing`` are required files.
+    ``restructured`` is the description, if it is reStructuredText or of an unknown type: its rendering can fail.
+    ``defects`` says how METADATA breaks the rules for its fields, ``record_defect`` why RECORD cannot be read.
     """
 
     folders: tuple[str, ...] = ()
@@ -91,16 +78,12 @@ class Metadata:
 
     @property
     def folder(self) -> str:
-        """The dist-info folder, or an empty string where there is not exactly one."""
+        """The dist-info folder, or an empty string if there is not exactly one."""
         return self.folders[0] if len(self.folders) == 1 else ""
 
 
 def check_work(text: bytes, budget: Budget) -> None:
-    """Refuse a METADATA or WHEEL file that would keep its parser busy.
-
-    Raises:
-        OverLimit: it has more lines or fields than any project's.
-    """
+    """Raise OverLimit for a METADATA or WHEEL file with so many lines or fields that parsing it takes too long."""
     budget.take_rows(text.count(b"\n") + text.count(b"\r"))
     end = _HEAD.search(text)
     head = text[: end.start()] if end else text
@@ -118,7 +101,7 @@ def check_work(text: bytes, budget: Budget) -> None:
 
 
 def parse_requirement(text: str) -> Requirement | None:
-    """Return a requirement, or None where it cannot be read: also one that breaks its parser."""
+    """Return a requirement, or None if it is invalid or makes the parser fail."""
     try:
         requirement = Requirement(text)
         for bound in requirement.specifier:
@@ -130,19 +113,17 @@ def parse_requirement(text: str) -> Requirement | None:
 
 
 def requirements_for(requires_dist: Iterable[str], name: str) -> list[Requirement]:
-    """Return the requirements for a project; what cannot be read is passed over, as are extras' own."""
-    result: list[Requirement] = []
-    for text in requires_dist:
-        project = _PROJECT.match(text)
-        if project and canonicalize_name(project[0]) == canonicalize_name(name):
-            requirement = parse_requirement(text)
-            if requirement and not (requirement.marker is not None and "extra" in str(requirement.marker)):
-                result.append(requirement)
-    return result
+    """Return the valid requirements for a project, without those of extras."""
+    project = canonicalize_name(name)
+    # Only matching lines are parsed.
+    texts = (
+        text for text in requires_dist if (match := _PROJECT.match(text)) and canonicalize_name(match[0]) == project
+    )
+    return [item for item in map(parse_requirement, texts) if item and "extra" not in str(item.marker)]
 
 
 def same_version(one: str, other: str) -> bool:
-    """Return whether two versions are the same, however they are written."""
+    """Return whether two versions are equal after normalisation."""
     try:
         return canonicalize_version(one) == canonicalize_version(other)
     except ValueError:  # a number with more digits than Python reads
@@ -150,7 +131,7 @@ def same_version(one: str, other: str) -> bool:
 
 
 def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadata:
-    """Read the dist-info folder from the archive's ``paths`` and the kept ``texts``; never fails."""
+    """Read the dist-info folder from the archive's ``paths`` and ``texts``; never raises."""
     folders = sorted({path.partition("/")[0] for path in paths if _in_dist_info(path)})
     if len(folders) != 1:
         return Metadata(folders=tuple(folders))
@@ -185,24 +166,24 @@ def _restructured(about: Message) -> str:
 
 
 def _defects(about: Message, content: bytes) -> tuple[str, ...]:
-    """Return what ``packaging``, which PyPI uses too, reports about METADATA."""
+    """Return the errors in METADATA that ``packaging`` reports, which PyPI uses, too."""
     if any(len(kind) > _LONGEST_TYPE for kind in _all(about, "Description-Content-Type")):
         return (f"Description-Content-Type has more than {_LONGEST_TYPE:,} characters",)
     try:
         Checked.from_email(content)
     except ExceptionGroup as group:
         reasons = (" ".join(str(reason).split()) for reason in group.exceptions)
-        # setuptools wrote License-File years before there was a version for it, and indexes took it.
+        # setuptools wrote License-File years before a version had it, and indexes accepted it.
         return tuple(reason for reason in reasons if "introduced in metadata version" not in reason)
     except MemoryError:
         raise
-    except Exception as reason:  # whatever a hostile text makes the parser stumble over
+    except Exception as reason:  # a hostile text can cause any error in the parser
         return (f"cannot be read ({type(reason).__name__})",)
     return ()
 
 
 def _long_numbers(about: Message) -> tuple[str, ...]:
-    """Return the fields with numbers that no installer reads, and ``packaging`` does not look at."""
+    """Return the fields with numbers that no installer reads, and that ``packaging`` does not check."""
     return tuple(
         f"{name} has a number with more than {_MOST_DIGITS:,} digits: {value[:60]}…"
         for name in ("Version", "Requires-Python", "Requires-Dist")

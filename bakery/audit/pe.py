@@ -1,6 +1,6 @@
 """PE files as Windows' loader sees them: machine, the oldest system, and the libraries they import.
 
-Layouts from Microsoft's "PE Format". Only headers and the import tables are read, each within bounds.
+Layouts from Microsoft's "PE Format". Only headers and import tables are read, within limits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bakery.audit.limits import LONGEST_NAME, Budget
 from bakery.audit.tags import Release, release_text
 
 _MOST_SECTIONS = 200
-"""Sections that are believed: they are gone through for each name. Windows itself took at most 96 for long."""
+"""Limit of sections, since each name searches them. Windows allowed at most 96 for a long time."""
 _MOST_IMPORTS = 5000
 
 _MACHINES = {0x8664: "amd64", 0xAA64: "arm64", 0x14C: "x86", 0x1C4: "arm", 0xA641: "arm64ec"}
@@ -26,15 +26,12 @@ _DLL = 0x2000
 
 @dataclass(frozen=True, slots=True)
 class PeImage(Binary):
-    """One PE library, extension module or program. It has no ``soname``: a DLL is known by its file name.
+    """One PE library, extension module or program. It has no ``soname``: a DLL is found by its file name.
 
-    Attributes:
-        machine: as in platform tags: ``amd64``, ``arm64``, ``x86``; a number for others.
-        is_library: it is a DLL, as extension modules are; else a program.
-        managed: it is .NET code, which runs on any machine.
-        floor: the oldest Windows that its header allows, as (6, 0).
-        imports: the DLLs it needs when it is loaded, as written.
-        delayed: the DLLs it needs when they are first called.
+    ``machine`` is as in platform tags: ``amd64``, ``arm64``, ``x86``; a number for others. A DLL, as extension modules
+    are, is a library. ``managed`` is .NET code, which runs on any machine. ``floor`` is the oldest Windows that the
+    header allows, as (6, 0). ``imports`` are needed when it is loaded, ``delayed`` DLLs on their first call, as
+    written.
     """
 
     machine: str
@@ -49,17 +46,9 @@ class PeImage(Binary):
         return to_row(self, "soname", floor=release_text(self.floor))
 
 
-def read_pe(path: str, size: int, stream: IO[bytes], budget: Budget | None = None) -> PeImage:
-    """Return what ``stream`` holds.
-
-    Args:
-        budget: what is left for the whole wheel; None for a file by itself.
-
-    Raises:
-        UnreadableBinary: it is damaged.
-        OverLimit: it takes more work than the budget has.
-    """
-    image = _Image(stream, budget or Budget.of(size))
+def read_pe(path: str, stream: IO[bytes], budget: Budget) -> PeImage:
+    """Read a PE file. Raises as `BoundedFile` does."""
+    image = _Image(stream, budget)
     (start,) = image.unpack("<I", 60)
     signature, machine, section_count, optional, flags = image.unpack("<4sHH12xHH", start)
     if signature != b"PE\0\0":
@@ -69,14 +58,14 @@ def read_pe(path: str, size: int, stream: IO[bytes], budget: Budget | None = Non
     header = image.read(start + 24, optional)
     at = _TABLES_AT.get(header[:2], optional + 1)
     if optional < at:
-        raise UnreadableBinary("its optional header is none that is known")
+        raise UnreadableBinary("its optional header is not of a known type")
     (table_count,) = struct.unpack_from("<I", header, at - 4)
     table_count = min(table_count, 16, (optional - at) // 8)
     tables = dict(enumerate(struct.unpack_from(f"<{2 * table_count}I", header, at)[::2]))
     image.sections = tuple(image.rows("<12xIII16x", start + 24 + optional, section_count))
     return PeImage(
         path=path,
-        size=size,
+        size=image.size,
         soname=None,
         machine=_MACHINES.get(machine, f"machine {machine:#x}"),
         is_library=bool(flags & _DLL),
@@ -88,13 +77,13 @@ def read_pe(path: str, size: int, stream: IO[bytes], budget: Budget | None = Non
 
 
 class _Image(BoundedFile):
-    """Reads what stands at an address of the loaded image."""
+    """Reads by addresses of the loaded image."""
 
     sections: tuple[tuple[int, int, int], ...] = ()
-    """Address in memory, bytes in the file, and where they begin."""
+    """Address in memory, size in the file, offset in the file."""
 
     def names(self, address: int, entry: int, name_at: int) -> tuple[str, ...]:
-        """Return the names in a table of imports, which ends with an empty entry; none where there is no table."""
+        """Return the names in an import table, which ends with an empty entry; none without a table."""
         if not address:
             return ()
         names: list[str] = []
@@ -112,4 +101,4 @@ class _Image(BoundedFile):
             at = address - start
             if 0 <= at < stored and offset + at < self.size:
                 return self.read(offset + at, min(most, stored - at, self.size - offset - at))
-        raise UnreadableBinary("a table lies outside the sections")
+        raise UnreadableBinary("a table is outside the sections")

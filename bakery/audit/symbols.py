@@ -1,7 +1,6 @@
-"""The dynamic symbols of an ELF object, read in one pass and reduced to what the audit asks of them.
+"""The dynamic symbols of an ELF object, read in one pass and reduced to what the audit needs.
 
-libtorch has a hundred thousand: what an object wants of others are its own few names, and what it defines is kept as
-eight bytes each, enough to answer for a name.
+libtorch has a hundred thousand symbols: undefined ones are stored by name, defined ones as a hash of eight bytes.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from bakery.audit.limits import Budget
 from bakery.audit.tags import Release, parse_release
 
 CxxAbi = Literal["", "cxx11", "old", "mixed"]
-"""libstdc++'s ABI of strings (``_GLIBCXX_USE_CXX11_ABI``): 1, 0, both; empty where no symbol tells."""
+"""libstdc++'s ABI of strings (``_GLIBCXX_USE_CXX11_ABI``): 1, 0, both; empty if no symbol shows it."""
 
 LIMIT = 128 << 20
-"""The most bytes of a symbol or string table that are read."""
+"""Limit of a symbol or string table, in bytes."""
 
 _LONGEST = 1 << 16
-"""The most bytes of a name: templates of C++ make some of several thousand."""
+"""Limit of a name, in bytes: some of C++ templates have several thousand."""
 _REUSE = 8
-"""How often names may share the same bytes (``bar`` is the end of ``foobar``); more is made to keep a reader busy."""
+"""How often names may share the same bytes (``bar`` is the end of ``foobar``); more would only slow down a reader."""
 _SYMBOL = {(True, True): "<IBBH16x", (True, False): ">IBBH16x", (False, True): "<I8xBBH", (False, False): ">I8xBBH"}
 _STB_LOCAL, _STB_GLOBAL = 0, 1
 _INDEX = 0x7FFF
 # A function that takes the old std::string by reference. Not one of std: Red Hat's gcc-toolset links a part of
-# libstdc++ into everything, old names included.
+# libstdc++, with old names, into everything.
 _OLD_STRING = re.compile(rb"\0_Z(?!NK?S[ts]|St)[^\0]*ERKSs")
 
 
 @dataclass(frozen=True, slots=True)
 class VersionNeed:
-    """One symbol version that is asked of a library: its soname, the version, its number in the symbol table.
+    """A symbol version that is needed from a library (a soname), and its number in the symbol table.
 
     A weak one may be missing.
     """
@@ -49,10 +48,7 @@ class VersionNeed:
 
 
 def newest_version(prefix: str, versions: list[str]) -> Release | None:
-    """Return the newest release among the versions with ``prefix``.
-
-    ``GLIBC_ABI_DT_RELR`` carries no number: it came with glibc 2.36.
-    """
+    """Return the newest release among the versions with ``prefix``. ``GLIBC_ABI_DT_RELR`` came with glibc 2.36."""
     matches = (re.fullmatch(re.escape(prefix) + r"(\d{1,4}(?:\.\d{1,4})+)", version) for version in versions)
     releases = [parse_release(match[1]) for match in matches if match]
     return max(releases + [(2, 36)] * (prefix + "ABI_DT_RELR" in versions), default=None)
@@ -60,15 +56,11 @@ def newest_version(prefix: str, versions: list[str]) -> Release | None:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """What the dynamic symbols say.
+    """The dynamic symbols of one object.
 
-    Attributes:
-        undefined: names that must come from elsewhere, to the soname that promised them by version when the object was
-            linked; an empty one where a name has no version. Weak ones, which may stay undefined, are left out.
-        versions_needed: (soname, version) that must be there.
-        versions_defined: the versions that the object's own symbols have.
-        cxx_abi: libstdc++'s ABI.
-        defined: hashes of the names it defines, of this process.
+    ``undefined`` has name → the soname that its version belongs to, empty for a name without version; weak names, which
+    may stay undefined, are omitted. ``versions_needed`` has (soname, version) that must exist, ``versions_defined`` the
+    versions of the object's symbols, ``defined`` hashes of its names, valid in this process.
     """
 
     undefined: Mapping[str, str] = field(default_factory=dict)
@@ -78,7 +70,7 @@ class Symbols:
     defined: array[int] = field(default_factory=lambda: array("q"), repr=False)
 
     def provides(self, names: Mapping[int, str]) -> frozenset[str]:
-        """Return those of ``names`` (hash of a name → the name) that the object defines."""
+        """Return the ``names`` (hash → name) that the object defines."""
         return frozenset(names[number] for number in self.defined if number in names)
 
 
@@ -87,25 +79,17 @@ def read_symbols(
     strings: bytes,
     versions: bytes,
     needs: Iterable[VersionNeed],
+    budget: Budget,
     *,
     wide: bool,
     little_endian: bool,
-    budget: Budget | None = None,
 ) -> Symbols:
-    """Return what ``.dynsym``, its string table and ``.gnu.version`` say; a bad name is passed over.
-
-    Args:
-        budget: what is left for the whole wheel; None for tables by themselves.
-
-    Raises:
-        OverLimit: the names take more than the budget has.
-    """
+    """Read ``.dynsym``, its string table and ``.gnu.version``. Invalid names are skipped; raises OverLimit."""
     entry = struct.Struct(_SYMBOL[wide, little_endian])
     libraries = {need.index: need.library for need in needs}
     numbers = _numbers(versions, little_endian=little_endian)
     undefined: dict[str, str] = {}
     defined = array("q")
-    budget = budget or Budget.of(len(strings))
     left = _REUSE * len(strings)
     for index, (at, info, _, section) in enumerate(entry.iter_unpack(table[: len(table) // entry.size * entry.size])):
         binding = info >> 4

@@ -1,9 +1,10 @@
-"""Platform tags taken apart, and what manylinux allows under each of them."""
+"""Platform tags and releases, parsed."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from packaging.tags import compatible_tags, cpython_tags
@@ -26,80 +27,12 @@ _ARCHES = {
     "linux/arm/v7": "armv7l",
 }
 
-GLIBCXX_CAPS: dict[Release, Release] = {
-    (2, 5): (3, 4, 8),
-    (2, 12): (3, 4, 13),
-    (2, 17): (3, 4, 19),
-    (2, 24): (3, 4, 22),
-    (2, 26): (3, 4, 22),
-    (2, 27): (3, 4, 24),
-    (2, 28): (3, 4, 24),
-    (2, 31): (3, 4, 28),
-    (2, 34): (3, 4, 29),
-    (2, 35): (3, 4, 30),
-    (2, 36): (3, 4, 30),
-    (2, 37): (3, 4, 30),
-    (2, 38): (3, 4, 30),
-    (2, 39): (3, 4, 33),
-    (2, 40): (3, 4, 33),
-    (2, 41): (3, 4, 33),
-}
-"""glibc of each policy to the newest libstdc++ symbols it allows (auditwheel 6.8.2, manylinux-policy.json)."""
-
-TORCH = ("libtorch*.so*", "libc10*.so*")
-"""Sonames of torch's libraries."""
-
-KNOWN_EXTERNAL = (
-    "libcuda.so*",
-    "libnvidia-*.so*",
-    "libcudart.so*",
-    "libcublas.so*",
-    "libcublasLt.so*",
-    "libcufft.so*",
-    "libcufftw.so*",
-    "libcufile.so*",
-    "libcupti.so*",
-    "libcurand.so*",
-    "libcusolver.so*",
-    "libcusolverMg.so*",
-    "libcusparse.so*",
-    "libcusparseLt.so*",
-    "libcudnn*.so*",
-    "libnccl.so*",
-    "libnvJitLink.so*",
-    "libnvfatbin.so*",
-    "libnvrtc.so*",
-    "libnvrtc-builtins.so*",
-    "libnvshmem*.so*",
-    "libnvToolsExt.so*",
-    *TORCH,
-    "nvcuda.dll",
-    "cudart64_*.dll",
-    "cublas*64_*.dll",
-    "cudnn*64_*.dll",
-    "cusolver*64_*.dll",
-    "cusparse64_*.dll",
-    "cufft*64_*.dll",
-    "curand64_*.dll",
-    "nvrtc64_*.dll",
-    "torch*.dll",
-    "c10*.dll",
-    "libtorch*.dylib",
-    "libc10*.dylib",
-)
-"""Sonames that the driver, NVIDIA's wheels or torch bring; a wheel that grafts one in is broken or bloated."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlatformTag:
-    """One platform tag.
+    """One platform tag: its text, system, machine, and the oldest glibc, musl or macOS that it promises to run on.
 
-    Attributes:
-        text: the tag itself.
-        system: its family; ``other`` is what is not known.
-        libc: the oldest glibc or musl it claims to run on.
-        arch: the machine; empty where it is not known.
-        macos: the oldest macOS it claims to run on.
+    An unknown system is ``other``, an unknown machine is empty.
     """
 
     text: str
@@ -110,22 +43,22 @@ class PlatformTag:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """The machines it claims to run on: several for a universal tag of macOS."""
+        """The machines: several for a universal tag of macOS."""
         return _FAT.get(self.arch, (self.arch,)) if self.system == "macos" else (self.arch,)
 
     def is_for(self, platform: str) -> bool:
-        """Whether it is a tag of a recipe's platform, such as ``macos/arm64``."""
+        """Whether it is a tag for a recipe's platform, such as ``macos/arm64``."""
         system = "linux" if self.is_linux else self.system
         return system == platform.partition("/")[0] and arch_of(platform) in self.machines
 
     @property
     def is_linux(self) -> bool:
-        """Whether wheels under this tag hold ELF objects."""
+        """Whether wheels with this tag contain ELF objects."""
         return self.system in ("linux", "manylinux", "musllinux")
 
 
 def parse_platform(text: str) -> PlatformTag:
-    """Take a platform tag apart; never fails: an unknown one is ``other``."""
+    """Parse a platform tag."""
     legacy, _, arch = text.partition("_")
     if legacy in _LEGACY:
         return PlatformTag(text, "manylinux", _LEGACY[legacy], arch)
@@ -146,20 +79,13 @@ def arch_of(platform: str) -> str:
     return _ARCHES.get(platform, platform.rpartition("/")[2])
 
 
-def policy_of(libc: Release) -> Release:
-    """Return the newest manylinux policy that a system with that glibc fulfils."""
-    return max((policy for policy in GLIBCXX_CAPS if policy <= libc), default=min(GLIBCXX_CAPS))
-
-
+@cache
 def installable_abis(python: str) -> frozenset[tuple[str, str]]:
     """Return the (interpreter, abi) pairs that CPython ``python`` installs: ``3.11`` or ``3.14t``."""
     major, _, minor = python.removesuffix("t").partition(".")
     release = (int(major), int(minor))
     abi = "cp" + python.replace(".", "")
-    tags = [
-        *cpython_tags(release, [abi], ["any"]),
-        *compatible_tags(release, f"cp{major}{minor}", ["any"]),
-    ]
+    tags = [*cpython_tags(release, [abi], ["any"]), *compatible_tags(release, f"cp{major}{minor}", ["any"])]
     return frozenset((tag.interpreter, tag.abi) for tag in tags)
 
 
@@ -169,9 +95,5 @@ def release_text(release: Release | None) -> str | None:
 
 
 def parse_release(text: str) -> Release:
-    """Return ``2.28`` as (2, 28).
-
-    Raises:
-        ValueError: it is no dotted number.
-    """
+    """Return ``2.28`` as (2, 28); raise ValueError for other texts."""
     return tuple(int(part) for part in text.split("."))

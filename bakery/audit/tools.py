@@ -1,8 +1,8 @@
-"""What other tools find: auditwheel, abi3audit and check-wheel-contents, in processes of their own, and readme-renderer.
+"""Runs external tools: auditwheel, abi3audit and check-wheel-contents in separate processes, and readme-renderer.
 
-auditwheel documents its JSON (``show --json``, version 1). The next two have no stable interface: abi3audit writes JSON,
-check-wheel-contents lines that have been the same for years. What cannot be read is a failure of the tool, never a
-verdict on the wheel. No tool needs a network for a file on disk.
+auditwheel documents its JSON (``show --json``, version 1). The next two have no stable interface: abi3audit writes
+JSON, check-wheel-contents lines that have been the same for years. Output that cannot be parsed is a failure of the
+tool, never of the wheel. No tool needs a network for a file on disk.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
+
+from bakery.audit.finding import listed
 
 _AUDITWHEEL_SECONDS = 300.0
 _SECONDS = 900.0
@@ -35,16 +37,11 @@ _BROKEN = {
 
 @dataclass(frozen=True, slots=True)
 class AuditwheelReport:
-    """What auditwheel finds.
+    """The result of auditwheel, or why it failed or was skipped.
 
-    Attributes:
-        overall: the oldest platform tag the wheel fulfils, external libraries counted; may be empty.
-        symbols: the oldest tag by symbol versions alone.
-        broken: why no manylinux tag can hold whatever the libraries (instruction set, UCS2, PyFPE).
-        libraries: tag to the external libraries it does not allow.
-        blacklisted: tag to the symbols it forbids.
-        failure: why auditwheel itself failed.
-        skipped: why it was not run.
+    ``overall`` is the oldest platform tag that the wheel fulfils, considering external libraries; ``symbols`` considers
+    only symbol versions. ``broken`` says why no manylinux tag is possible (instruction set, UCS2, PyFPE). ``libraries``
+    and ``blacklisted`` have tag → the external libraries and the symbols that it does not allow.
     """
 
     overall: str = ""
@@ -58,13 +55,7 @@ class AuditwheelReport:
 
 @dataclass(frozen=True, slots=True)
 class ToolRemark:
-    """One thing that a tool found.
-
-    Attributes:
-        code: the tool's own name for it: ``W005``, ``not-abi3``.
-        text: one sentence.
-        files: what it is about: paths inside the wheel.
-    """
+    """A problem that a tool found: the tool's code for it (``W005``), one sentence, and paths inside the wheel."""
 
     code: str
     text: str
@@ -73,7 +64,7 @@ class ToolRemark:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool found; ``failure`` says why it has no verdict, ``hint`` what to do about that."""
+    """The result of a tool; ``failure`` says why it has none, ``hint`` what to do."""
 
     remarks: tuple[ToolRemark, ...] = ()
     failure: str = ""
@@ -82,7 +73,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolResults:
-    """What each of the tools found; one that was not run found nothing."""
+    """The result of each tool; empty for one that was not run."""
 
     abi3: ToolResult = ToolResult()
     contents: ToolResult = ToolResult()
@@ -95,40 +86,32 @@ class _ToolError(Exception):
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
-    """Return the tools that an audit's outcome depends on, with their versions; empty for one that is missing."""
-
-    def of(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return ""
-
-    return tuple((name, of(name)) for name in _VERSIONED)
+    """Return the tools that an audit depends on, with their versions; empty if not installed."""
+    return tuple((name, next((item.version for item in distributions(name=name)), "")) for name in _VERSIONED)
 
 
 def run_tools(wheel: Path, *, stable_abi: str = "", restructured: str = "") -> ToolResults:
-    """Run the tools on the wheel at ``wheel``, all at once.
+    """Run the tools on a wheel in parallel.
 
-    Args:
-        stable_abi: the oldest Python, as ``3.9``, that its modules for the stable ABI load in; empty if it has none.
-        restructured: its description, if the rendering of that can fail.
+    ``stable_abi`` is the oldest Python, as ``3.9``, that its stable-ABI modules support, empty without them;
+    ``restructured`` is its description, if the rendering can fail.
     """
     with ThreadPoolExecutor() as pool:
         contents = pool.submit(run_check_wheel_contents, wheel)
-        abi3 = pool.submit(run_abi3audit, wheel, stable_abi) if stable_abi else None
-        readme = pool.submit(render_readme, restructured) if restructured else None
-        return ToolResults(
-            abi3.result() if abi3 else ToolResult(), contents.result(), readme.result() if readme else ToolResult()
-        )
+        abi3 = pool.submit(run_abi3audit, wheel, stable_abi)
+        # In this thread: it starts no process.
+        readme = render_readme(restructured) if restructured else ToolResult()
+        return ToolResults(abi3.result(), contents.result(), readme)
 
 
 def run_abi3audit(wheel: Path, oldest: str) -> ToolResult:
-    """Let abi3audit look whether the modules use more of Python than the stable ABI of ``oldest``."""
-    return _run_and_parse("abi3audit", ["--report", "--assume-minimum-abi3", oldest], wheel, parse_abi3audit)
+    """Check with abi3audit that the modules use only the stable ABI of ``oldest``; nothing if that is empty."""
+    arguments = ["--report", "--assume-minimum-abi3", oldest]
+    return _run_and_parse("abi3audit", arguments, wheel, parse_abi3audit) if oldest else ToolResult()
 
 
 def run_check_wheel_contents(wheel: Path) -> ToolResult:
-    """Let check-wheel-contents look at the files; no configuration of the current folder counts."""
+    """Run check-wheel-contents without the configuration of the current folder."""
     return _run_and_parse(
         "check_wheel_contents", ["--no-config"], wheel, lambda output: parse_check_wheel_contents(output, wheel)
     )
@@ -145,36 +128,28 @@ def render_readme(description: str) -> ToolResult:
         rendered = rst.render(description, stream=problems)
     except MemoryError:
         raise
-    except Exception as reason:  # whatever a hostile text makes docutils stumble over
+    except Exception as reason:  # a hostile text can cause any error in docutils
         return ToolResult(failure=f"readme-renderer failed: {type(reason).__name__}")
     first = next((line.strip() for line in problems.getvalue().splitlines() if line.strip()), "no reason given")
     return ToolResult() if rendered else ToolResult((ToolRemark("render", first),))
 
 
 def parse_abi3audit(output: str) -> ToolResult:
-    """Read abi3audit's report.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Parse abi3audit's report. Other output raises ValueError, KeyError, TypeError or AttributeError."""
     remarks: list[ToolRemark] = []
     for spec in json.loads(output)["specs"].values():
         for item in spec["wheel"]:
             name, result = item["name"], item["result"]
-            if symbols := sorted(set(result["non_abi3_symbols"])):
-                remarks.append(ToolRemark("not-abi3", f"uses {_listed(symbols)}, not part of the stable ABI", (name,)))
-            if later := sorted(f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()):
-                text = f"uses {_listed(later)}, newer than the stable ABI of {result['baseline']}"
+            if symbols := set(result["non_abi3_symbols"]):
+                remarks.append(ToolRemark("not-abi3", f"uses {listed(symbols)}, not part of the stable ABI", (name,)))
+            if later := [f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()]:
+                text = f"uses {listed(later)}, newer than the stable ABI of {result['baseline']}"
                 remarks.append(ToolRemark("newer-abi3", text, (name,)))
     return ToolResult(tuple(remarks))
 
 
 def parse_check_wheel_contents(output: str, wheel: Path) -> ToolResult:
-    """Read check-wheel-contents' lines: ``WHEEL: CODE: text:`` and the files below, each behind two blanks.
-
-    Raises:
-        ValueError: these are others.
-    """
+    """Parse the lines ``WHEEL: CODE: text:``, each followed by files after two blanks; raise ValueError for others."""
     remarks: list[tuple[str, str, list[str]]] = []
     for line in output.splitlines():
         remark = line.removeprefix(f"{wheel.absolute()}: ")
@@ -190,13 +165,13 @@ def parse_check_wheel_contents(output: str, wheel: Path) -> ToolResult:
 
 
 def run_auditwheel(wheel: Path) -> AuditwheelReport:
-    """Return auditwheel's report; a failure is a report, too."""
+    """Return auditwheel's report; it may be a failure."""
     if sys.platform != "linux":
         return AuditwheelReport(skipped="auditwheel runs on Linux only")
     if find_spec("auditwheel") is None:
         return AuditwheelReport(skipped="auditwheel is not installed")
     try:
-        # No search path: the verdict must not depend on what this machine has installed.
+        # No search path: the result must not depend on the libraries of this machine.
         done = _run("auditwheel", ["show", "--json", "--ldpaths="], wheel, _AUDITWHEEL_SECONDS)
     except (OSError, _ToolError) as reason:
         return AuditwheelReport(failure=f"it {reason}")
@@ -205,7 +180,7 @@ def run_auditwheel(wheel: Path) -> AuditwheelReport:
 
 
 def parse_auditwheel(output: str, *, failure: str) -> AuditwheelReport:
-    """Read auditwheel's JSON; ``failure`` is the reason given where there is none."""
+    """Parse auditwheel's JSON; ``failure`` is the reason if it is invalid."""
     try:
         document = json.loads(output)
     except ValueError:
@@ -228,7 +203,7 @@ def _run_and_parse(module: str, arguments: list[str], wheel: Path, parse: Callab
         return ToolResult(failure=f"{name} is not installed", hint=_INSTALL)
     try:
         done = _run(module, arguments, wheel, _SECONDS)
-        # They write only verdicts to stdout; an empty one says why in stderr.
+        # If stdout is empty, stderr has the reason.
         return parse(done.stdout or done.stderr)
     except _ToolError as reason:
         return ToolResult(failure=f"{name} {reason}")
@@ -237,12 +212,7 @@ def _run_and_parse(module: str, arguments: list[str], wheel: Path, parse: Callab
 
 
 def _run(module: str, arguments: list[str], wheel: Path, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m MODULE ARGUMENTS WHEEL``.
-
-    Raises:
-        _ToolError: it exceeded a limit.
-        OSError: it cannot be started.
-    """
+    """Run ``python -m MODULE ARGUMENTS WHEEL``. Raises _ToolError over a limit, OSError if it does not start."""
     # -P: nothing in the working folder is imported.
     command = [sys.executable, "-P", "-m", module, *arguments, str(wheel.absolute())]
     try:
@@ -257,13 +227,9 @@ def _run(module: str, arguments: list[str], wheel: Path, seconds: float) -> subp
 
 
 def exceeded_limit(done: subprocess.CompletedProcess[str]) -> str:
-    """Return which limit ended a tool, which has those of the process that runs it; empty for none."""
+    """Return which limit, inherited from this process, ended a tool; empty for none."""
     if sys.platform != "win32" and done.returncode == -signal.SIGXCPU:
-        return "took more CPU time than the audit of a wheel of its size may take"
+        return "took more CPU time than the size of the wheel allows"
     if done.returncode and "MemoryError" in done.stderr:
-        return "took more memory than the audit of a wheel of its size may take"
+        return "took more memory than the size of the wheel allows"
     return ""
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

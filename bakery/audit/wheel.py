@@ -1,11 +1,11 @@
-"""All facts about one wheel, read once; the checks judge them and read nothing themselves."""
+"""All facts about one wheel, read once. The checks evaluate them and read no files."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from packaging.tags import Tag
@@ -20,11 +20,11 @@ from bakery.audit.pe import PeImage
 from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
 from bakery.audit.tools import AuditwheelReport, ToolResults, run_auditwheel, run_tools
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
 ABI3_SUFFIX = ".abi3."
-"""What the file name of a module for the stable ABI has before its ``so``."""
+"""Part of the file name of a module for the stable ABI, before ``so``."""
 
 _GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{24})?(?=\.)")
 """What auditwheel and delvewheel add to a library's name."""
@@ -32,14 +32,9 @@ _GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{24})?(?=\.)")
 
 @dataclass(frozen=True, slots=True)
 class WheelName:
-    """A wheel's file name taken apart.
+    """A parsed file name: normalised project and version, build tag, and all tags, sorted by text.
 
-    Attributes:
-        name: the project, normalised.
-        version: normalised text, local part included.
-        build: the build tag; empty if there is none.
-        tags: every (python, abi, platform) it claims, sorted by text.
-        defect: why the name is no wheel name; the rest is empty then.
+    If ``defect`` says why the name is invalid, the other fields are empty.
     """
 
     name: str = ""
@@ -50,66 +45,35 @@ class WheelName:
 
 
 @dataclass(frozen=True, slots=True)
-class Wheel:
-    """What was read from one file.
+class WheelBinaries:
+    """The machine code of a wheel, in archive order."""
 
-    Attributes:
-        path: the file.
-        sha256: hex digest of the file.
-        filename: its name taken apart.
-        archive: its members.
-        metadata: its dist-info folder.
-        auditwheel: the report of auditwheel.
-        results: the results of the other tools.
-    """
-
-    path: Path
-    sha256: str
-    filename: WheelName
-    archive: Archive
-    metadata: Metadata
-    auditwheel: AuditwheelReport
-    results: ToolResults
+    binaries: tuple[Binary, ...]
 
     @property
     def objects(self) -> tuple[SharedObject, ...]:
-        """The ELF objects in the wheel."""
-        return tuple(binary for binary in self.archive.binaries if isinstance(binary, SharedObject))
+        """The ELF objects."""
+        return tuple(binary for binary in self.binaries if isinstance(binary, SharedObject))
 
     @property
     def mach_objects(self) -> tuple[MachObject, ...]:
-        """The Mach-O objects in the wheel."""
-        return tuple(binary for binary in self.archive.binaries if isinstance(binary, MachObject))
+        """The Mach-O objects."""
+        return tuple(binary for binary in self.binaries if isinstance(binary, MachObject))
 
     @property
     def images(self) -> tuple[PeImage, ...]:
-        """The PE images in the wheel."""
-        return tuple(binary for binary in self.archive.binaries if isinstance(binary, PeImage))
-
-    @property
-    def native(self) -> tuple[Binary, ...]:
-        """The machine code that Python loads: all but programs of Windows, which any wheel may carry as data."""
-        return tuple(
-            binary for binary in self.archive.binaries if not isinstance(binary, PeImage) or is_extension_or_dll(binary)
-        )
-
-    @property
-    def platforms(self) -> tuple[PlatformTag, ...]:
-        """The platform tags of the file name."""
-        return _platforms(self.filename)
+        """The PE images."""
+        return tuple(binary for binary in self.binaries if isinstance(binary, PeImage))
 
     @property
     def bundled(self) -> tuple[Binary, ...]:
-        """The libraries that a repair grafted into ``NAME.libs/`` or ``.dylibs/``."""
-        return tuple(binary for binary in self.archive.binaries if is_grafted(binary.path))
+        """The libraries that a repair tool copied into ``NAME.libs/`` or ``.dylibs/``."""
+        return tuple(binary for binary in self.binaries if is_grafted(binary.path))
 
     @property
     def external(self) -> tuple[str, ...]:
-        """The libraries that something in the wheel needs and nothing in it provides; on macOS and Windows without
-        those of the system."""
-        provided = {
-            name.lower() for binary in self.archive.binaries for name in (binary.soname, binary.file_name) if name
-        }
+        """The libraries that the wheel needs and does not contain, without those of macOS and Windows."""
+        provided = {name.lower() for binary in self.binaries for name in (binary.soname, binary.file_name) if name}
         needed = {name for binary in self.objects for name in binary.needed}
         more = {name for binary in self.mach_objects for part in binary.slices for name in part.needed}
         more |= {name for binary in self.images for name in (*binary.imports, *binary.delayed)}
@@ -117,23 +81,48 @@ class Wheel:
         return tuple(sorted(name for name in needed if name.rpartition("/")[2].lower() not in provided))
 
 
+@dataclass(frozen=True, slots=True)
+class Wheel(WheelBinaries):
+    """What was read from one file, and what other tools report about it. ``sha256`` is a hex digest."""
+
+    path: Path
+    sha256: str
+    filename: WheelName
+    archive: Archive
+    metadata: Metadata = field(default_factory=Metadata)
+    auditwheel: AuditwheelReport = field(default_factory=AuditwheelReport)
+    results: ToolResults = field(default_factory=ToolResults)
+
+    @property
+    def native(self) -> tuple[Binary, ...]:
+        """The machine code that Python loads: all except Windows programs, which any wheel may contain as data."""
+        return tuple(
+            binary for binary in self.binaries if not isinstance(binary, PeImage) or is_extension_or_dll(binary)
+        )
+
+    @property
+    def platforms(self) -> tuple[PlatformTag, ...]:
+        """The platform tags of the file name."""
+        return tuple(parse_platform(text) for text in sorted({tag.platform for tag in self.filename.tags}))
+
+
 def is_extension_or_dll(image: PeImage) -> bool:
-    """Whether Python or another library would load an image of Windows."""
+    """Whether Python or another library loads this PE image."""
     return image.is_library and image.file_name.lower().endswith((".pyd", ".dll"))
 
 
 def is_grafted(path: str) -> bool:
-    """Whether ``path`` lies in a folder of grafted libraries."""
+    """Whether ``path`` is in a folder of bundled libraries."""
     return any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(path).parts[:-1])
 
 
 def original_soname(file_name: str) -> str:
-    """Return a grafted library's name as it was: ``libx-1a2b3c4d.so.1`` came from ``libx.so.1``."""
+    """Return a bundled library's original name: ``libx-1a2b3c4d.so.1`` was ``libx.so.1``."""
     return _GRAFT_HASH.sub("", file_name, count=1)
 
 
 def parse_name(file_name: str) -> WheelName:
-    """Take a wheel's file name apart; never fails."""
+    """Parse a wheel's file name; an invalid one has a ``defect``."""
     try:
         name, version, build, tags = parse_wheel_name(file_name)
     except InvalidWheelFilename as reason:
@@ -142,54 +131,43 @@ def parse_name(file_name: str) -> WheelName:
 
 
 def read_wheel(path: Path) -> Wheel:
-    """Read the wheel at ``path``; whatever is wrong with it is recorded, not raised.
-
-    Raises:
-        OSError: the file cannot be opened.
-    """
+    """Read the wheel at ``path``. Defects are recorded; only a file that cannot be opened raises (OSError)."""
     with open_plain(path) as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     archive = read_archive(path)
     metadata = read_metadata(tuple(entry.path for entry in archive.entries), archive.texts)
-    filename = parse_name(path.name)
+    wheel = Wheel(tuple(archive.binaries), path, sha256, parse_name(path.name), archive, metadata)
     with ThreadPoolExecutor() as pool:
-        auditwheel = pool.submit(_run_auditwheel, path, filename, archive, metadata)
-        results = pool.submit(_run_tools, path, filename, archive, metadata)
-        return Wheel(path, sha256, filename, archive, metadata, auditwheel.result(), results.result())
+        auditwheel, results = pool.submit(_run_auditwheel, wheel), pool.submit(_run_tools, wheel)
+        return replace(wheel, auditwheel=auditwheel.result(), results=results.result())
 
 
-def _run_auditwheel(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> AuditwheelReport:
-    if not (
-        any(isinstance(binary, SharedObject) for binary in archive.binaries)
-        and any(tag.is_linux for tag in _platforms(filename))
-    ):
+def _run_auditwheel(wheel: Wheel) -> AuditwheelReport:
+    if not (wheel.objects and any(tag.is_linux for tag in wheel.platforms)):
         return AuditwheelReport()
-    if not _is_safe(archive, metadata):
+    if not _is_safe(wheel):
         return AuditwheelReport(skipped="the archive is not safe to unpack")
-    return run_auditwheel(path)
+    return run_auditwheel(wheel.path)
 
 
-def _run_tools(path: Path, filename: WheelName, archive: Archive, metadata: Metadata) -> ToolResults:
-    # What makes a tool fail is reported by other checks.
-    if filename.defect or metadata.missing or metadata.record_defect or not _is_safe(archive, metadata):
+def _run_tools(wheel: Wheel) -> ToolResults:
+    # Other checks report what makes a tool fail.
+    if wheel.filename.defect or wheel.metadata.missing or wheel.metadata.record_defect or not _is_safe(wheel):
         return ToolResults()
-    return run_tools(path, stable_abi=_stable_abi(filename, archive), restructured=metadata.restructured)
+    return run_tools(wheel.path, stable_abi=_stable_abi(wheel), restructured=wheel.metadata.restructured)
 
 
-def _is_safe(archive: Archive, metadata: Metadata) -> bool:
-    """Whether tools may see it: auditwheel unpacks the archive and opens whatever RECORD names."""
-    listed = {row.path for row in metadata.record}
-    return archive.is_safe and bool(metadata.folder) and not any(map(path_defect, listed))
+def _is_safe(wheel: Wheel) -> bool:
+    """Whether tools may read it: auditwheel unpacks the archive and opens every file that RECORD names."""
+    listed = {row.path for row in wheel.metadata.record}
+    return wheel.archive.is_safe and bool(wheel.metadata.folder) and not any(map(path_defect, listed))
 
 
-def _stable_abi(filename: WheelName, archive: Archive) -> str:
-    """Return the oldest Python that the modules for the stable ABI are for, by the tags; empty without such modules."""
-    tagged = any(tag.abi == "abi3" for tag in filename.tags)
-    if not archive.binaries or not (tagged or any(ABI3_SUFFIX in binary.file_name for binary in archive.binaries)):
+def _stable_abi(wheel: Wheel) -> str:
+    """Return the oldest Python that the stable-ABI modules support by the tags; empty without such modules."""
+    tags = wheel.filename.tags
+    tagged = any(tag.abi == "abi3" for tag in tags)
+    if not wheel.binaries or not (tagged or any(ABI3_SUFFIX in binary.file_name for binary in wheel.binaries)):
         return ""
-    matches = (re.fullmatch(r"(?:cp|py)(3)(\d+)", tag.interpreter) for tag in filename.tags)
+    matches = (re.fullmatch(r"(?:cp|py)(3)(\d+)", tag.interpreter) for tag in tags)
     return min((f"{match[1]}.{match[2]}" for match in matches if match), key=parse_release, default="3.2")
-
-
-def _platforms(filename: WheelName) -> tuple[PlatformTag, ...]:
-    return tuple(parse_platform(text) for text in sorted({tag.platform for tag in filename.tags}))

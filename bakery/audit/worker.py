@@ -1,8 +1,7 @@
-"""Reads untrusted files in another process, which has limits of time and memory.
+"""Reads untrusted files in another process with limits of time and memory.
 
-A worker is a Python of its own that takes one call after the other, so that its start is paid for once. One that
-exceeded a limit is killed, together with the tools that it asked, and the next call gets a new one. Several threads may
-call at once: each has a worker for itself.
+A worker is a Python process that is used for many calls, since its start is slow. If it exceeds a limit, it is killed
+with the tools that it started, and the next call gets a new one. Several threads may call at once: each has a worker.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from bakery.core.errors import AuditError
 try:
     import resource
 except ImportError:
-    # Windows has no limits of this kind: there the time of the clock is the only one.
+    # Windows has only the limit of elapsed time.
     HAS_LIMITS = False
 else:
     HAS_LIMITS = True
@@ -39,23 +38,19 @@ from bakery.audit.worker import serve
 serve()
 """
 _ROOT = Path(__file__).resolve().parents[2]
-_KEPT = 64 << 20
-"""Bytes of files after which a worker is not used again: what they left behind would count for the next one."""
+_LARGEST_REUSED = 64 << 20
+"""After larger files a worker is not used again: memory that they occupied would count for the next file."""
 
 
 class LimitExceeded(AuditError):
-    """Reading a file took more time or memory than it may; the message names the limit."""
+    """Reading a file exceeded a limit; the message names it."""
 
 
 def call(function: Callable[..., _T], *arguments: object, size: int) -> _T:
-    """Return what ``function(*arguments)`` returns in a worker, or raise what it raises.
+    """Call a picklable function in a worker and return its result, or raise its exception.
 
-    Args:
-        function: one of a module's own; it, its arguments and its result can be pickled.
-        size: bytes of the files that it reads: the limits grow with them.
-
-    Raises:
-        LimitExceeded: it took too much time or memory, or ended the process.
+    The limits grow with ``size``, the bytes of the files that it reads. Raises LimitExceeded for too much time or
+    memory, or if the process ended.
     """
     worker = _take()
     try:
@@ -63,7 +58,7 @@ def call(function: Callable[..., _T], *arguments: object, size: int) -> _T:
     except BaseException:
         worker.kill()
         raise
-    if worker.late.is_set() or size > _KEPT:
+    if worker.late.is_set() or size > _LARGEST_REUSED:
         worker.kill()
     else:
         with _lock:
@@ -121,7 +116,7 @@ class _Worker:
         return f"the process that read it ended with {code}; {_out_of_memory(limits)}, or it was killed"
 
     def kill(self) -> None:
-        """End the worker and what it started."""
+        """Kill the worker and its children."""
         self._signal()
         self._process.wait()
         for pipe in (self._calls, self._answers):
@@ -156,8 +151,8 @@ def _out_of_memory(limits: Limits) -> str:
 
 
 def serve() -> None:
-    """Be a worker: answer calls until there are no more."""
-    # What a library prints must not get among the answers, and no tool may read the calls.
+    """Run a worker: answer calls until the input ends."""
+    # Output of libraries must not mix with the answers, and no tool may read the calls.
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -180,7 +175,7 @@ def _answer(function: Callable[..., object], arguments: tuple[object, ...], limi
 
 @contextlib.contextmanager
 def _limited(limits: Limits) -> Iterator[None]:
-    """Hold this process, and the tools that it starts, to limits."""
+    """Apply limits to this process and the tools that it starts."""
     if not HAS_LIMITS:
         yield
         return

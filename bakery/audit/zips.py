@@ -1,4 +1,4 @@
-"""Opens untrusted zip archives: the table of members is bounded before it is read."""
+"""Opens untrusted zip archives: the size of the table of members is checked before it is read."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import IO
 from bakery.audit.limits import LARGEST_DIRECTORY, LONGEST_NAME, OverLimit
 
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The compressions that every installer reads; the others can also ask for gigabytes of memory."""
+"""The compressions that every installer reads; the others can also need gigabytes of memory."""
 
 ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError),
     *(ValueError, RuntimeError, OverflowError, LookupError),
 )
-"""What ``zipfile`` raises over a damaged archive."""
+"""What ``zipfile`` raises for a damaged archive."""
 
 
 class _Bounded:
-    """A file whose archive cannot ask for more bytes than it has, nor for a table of members that no sound one has."""
+    """A file that limits reads to its size, and the table of members to what valid archives have."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -37,18 +37,13 @@ class _Bounded:
 
 
 def error_text(error: BaseException) -> str:
-    """Return why an archive cannot be read; ``zipfile`` repeats names that may be as long as the file."""
+    """Return why an archive cannot be read, shortened: ``zipfile`` repeats names that may be as long as the file."""
     return (str(error) or type(error).__name__)[:300]
 
 
 @contextmanager
 def open_zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    """Give the archive in a file that is open for reading.
-
-    Raises:
-        OverLimit: it has more members, or longer names, than any wheel.
-        Exception: one of `ZIP_ERRORS`: it is no archive.
-    """
+    """Open the archive in a file. Raises OverLimit for too many members or too long names, and `ZIP_ERRORS`."""
     bounded = _Bounded(file)
     with zipfile.ZipFile(bounded) as archive:
         bounded.in_table = False

@@ -1,32 +1,114 @@
-"""Builds tasks with ``docker buildx bake``: one call for each task, on the engine or on a node of the builder."""
+"""Builds tasks with ``docker buildx bake``: one call for each task, on the engine or on a node of the builder.
+
+A local layer cache that already has what a bake would write is not written again. BuildKit pulls and unpacks every layer
+that it exports, also one from that same cache, which takes far longer than a run that finds all of them. Other kinds of
+caches have no place for a mark.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from bakery.build.bake_context import BakeContext
 from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.failures import lost_a_layer, may_be_the_cache
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.retryable import lost_a_layer, may_be_the_cache
 from bakery.build.cell_tasks import CellState, CellTask, stage_keys
-from bakery.build.local_layer_cache import LocalCaches
+from bakery.build.context import BakeContext
 from bakery.build.lock.failure import failure
-from bakery.build.run_folders import remove_tree
+from bakery.build.run_folders import refuse_links, remove_tree
+from bakery.core.files import read_plain
+from bakery.core.names import CacheBackend
+from bakery.emit.cache import cache_attributes
+from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 
+MARK = "made-of"
+"""The file in a cache's folder that identifies its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCaches:
+    """The local layer caches of one run; ``keys``: cell → digest of all that defines it."""
+
+    root: Path
+    plan: Plan
+    keys: Mapping[str, str]
+
+    def check(self) -> None:
+        """Refuse links in the folders of caches: BuildKit writes through them. Raises OutputError for a link."""
+        values = self.plan.values()
+        if values["CACHE"] == CacheBackend.LOCAL:
+            refuse_links(self.root, self.root / values["CACHE_DIR"], below=True)
+
+    def spared(self, request: BakeRequest) -> BakeRequest:
+        """Return a request that does not write the caches that already have what it would write."""
+        if request.no_cache or request.pull:
+            return request
+        fresh = (
+            name
+            for name, (folder, key) in self._cache_folders(request).items()
+            if _mark(folder) == _content(folder, key)
+        )
+        unchanged = (f"{name}.cache-to=" for name in fresh)
+        return replace(request, overrides=(*request.overrides, *unchanged))
+
+    def note(self, request: BakeRequest, outcome: BakeOutcome) -> None:
+        """Mark the caches that a successful bake wrote.
+
+        The mark is removed if commands ran nevertheless: the target of a tag or an index changed, and the next run
+        writes. A mark that cannot be written only means that the cache is written once more.
+        """
+        for name, (folder, key) in self._cache_folders(request).items():
+            was_spared = f"{name}.cache-to=" in request.overrides
+            with contextlib.suppress(OSError):
+                if outcome.cache or (was_spared and outcome.ran):
+                    (folder / MARK).unlink(missing_ok=True)
+                elif not was_spared:
+                    (folder / MARK).write_text(_content(folder, key))
+
+    def _cache_folders(self, request: BakeRequest) -> dict[str, tuple[Path, str]]:
+        """Return target → the folder that its cache is written to, and the key of its content."""
+        values = self.plan.values()
+        if values["CACHE"] != CacheBackend.LOCAL or any(item.key.startswith("cache-") for item in self.plan.overrides):
+            return {}
+        folders = {}
+        for target in (*request.targets, *request.beside):
+            written = cache_attributes(self.plan, values, target).get("cache-to")
+            for entry in written if isinstance(written, list) else ():
+                if isinstance(entry, dict):
+                    folders[target.name] = (self.root / str(entry["dest"]), self.keys[target.cell.id])
+        return folders
+
+
+_LARGEST = 16 << 20
+
+
+def _content(folder: Path, key: str) -> str:
+    """Return the mark of a cache as it is now; empty for no cache."""
+    try:
+        return f"{key} {hashlib.sha256(read_plain(folder / 'index.json', _LARGEST)).hexdigest()}\n"
+    except OSError:
+        return ""
+
+
+def _mark(folder: Path) -> str | None:
+    try:
+        return read_plain(folder / MARK, _LARGEST).decode()
+    except (OSError, ValueError):
+        return None
+
+
 STILL_S = 600.0
-"""Seconds that a layer cache may keep a bake from moving; BuildKit reports no progress while it unpacks a large layer."""
+"""Seconds without progress until a layer cache counts as lost; BuildKit reports none while it unpacks a large layer."""
 
 
 @dataclass(slots=True)
 class BuildxBackend:
-    """Builds tasks with buildx.
-
-    Attributes:
-        common: the request of all tasks.
-        imports: bakes read a layer cache.
-    """
+    """A backend with buildx; ``common``: the request of all tasks; ``imports``: bakes read a layer cache."""
 
     context: BakeContext
     bakes: Bakes
@@ -39,7 +121,7 @@ class BuildxBackend:
         self._lineage = Lineage(self.context.plan)
 
     def start(self, task: CellTask, state: CellState) -> None:
-        """Start one bake of a task; what an earlier try exported is removed."""
+        """Start one bake of a task; the export of an earlier try is removed."""
         request = self.context.request(self.common, task, state.node)
         request = replace(
             request,
@@ -66,13 +148,10 @@ class BuildxBackend:
 
     def stop(self, names: Collection[str] | None = None) -> None:
         """End some bakes, or all of them."""
-        if names is None:
-            self.bakes.stop()
-        else:
-            self.bakes.stop_cells(names)
+        self.bakes.stop(names)
 
     def recover(self, state: CellState, outcome: BakeOutcome) -> str:
-        """Give up caches that lost a layer, each once."""
+        """Stop using caches that lost a layer, each once."""
         if any(map(lost_a_layer, outcome.failures)) and not state.no_build_cache:
             state.no_build_cache = True
             return "without the engine's build cache"
@@ -87,5 +166,5 @@ class BuildxBackend:
         return stage_keys(self.context.plan, self._lineage, task)
 
     def error(self, task: CellTask, outcome: BakeOutcome) -> BakeFailure:
-        """Return the error of a failed bake: of the lock, where a step refused what it was given."""
+        """Return the error of a failed bake."""
         return failure(outcome, self.context.lock_name)

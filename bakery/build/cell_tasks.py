@@ -12,7 +12,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.outcome import BakeOutcome, Result
-from bakery.build.context_digest import context_digest
+from bakery.build.context_files import context_digest
 from bakery.build.scheduler import Item, needed
 from bakery.core.errors import BakeryError
 from bakery.core.names import Kind
@@ -25,11 +25,7 @@ from bakery.plan.stage_digests import Lineage
 
 @dataclass(frozen=True, slots=True)
 class CellTask:
-    """The part of a run that one process builds: a cell, and with cibuildwheel the cells that share its wheel.
-
-    Attributes:
-        targets: the selected ones.
-    """
+    """The part of a run that one process builds: a cell, and with cibuildwheel the cells that share its wheel."""
 
     cell: Cell
     targets: tuple[Target, ...]
@@ -55,15 +51,12 @@ class CellState:
 
     Attributes:
         outcome: of its last try; None before the first.
-        wheels: the published ones.
-        error: why it failed; None when it did not.
-        skip_reason: why it was not built, where nothing of its own failed.
+        skip_reason: why it was not built, if nothing in it failed.
         shares_failure: it needs a step that failed in another cell, which ``skip_reason`` names.
-        node: the node of its last try; empty on the one engine.
-        lost_nodes: nodes that went away while they built it.
-        cache_problems: errors of its layer cache.
+        node: the node of its last try; empty for the engine.
+        lost_nodes: nodes that failed while they built it.
         use_layer_cache: the next try reads the layer cache.
-        no_build_cache: the next try runs without the engine's own build cache, too.
+        no_build_cache: the next try runs without the engine's build cache.
     """
 
     result: Result = Result.CANCELED
@@ -80,14 +73,6 @@ class CellState:
     no_build_cache: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The resources of an engine; ``memory`` in MB, 0 where it is unknown."""
-
-    cores: int
-    memory: int
-
-
 def cell_tasks(targets: Sequence[Target]) -> dict[str, CellTask]:
     """Return cell → its task, in the order of the plan's cells."""
     cells: dict[str, list[Target]] = {}
@@ -97,25 +82,20 @@ def cell_tasks(targets: Sequence[Target]) -> dict[str, CellTask]:
 
 
 def publish_groups(tasks: Mapping[str, CellTask]) -> dict[str, tuple[str, ...]]:
-    """Return task → the tasks that share its wheel, itself among them.
-
-    The wheel is published when all of them passed.
-    """
+    """Return task → the tasks that share its wheel, with itself; the wheel is published when all passed."""
     groups: dict[str, list[str]] = {}
     for name, task in tasks.items():
         groups.setdefault(task.cell.built_by, []).append(name)
     return {name: tuple(group) for group in groups.values() for name in group}
 
 
-def schedule_items(plan: Plan, tasks: Iterable[CellTask], machine: Machine, peaks: Mapping[str, int]) -> list[Item]:
-    """Return tasks as the scheduler knows them.
-
-    Args:
-        peaks: cell → MB that it needed in an earlier run.
-    """
+def schedule_items(
+    plan: Plan, tasks: Iterable[CellTask], cores: int, memory: int, peaks: Mapping[str, int]
+) -> list[Item]:
+    """Return the items of tasks, for an engine with ``memory`` MB; ``peaks``: cell → MB in an earlier run."""
     tasks = list(tasks)
     builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
-    declared = needed(plan.job_memory, plan.jobs, machine.cores, machine.memory)
+    declared = needed(plan.job_memory, plan.jobs, cores, memory)
     return [
         Item(
             name=task.name,
@@ -131,10 +111,8 @@ def schedule_items(plan: Plan, tasks: Iterable[CellTask], machine: Machine, peak
 def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask]) -> dict[str, str]:
     """Return cell → digest of its inputs: recipe, values, files, targets and the version of bakery.
 
-    Secrets are not among them, nor the content behind a tag of an image or a branch.
-
-    Raises:
-        OutputError: a file of the project cannot be read.
+    Secrets are not inputs, nor the current image of a tag or commit of a branch. Raises OutputError if a file of the
+    project cannot be read.
     """
     tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
@@ -147,7 +125,7 @@ def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask]) -> dict[str, st
 
 
 def stage_keys(plan: Plan, lineage: Lineage, task: CellTask) -> dict[str, str]:
-    """Return stage → digest of its inputs; where two tasks have the same digest, BuildKit runs its steps once."""
+    """Return stage → digest of its inputs; of tasks with the same digest, BuildKit runs the steps once."""
     names = [target.name for target in task.targets]
     overrides = [
         f"{override.key}={override.value}"

@@ -13,19 +13,17 @@ from pathlib import Path
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeFailure
 from bakery.build.run_folders import refuse_links
-from bakery.build.session import BuildSession, Pins
-from bakery.build.single_bake import bake_once
+from bakery.build.session import BuildSession, Pins, bake_once
 from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 
-FILE = "ccache.tar"
-"""The file for each platform in the folder."""
+CACHE_FILE = "ccache.tar"
 
 
 def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
-    """Return one compiler-cache target for each platform: that of the first of its cells."""
+    """Return one compiler-cache target for each platform: that of its first cell."""
     first: dict[str, str] = {}
     for cell in cells:
         first.setdefault(cell.platform, cell.id)
@@ -45,7 +43,7 @@ def restored(
     run_folder: Path,
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    """Restore compiler caches before a run and save them after it, whatever its result; neither fails a build."""
+    """Restore compiler caches before a run and save them after it, whatever its result; failures are only shown."""
     for move in (restore, save):
         try:
             move(session, pins, targets, folder, run_folder / "compiler-cache")
@@ -58,43 +56,31 @@ def restored(
 
 
 def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Give the engine the caches in the folder; an entry that the engine has stays.
-
-    Raises:
-        BakeFailure: a step failed.
-        InterruptedBake: a signal ended it.
-        OutputError: a link of the checkout takes the folder's place.
-    """
+    """Copy the caches in the folder to the engine; existing entries stay. Raises BakeError or OutputError."""
     refuse_links(session.root, folder, below=True)
-    saved = [target for target in targets if (_platform_folder(folder, target) / FILE).is_file()]
+    saved = [target for target in targets if (_platform_folder(folder, target) / CACHE_FILE).is_file()]
     if saved:
         contexts = [f"{item.name}.contexts.{CARRIED}={_platform_folder(folder, item).absolute()}" for item in saved]
         _bake(session, pins, saved, run_folder / "restored", contexts, (folder.absolute(),))
 
 
 def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Write the engine's caches to the folder; each file is renamed when it is complete.
-
-    Raises:
-        BakeFailure: a step failed.
-        InterruptedBake: a signal ended it.
-        OutputError: the folder cannot be written.
-    """
+    """Write the engine's caches to the folder; files are renamed when complete. Raises BakeError or OutputError."""
     if not targets:
         return
     refuse_links(session.root, folder, below=True)
     request = _bake(session, pins, targets, run_folder / "saved")
     try:
         for target in targets:
-            exported = request.stage / "compiler-cache" / target.cell.id / FILE
-            # Whatever else a container exports under this name is not taken.
+            exported = request.stage / "compiler-cache" / target.cell.id / CACHE_FILE
+            # A container may export a link or a device with this name.
             if stat.S_ISREG(exported.lstat().st_mode):
                 destination = _platform_folder(folder, target)
                 destination.mkdir(parents=True, exist_ok=True)
-                temporary = destination / f".{FILE}.new"
+                temporary = destination / f".{CACHE_FILE}.new"
                 shutil.move(exported, temporary)
                 temporary.chmod(0o644)
-                temporary.replace(destination / FILE)
+                temporary.replace(destination / CACHE_FILE)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error}") from error
 

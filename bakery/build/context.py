@@ -1,4 +1,4 @@
-"""What the steps of a run share, whatever builds its cells."""
+"""What the steps of a run share."""
 
 from __future__ import annotations
 
@@ -19,22 +19,29 @@ from bakery.plan.model import Plan
 
 if TYPE_CHECKING:
     from bakery.engine.nodes import Nodes
+from contextlib import ExitStack
+from dataclasses import replace
+
+from bakery.build.buildx.bake import BakeRequest
+from bakery.build.lock.model import Materials
+from bakery.build.lock.pins import context_of
+from bakery.build.session import BuildSession, Pins
+from bakery.engine.nodes import Nodes
+from bakery.engine.oci_layouts import Layout
+from bakery.engine.session import EngineSession
+from bakery.plan.cells import Cell, Image
 
 
 @dataclass(kw_only=True)
 class RunContext:
-    """What the steps of a run share; each step adds its results.
+    """What the steps of a run share, with any backend; each step adds its results.
 
     Attributes:
-        environment: the process' environment, with the address of the engine.
-        say: shows one line to the user.
-        state_folder: the project's state folder.
+        environment: of the process, with the address of the engine.
         previous: cell → its record of the last run.
-        targets: the selected ones.
-        tasks: cell that names a task → the task; those that are finished are removed.
-        finished: cell → its record, where it is not built again.
+        tasks: name → task; finished ones are removed.
+        finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
-        folder: the run's folder.
     """
 
     root: Path
@@ -57,12 +64,12 @@ class RunContext:
 
     @property
     def mask(self) -> Mask:
-        """The secrets that no wheel and no log may have."""
+        """The secrets that must not be in a wheel or a log."""
         return Mask({})
 
     @property
     def nodes(self) -> Nodes | None:
-        """The nodes of the builder; None for the one engine."""
+        """The nodes of the builder; None for the engine."""
         return None
 
     @property
@@ -98,7 +105,7 @@ def skip_finished(context: RunContext) -> None:
 
 
 def _is_finished(selection: CellSelection, record: Record | None, key: str, output: Path) -> bool:
-    """Return whether a cell is not built again; a wheel that the output folder lacks is."""
+    """Return whether a cell is not built again; it is if the output folder lacks its wheel."""
     if selection is CellSelection.FAILED:
         return record is None or record.result is not Result.FAILED
     return (
@@ -108,3 +115,73 @@ def _is_finished(selection: CellSelection, record: Record | None, key: str, outp
         and record.key == key
         and all(holds(output, wheel.name, wheel.sha256) for wheel in record.wheels)
     )
+
+
+@dataclass(kw_only=True)
+class BakeContext(RunContext):
+    """What the steps of a run with buildx share; ``locked``: cell → the materials that its build must use."""
+
+    engine: EngineSession
+    resources: ExitStack
+    locked: Mapping[str, Materials] = field(default_factory=dict)
+    cache_targets: tuple[Target, ...] = ()
+    session: BuildSession = field(init=False)
+    pins: Pins = field(init=False)
+
+    @property
+    def mask(self) -> Mask:
+        """The secrets of the run."""
+        return self.session.mask
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """The nodes of the builder; None for the engine."""
+        return self.engine.nodes
+
+    @property
+    def task_targets(self) -> list[Target]:
+        """The targets of all tasks."""
+        return [target for task in self.tasks.values() for target in task.targets]
+
+    @property
+    def task_cells(self) -> list[Cell]:
+        """The cells of all tasks."""
+        return [task.cell for task in self.tasks.values()]
+
+    @property
+    def lock_name(self) -> str:
+        """The name in messages of the lock that the build must use; empty for none."""
+        pinned = self.options.pinned
+        return "" if not self.pins.locked else pinned.record if pinned else self.plan.lock
+
+    def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
+        """Return the request of a task's bake, from that of all tasks; ``node`` is empty for the engine."""
+        materials = self.plan.materials_of(task.targets)
+        targets = (*task.targets, *materials)
+        sets = [
+            *self.pins.overrides_of(targets),
+            *(item for target in materials for item in self.plan.materials_overrides(target)),
+        ]
+        request = replace(common, targets=task.targets, beside=materials, overrides=(*common.overrides, *sets))
+        if not (node and self.nodes):
+            return request
+        layouts = self.layouts(task.cell)
+        sets = [
+            f"{target.name}.contexts.{context_of(image, target)}={layouts[image].context}"
+            for target in targets
+            for image in target.images
+            if image in layouts
+        ]
+        return replace(
+            request,
+            builder=self.nodes.node(node).builder,
+            overrides=(*request.overrides, *sets),
+            reads=(*request.reads, self.engine.layouts.folder),
+        )
+
+    def layouts(self, cell: Cell) -> dict[Image, Layout]:
+        """Return the base images of a cell that only this machine's engine has; they are sent to nodes."""
+        layouts = {
+            image: self.engine.layouts.of(self.session.image_name(image), image.platform) for image in cell.images
+        }
+        return {image: layout for image, layout in layouts.items() if layout}

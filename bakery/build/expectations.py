@@ -21,11 +21,7 @@ from bakery.toolchains.facts import torch_release
 
 
 def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[ExpectedWheel, ...]:
-    """Return what each of ``wheels`` promises, in their order: files with wheel names, all that a cell exported.
-
-    Raises:
-        AuditError: there is not one wheel for each naming of the recipe.
-    """
+    """Return the expectations of all wheels of a cell. Raises AuditError unless each naming has one wheel."""
     promised: dict[Path, ExpectedWheel] = {}
     for naming, local, tag, wheel in _assigned(plan, cell, wheels):
         if wheel is None:
@@ -40,11 +36,7 @@ def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Seque
 
 
 def expected(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return which of ``wheels`` are the cell's, one for each naming of the recipe, and descriptions of missing ones.
-
-    Args:
-        wheels: files with wheel names that may be of other cells.
-    """
+    """Return which of ``wheels`` belong to a cell, one for each naming, and descriptions of missing ones."""
     assigned = list(_assigned(plan, cell, wheels))
     missing = [_described(naming, local, tag) for naming, local, tag, wheel in assigned if wheel is None]
     return [wheel for *_, wheel in assigned if wheel], missing
@@ -55,16 +47,12 @@ def _assigned(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> Iterator[tuple[
     values = plan.values_of_wheel(cell)
     left = list(wheels)
     # The most specific naming comes first: the project's own name fits every wheel.
-    for naming in sorted(plan.audit.namings, key=_vagueness):
+    for naming in sorted(plan.audit.namings, key=lambda item: (not item.build_tag, not item.local, not item.clean)):
         local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
         wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
         if wheel:
             left.remove(wheel)
         yield naming, local, tag, wheel
-
-
-def _vagueness(naming: Naming) -> int:
-    return -(4 * bool(naming.build_tag) + 2 * bool(naming.local) + naming.clean)
 
 
 def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:
@@ -75,7 +63,7 @@ def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:
 
 
 def _build(tag: str) -> BuildTag:
-    """Return a build tag as names of files are compared by it: 01 is 1."""
+    """Return a build tag as parsed from file names: 01 is 1."""
     return parse_wheel_filename(f"x-0-{tag}-py3-none-any.whl")[2]
 
 
@@ -95,7 +83,7 @@ def _version(plan: Plan, local: str) -> str | None:
 
 
 def _plat(plan: Plan, cell: Cell) -> str | None:
-    """Return the platform tag that a cell's wheel must install under; None for any."""
+    """Return the platform tag that a cell's wheel must have; None for any."""
     if cell.platform.startswith("macos/"):
         minimum = plan.cibuildwheel.minimum_macos.replace(".", "_")
         return f"macosx_{minimum}_{MACHINES[cell.platform]}" if minimum else None
@@ -104,7 +92,7 @@ def _plat(plan: Plan, cell: Cell) -> str | None:
 
 
 def _cxx_abi(torch: str, platform: str) -> CxxAbi:
-    """Return libstdc++'s ABI of a release of torch; empty for none, and where it is not known."""
+    """Return libstdc++'s ABI of a release of torch; empty if unknown."""
     release, _, variant = torch.partition("+")
     row = torch_release(release) if release else None
     if row is None:

@@ -27,13 +27,7 @@ from bakery.resolve.rules.device import DevicePromise, device_promises
 
 @dataclass
 class Finisher:
-    """Finishes the tasks of one run; several threads may call it at once.
-
-    Attributes:
-        recorder: writes provenance and SBOM; None for wheels of cibuildwheel, which have neither.
-        is_halted: asked while another run publishes; True ends the wait.
-        claims: which cell built which file name.
-    """
+    """Finishes the tasks of one run, in several threads; there is no ``recorder`` for cibuildwheel."""
 
     context: RunContext
     journal: Journal
@@ -48,22 +42,17 @@ class Finisher:
     def finish(
         self, tasks: Sequence[CellTask], peaks: Mapping[str, int], metadata: Mapping[str, Json]
     ) -> tuple[AuditResult, ...]:
-        """Audit and publish the wheel that tasks share, and write to the journal that all of them are done.
+        """Audit and publish the wheel that tasks share, record them as done in the journal, and return the wheels.
 
-        The journal is written before the wheel is published: `--resume` looks into the output folder, too.
+        The journal is written before the wheel is published, because `--resume` checks the output folder, too.
 
         Args:
             tasks: at most one of them built the wheel.
-            peaks: task → MB that it needed.
-            metadata: what buildx reports of the wheel's target.
+            peaks: task → peak memory in MB.
+            metadata: buildx's metadata of the wheel's target.
 
-        Returns:
-            The published wheels.
-
-        Raises:
-            AuditError: a wheel is not what the plan promises.
-            OutputError: it cannot be published, or another cell built another file of that name.
-            InterruptedBake: the run was ended while another one published.
+        Raises AuditError if a wheel is not as the plan promises, OutputError if it cannot be published or another cell
+        built another file of that name, and InterruptedBake if the run was ended while another one published.
         """
         stage = self.context.folder / "stage"
         builder = next((task.cell for task in tasks if task.has(Kind.WHEEL)), None)
@@ -87,11 +76,7 @@ class Finisher:
         return results
 
     def failed(self, task: CellTask, peak: int) -> None:
-        """Write to the journal that a task failed.
-
-        Raises:
-            OutputError: the journal cannot be written.
-        """
+        """Record in the journal that a task failed. Raises OutputError if the journal cannot be written."""
         self._write(task, Result.FAILED, peak)
 
     def _write(

@@ -1,8 +1,8 @@
 """The journal of a run: the result of each cell, one line each. A later run resumes from it.
 
 Each run of a recipe has its own file, ``journal/<recipe>/<number>.jsonl``, and only appends to it. A file that was cut
-at any byte is a valid journal of what happened before. The highest number is the last run. The files are in the
-project's state folder (`bakery.build.state_folder`), never in the project, because bakery trusts them.
+at any byte is a valid journal. The highest number is the last run. The files are in the project's state folder, because
+bakery trusts them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,18 @@ from pydantic import TypeAdapter
 from bakery.build.buildx.outcome import Result
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 
 VERSION = 1
 """Version of the records; records of other versions are ignored."""
 
 MAX_JOURNALS = 5
-"""Journals that are kept of each recipe."""
-
-LARGEST = 1024**3
-"""Bytes of a journal that are read."""
+MAX_JOURNAL_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWheel:
-    """A wheel that passed its audit, by name and content; ``size`` in bytes."""
+    """A wheel that passed its audit; ``size`` in bytes."""
 
     name: str
     sha256: str
@@ -46,7 +43,7 @@ class Record:
     Attributes:
         key: digest of the cell's inputs.
         memory: peak memory of its steps in MB; 0 if unknown.
-        wheels: wheels that passed the audit. They are published after this record is written.
+        wheels: those that passed the audit; they are published after this record is written.
     """
 
     cell: str
@@ -63,19 +60,13 @@ class Journal:
         self.path = path
 
     def write(self, record: Record) -> None:
-        """Add a record; it lasts through a power cut once this returns.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
-        line = json.dumps({"version": VERSION, **asdict(record)}, ensure_ascii=True) + "\n"
+        """Append a record and sync it to the disk. Raises OutputError if it cannot be written."""
         try:
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _PLAIN, 0o600)
-            try:
-                _write(handle, line.encode("ascii"))
+            with os.fdopen(handle, "ab") as file:
+                file.write(_line(record))
+                file.flush()
                 os.fsync(handle)
-            finally:
-                os.close(handle)
         except OSError as error:
             raise OutputError(f"cannot write the journal {self.path}: {error.strerror or error}") from error
 
@@ -84,21 +75,12 @@ _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os
 """Flags that refuse links, and do not wait for pipes."""
 
 
-def _write(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
+def _line(record: Record) -> bytes:
+    return json.dumps({"version": VERSION, **asdict(record)}).encode("ascii") + b"\n"
 
 
 def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ()) -> Journal:
-    """Create the journal of a new run.
-
-    Args:
-        state: the state folder of the project.
-        first_records: records that the journal starts with.
-
-    Raises:
-        OutputError: it cannot be made.
-    """
+    """Create the journal of a new run, with some records. Raises OutputError if it cannot be written."""
     folder = state / "journal" / recipe
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,9 +88,8 @@ def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ())
             old = _journals(folder)
             journal = Journal(folder / f"{int(old[-1].stem) + 1 if old else 1:06}.jsonl")
             # All at once: cells whose records are missing would be built again.
-            text = "".join(json.dumps({"version": VERSION, **asdict(record)}) + "\n" for record in first_records)
             temporary = journal.path.with_suffix(".tmp")
-            temporary.write_text(text, encoding="ascii")
+            temporary.write_bytes(b"".join(map(_line, first_records)))
             temporary.replace(journal.path)
             for path in old[: max(0, len(old) + 1 - MAX_JOURNALS)]:
                 path.unlink(missing_ok=True)
@@ -118,18 +99,11 @@ def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ())
 
 
 def last_run(state: Path, recipe: str) -> dict[str, Record]:
-    """Return the records of the last run of a recipe by cell; empty if there was no run.
-
-    Args:
-        state: the state folder of the project.
-
-    Raises:
-        OutputError: the journal cannot be read.
-    """
+    """Return the records of a recipe's last run by cell; empty for no run. Raises OutputError."""
     folder = state / "journal" / recipe
     try:
         journals = _journals(folder) if folder.is_dir() else []
-        return read(read_plain(journals[-1], LARGEST, follow=False)) if journals else {}
+        return read(read_plain(journals[-1], MAX_JOURNAL_BYTES, follow=False)) if journals else {}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 

@@ -1,22 +1,26 @@
-"""Runs the tasks of one plan: starts what is due, finishes what is built, retries what may pass, notes every result."""
+"""Runs the tasks of a plan with a backend: starts what is due, finishes what is built, retries, records every result."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
-from bakery.build.backend import Backend
+from bakery.build.buildx.failures import is_transient, went_away
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
-from bakery.build.buildx.retryable import is_transient, went_away
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
+from bakery.build.journal import Record, open_journal
+from bakery.build.options import CellSelection
+from bakery.build.processes import Signals
+from bakery.build.records.recorder import Recorder
+from bakery.build.report import CellFailure, RunReport, built_target, finished_target
 from bakery.build.scheduler import Schedule, State, Try, delay
-from bakery.build.signals import Signals
 from bakery.core.durations import duration
 from bakery.core.errors import BakeryError, EngineError, InterruptedBake, OutputError
 from bakery.core.names import Kind
@@ -26,8 +30,30 @@ from bakery.plan.values import Json
 if TYPE_CHECKING:
     from bakery.engine.nodes import Watch
 
-FINISHERS = 4
-"""Wheels that are audited at once."""
+
+class Backend(Protocol):
+    """Builds tasks in parallel; `Runner` calls it from one thread."""
+
+    def start(self, task: CellTask, state: CellState) -> None:
+        """Start one try of a task. Raises BakeryError if the program is missing or the folder cannot be written."""
+
+    def turn(self) -> list[tuple[str, BakeOutcome]]:
+        """Wait for a tenth of a second at most; return the tasks that ended. The first signal ends all tasks."""
+
+    def stop(self, names: Collection[str] | None = None) -> None:
+        """End some tasks, or all of them; `turn` returns them."""
+
+    def recover(self, state: CellState, outcome: BakeOutcome) -> str:
+        """Change a task's state so that another try may pass; return a description of that try, empty for none."""
+
+    def stage_keys(self, task: CellTask) -> Mapping[str, str]:
+        """Return stage → digest of its inputs, for the stages of a task."""
+
+    def error(self, task: CellTask, outcome: BakeOutcome) -> BakeryError:
+        """Return the error of a task that failed."""
+
+
+MAX_PARALLEL_AUDITS = 4
 
 
 @dataclass(slots=True)
@@ -35,11 +61,11 @@ class Runner:
     """Runs the tasks of a context.
 
     Attributes:
-        signals: those that arrived; the first ends the run.
-        watch: asks the nodes whether they answer; None for the one engine.
-        peaks: measures the memory of cells; None where that is not possible.
+        signals: the first one ends the run.
+        watch: asks the nodes whether they answer; None for the engine.
+        peaks: measures the memory of cells; None if that is not possible.
         states: task → its state.
-        timed_out: the time for the whole run is over.
+        timed_out: the time limit of the run is over.
     """
 
     context: RunContext
@@ -64,21 +90,17 @@ class Runner:
         self._args = {name: self.context.plan.args_of(task.cell) for name, task in tasks.items()}
 
     def run(self) -> None:
-        """Run to the end; ``states`` then has every result.
-
-        Raises:
-            BakeError: what ends all tasks: no docker, a log that cannot be written.
-        """
-        with ThreadPoolExecutor(FINISHERS) as pool:
+        """Run all tasks; ``states`` then has every result. Raises BakeError for what ends all: no docker, no log."""
+        with ThreadPoolExecutor(MAX_PARALLEL_AUDITS) as pool:
             while not (self.schedule.over and not self._finishing):
                 self._check_time()
                 self._check_nodes()
                 for item in self.schedule.due(time.monotonic()):
                     state = self.states[item.name]
-                    state.node = self.schedule.seat(item.name)
+                    state.node = self.schedule.entries[item.name].seat
                     self.backend.start(self.context.tasks[item.name], state)
                 if self.peaks:
-                    self.peaks.look({name: self._args[name] for name in self._running()})
+                    self.peaks.measure({name: self._args[name] for name in self._running()})
                 for name, outcome in self.backend.turn():
                     self._end_try(name, outcome, pool)
                 for future in [future for future in self._finishing if future.done()]:
@@ -88,7 +110,7 @@ class Runner:
                 state.skip_reason = self._skip_reason(name)
 
     def _running(self) -> list[str]:
-        return [name for name in self.states if self.schedule.state(name) is State.RUNNING]
+        return [name for name in self.states if self.schedule.entries[name].state is State.RUNNING]
 
     def _check_time(self) -> None:
         deadline = self.context.options.deadline
@@ -99,18 +121,20 @@ class Runner:
             self._stop()
 
     def _check_nodes(self) -> None:
-        """Move the tasks of nodes that went away to other nodes."""
+        """Move the tasks of failed nodes to other nodes."""
         nodes = self.context.nodes
         if not (self.watch and nodes):
             return
-        busy = {self.schedule.seat(name) for name in self._running()}
+        busy = {self.schedule.entries[name].seat for name in self._running()}
         for node, reason in self.watch.turn(busy, time.monotonic()).items():
             nodes.lost[node] = reason
             names = self.schedule.on(node)
             self.context.say(f"node {node} is gone: {reason}; built elsewhere: {', '.join(names) or 'nothing'}")
             self.schedule.lose(node)
             self.backend.stop(names)
-        for name, outcome in [item for item in self._unexplained if not self.watch.doubts(self.schedule.seat(item[0]))]:
+        for name, outcome in [
+            item for item in self._unexplained if not self.watch.doubts(self.schedule.entries[item[0]].seat)
+        ]:
             self._unexplained.remove((name, outcome))
             self._fail_try(name, outcome)
         for name in self.schedule.strand():
@@ -120,7 +144,7 @@ class Runner:
     def _end_try(self, name: str, outcome: BakeOutcome, pool: ThreadPoolExecutor) -> None:
         state = self.states[name]
         state.outcome = outcome
-        state.tries = self.schedule.tries(name)
+        state.tries = self.schedule.entries[name].tries
         for text in outcome.cache:
             if text not in state.cache_problems:
                 state.cache_problems = (*state.cache_problems, text)
@@ -149,7 +173,7 @@ class Runner:
             return
         may_pass = bool(failures) and all(map(is_transient, failures))
         self.schedule.ended(name, Try.AGAIN if may_pass else Try.FAILED, now)
-        if self.schedule.state(name) is State.WAITING:
+        if self.schedule.entries[name].state is State.WAITING:
             wait = duration(delay(state.tries))
             self.context.say(f"{name}: {BakeFailure(outcome).message}; try {state.tries + 1} in {wait}")
         elif failures and not self._failed_elsewhere(name, failures):
@@ -157,7 +181,7 @@ class Runner:
             self._skip_sharing(name, failures)
 
     def _steps(self, name: str, failures: Iterable[Failure]) -> list[tuple[str, str, str]]:
-        """Return (stage, key of the stage, step) of the steps that failed; nothing for other failures."""
+        """Return (stage, key of the stage, step) of failed steps."""
         keys = self.backend.stage_keys(self.context.tasks[name])
         return [(item.stage, keys[item.stage], item.step) for item in failures if item.stage in keys]
 
@@ -174,7 +198,7 @@ class Runner:
         steps = self._steps(name, failures)
         self._failed_steps.update(dict.fromkeys(steps, name))
         for other, task in self.context.tasks.items():
-            if steps and self.schedule.state(other) is State.WAITING:
+            if steps and self.schedule.entries[other].state is State.WAITING:
                 keys = self.backend.stage_keys(task)
                 if step := next((step for step in steps if keys.get(step[0]) == step[1]), None):
                     self.schedule.skip(other)
@@ -190,13 +214,13 @@ class Runner:
     def _finish_group(self, name: str, pool: ThreadPoolExecutor) -> None:
         """Finish the tasks that share a wheel, once all of them passed."""
         members = tuple(self._groups[name])
-        if all(self.schedule.state(member) is State.PASSED for member in members):
+        if all(self.schedule.entries[member].state is State.PASSED for member in members):
             tasks = [self.context.tasks[member] for member in members]
             peaks = {member: self._peak(member) for member in members}
             self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
 
     def _metadata(self, tasks: Sequence[CellTask]) -> Mapping[str, Json]:
-        """Return what buildx reports of the target that built the wheel; nothing where none did."""
+        """Return buildx's metadata of the target that built the wheel."""
         for task in tasks:
             for target in task.targets:
                 outcome = self.states[task.name].outcome
@@ -230,7 +254,7 @@ class Runner:
             self._stop()
 
     def _peak(self, name: str) -> int:
-        """Return the MB that a task needed; 0 where that was not measured."""
+        """Return the peak memory of a task in MB; 0 if unknown."""
         return self.peaks.mb.get(name, 0) if self.peaks else 0
 
     def _stop(self) -> None:
@@ -238,11 +262,63 @@ class Runner:
         self.backend.stop()
 
     def _skip_reason(self, name: str) -> str:
-        """Return why a task was not built, where nothing of its own failed."""
+        """Return why a task was not built, if nothing in it failed."""
         states = {member: self.states[member] for member in self._groups[name]}
         failed = [member for member, state in states.items() if state.error or state.shares_failure]
         if failed:
             return f"{failed[0]} failed, and they share a wheel"
         if self.signals.arrived:
             return f"interrupted by {self.signals.name}"
-        return "the time for the whole run was over" if self.timed_out else "ended, since another cell failed"
+        return "the time limit of the run was reached" if self.timed_out else "stopped because another cell failed"
+
+
+def run_tasks(
+    context: RunContext,
+    backend: Backend,
+    schedule: Schedule,
+    signals: Signals,
+    *,
+    recorder: Recorder | None = None,
+    watch: Watch | None = None,
+    peaks: Peaks | None = None,
+) -> RunReport:
+    """Run the tasks of a context, and report all of its targets. Raises BakeryError for what ends all tasks."""
+    started = time.monotonic()
+    journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
+    finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
+    runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
+    runner.run()
+    report = _report(context, runner, time.monotonic() - started)
+    (context.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
+    return report
+
+
+def _first_records(context: RunContext) -> list[Record]:
+    """Return the first records of the journal: cells to build are unfinished, others are unchanged."""
+    plan, peaks = context.plan, context.peaks
+    cells = {cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)}
+    started = [cell for task in context.tasks.values() for cell in task.cells]
+    others = [record for name, record in context.previous.items() if name in cells and name not in started]
+    return [*others, *(Record(name, context.keys[name], Result.CANCELED, peaks.get(name, 0)) for name in started)]
+
+
+def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
+    states = {cell: runner.states[name] for name, task in context.tasks.items() for cell in task.cells}
+    outcomes = [state.outcome for state in runner.states.values() if state.outcome]
+    rows = [
+        finished_target(target, context.finished[target.cell.id], context.output)
+        if target.cell.id in context.finished
+        else built_target(target, states[target.cell.id], context.output)
+        for target in context.targets
+        if context.options.selection is not CellSelection.FAILED or target.cell.id not in context.finished
+    ]
+    return RunReport(
+        recipe=context.plan.recipe,
+        targets=tuple(rows),
+        output=context.output,
+        state=context.folder,
+        seconds=seconds,
+        failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
+        stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
+        printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 
 
 class CellSelection(StrEnum):
@@ -15,19 +15,15 @@ class CellSelection(StrEnum):
 
     ALL = "all"
     UNFINISHED = "unfinished"
-    """Cells that the last run did not finish, or that changed since."""
+    """Not finished by the last run, or changed since."""
     FAILED = "failed"
-    """Cells that failed in the last run."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedMaterials:
-    """The materials that cells must use, from a record of an earlier build.
+    """The materials that cells must use, from a record of an earlier build (``record`` in messages).
 
-    Attributes:
-        cells: cell → packages and commits.
-        images: name → digest of base images; others are not pinned.
-        record: the name of the record in messages.
+    ``cells``: cell → packages and commits; ``images``: name → digest of base images, others are not pinned.
     """
 
     cells: Mapping[str, Materials]
@@ -41,19 +37,14 @@ class Options:
 
     Attributes:
         groups: kinds of targets: ``wheel``, ``full``, ….
-        only: globs over cells; empty for all.
-        output: the folder for wheels; None for the recipe's.
-        builder: None for the current one.
-        allow: grants to the recipe, as in ``--allow``.
-        keep_going: a failed cell stops only the cells that depend on it; None to decide by the number of cells.
+        keep_going: a failed cell stops only its dependents; None: if there are several cells.
         parallel: the maximum number of parallel cells; 0 for the number of the engine's cores.
-        retries: retries of a cell after a failure of the network or the engine.
-        cell_timeout_s: time limit of one try of a cell in seconds; None for no limit.
-        deadline: time limit of the run by the local monotonic clock; None for no limit.
-        selection: which of the cells are built.
+        retries: of a cell after a failure of the network or the engine.
+        cell_timeout_s: time limit of one try of a cell in seconds.
+        deadline: time limit of the run by the local monotonic clock.
         locked: fail if anything differs from the recipe's lock.
-        pinned: the materials that cells must use, in place of the recipe's lock; None to use the lock.
-        compiler_cache: the folder that compiler caches are restored from and saved to; None for none.
+        pinned: replaces the recipe's lock.
+        compiler_cache: the folder that compiler caches are restored from and saved to.
         state: a folder for the run and its state; None for those of the project.
     """
 

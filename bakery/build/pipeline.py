@@ -1,53 +1,51 @@
-"""One recipe from plan to wheels. `STEPS` prepare a run: select cells, read the lock, check what is needed; then `run`."""
+"""One recipe from plan to wheels: select cells, read the lock, check what is needed, then `run`."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from bakery.build import compiler_cache
-from bakery.build.bake_context import BakeContext
+from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.entitlements import Grants
-from bakery.build.buildx.listener import Listener
-from bakery.build.cell_tasks import cell_keys, cell_tasks
-from bakery.build.context import skip_finished
+from bakery.build.buildx.progress import Listener
+from bakery.build.buildx_backend import BuildxBackend, LocalCaches
+from bakery.build.cell_tasks import cell_keys, cell_tasks, schedule_items
+from bakery.build.context import BakeContext, skip_finished
 from bakery.build.journal import last_run
-from bakery.build.lock.collect import check_materials
 from bakery.build.lock.is_current import check_origins, load_lock, with_lock
-from bakery.build.lock.make import NewLock, make
+from bakery.build.lock.make import NewLock, check_materials, make
 from bakery.build.lock.pins import check_images, pin_recorded_images, pins_of, with_sources
+from bakery.build.loop import run_tasks
 from bakery.build.options import Options
+from bakery.build.processes import caught
 from bakery.build.publish import check_output
+from bakery.build.records.recorder import Recorder
 from bakery.build.report import RunReport
-from bakery.build.run import run
-from bakery.build.run_folders import run_folder
-from bakery.build.secrets.private_files import private_files
-from bakery.build.secrets.read import RunSecrets, read_secrets
+from bakery.build.run_folders import run_folder, state_folder
+from bakery.build.scheduler import Item, Limits, Schedule, Seat
+from bakery.build.secrets.read import private_files, read_secrets
 from bakery.build.session import BuildSession
-from bakery.build.state_folder import state_folder
 from bakery.core.errors import UsageError
-from bakery.core.names import Kind, platform_of
+from bakery.core.names import CacheBackend, Kind, platform_of
 from bakery.engine import package_index, platform_support
-from bakery.engine.memory_peaks import is_here
+from bakery.engine.memory_peaks import Peaks, is_here
+from bakery.engine.nodes import Watch
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
-from bakery.plan.materials_targets import beside
-from bakery.plan.model import Plan
+from bakery.plan.model import Plan, ignored_output
 from bakery.plan.options import Secret
 
 
 def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener) -> RunReport:
     """Bake the selected targets of a plan; each wheel that passes the audit is published as soon as it is ready.
 
-    Returns:
-        The report, also of failed cells and of a run that a signal or the time ended (`exit_status.conclusion` judges
-        it). It is written as ``report.json`` into the run's folder, too.
-
-    Raises:
-        BakeryError: what ends all cells. Wheels that were published before stay.
+    Returns the report, which is also ``report.json`` in the run's folder; it has failed cells and the reason of an
+    early end (`report.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
     """
     state = options.state or state_folder(root, engine.environment)
     with ExitStack() as resources:
@@ -62,8 +60,15 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             engine=engine,
             resources=resources,
         )
-        for step in STEPS:
-            step(context)
+        context.targets = context.plan.select(options.groups, options.only)
+        context.tasks = cell_tasks(context.targets)
+        read_lock(context)
+        context.keys = with_lock(cell_keys(context.plan, root, context.tasks.values()), context.locked)
+        skip_finished(context)
+        check(context)
+        open_session(context)
+        pin(context)
+        context.folder = resources.enter_context(run_folder(options.state or root))
         cache = options.compiler_cache
         with (
             compiler_cache.restored(
@@ -75,14 +80,8 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             return run(context, listener)
 
 
-def select(context: BakeContext) -> None:
-    """Select the targets of the groups and globs that were asked for."""
-    context.targets = context.plan.select(context.options.groups, context.options.only)
-    context.tasks = cell_tasks(context.targets)
-
-
 def read_lock(context: BakeContext) -> None:
-    """Read the materials that cells must use: from the lock, or from a provenance that is reproduced."""
+    """Read the materials that cells must use: from the lock, or from the provenance of a wheel to reproduce."""
     root, plan, pinned = context.root, context.plan, context.options.pinned
     if pinned:
         check_origins(root, plan, context.task_cells, pinned.cells, lock=False)
@@ -90,11 +89,6 @@ def read_lock(context: BakeContext) -> None:
     else:
         context.locked = load_lock(root, plan, context.task_cells, context.say, strict=context.options.locked)
     context.plan = with_sources(plan, context.locked)
-
-
-def compute_keys(context: BakeContext) -> None:
-    """Compute the digest of every cell's inputs."""
-    context.keys = with_lock(cell_keys(context.plan, context.root, context.tasks.values()), context.locked)
 
 
 def check(context: BakeContext) -> None:
@@ -122,7 +116,7 @@ def open_session(context: BakeContext) -> None:
     # A lock holds the base images of all targets of a cell.
     all_images = bool(context.locked or options.locked or options.pinned)
     images = [image for item in (cells if all_images else context.task_targets) for image in item.images]
-    context.secrets, context.session = _session(
+    context.session = _session(
         context.resources, context.root, plan, images, options, context.engine, needed, Listener()
     )
 
@@ -144,38 +138,23 @@ def pin(context: BakeContext) -> None:
     targets = context.task_targets
     context.pins = pins_of(
         session,
-        (*targets, *beside(context.plan, targets), *context.cache_targets),
+        (*targets, *context.plan.materials_of(targets), *context.cache_targets),
         context.locked,
         strict=options.locked,
     )
 
 
-def make_run_folder(context: BakeContext) -> None:
-    """Make the run's folder."""
-    context.folder = context.resources.enter_context(run_folder(context.options.state or context.root))
-
-
-STEPS = (select, read_lock, compute_keys, skip_finished, check, open_session, pin, make_run_folder)
-
-
 def lock_plan(
     root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener, upgrade: Collection[str] = ()
 ) -> NewLock:
-    """Look up the materials of the selected cells, and keep what the existing lock holds as far as it fits.
-
-    Args:
-        upgrade: distributions and base images that are not kept.
-
-    Raises:
-        BakeryError: any of its kinds.
-    """
+    """Look up the materials of the selected cells; keep fitting entries of the lock, except names in ``upgrade``."""
     plan = plan.for_builders(engine.platforms) if plan.crosses else plan
     cells = list(plan.filter_by_pattern(options.only).cells)
     needed = plan.secrets_for({Kind.MATERIALS})
     _check_grants(root, plan, options, needed)
     images = [image for cell in cells for image in cell.images]
     with ExitStack() as resources:
-        _, session = _session(resources, root, plan, images, options, engine, needed, listener)
+        session = _session(resources, root, plan, images, options, engine, needed, listener)
         return make(session, cells, upgrade)
 
 
@@ -188,12 +167,12 @@ def _session(
     engine: EngineSession,
     needed: Sequence[Secret],
     listener: Listener,
-) -> tuple[RunSecrets, BuildSession]:
-    """Return the secrets and the session of a run, which last as long as ``resources``; base images are provided."""
+) -> BuildSession:
+    """Return the session of a run, valid as long as ``resources``; read its secrets, and provide base images."""
     pip_conf = engine.index.pip_conf().encode()
     files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
     secrets = resources.enter_context(read_secrets(plan.secrets, needed, root, engine.environment))
-    return secrets, BuildSession(
+    return BuildSession(
         root=root,
         plan=plan,
         environment=engine.environment,
@@ -214,15 +193,11 @@ def _session(
 
 
 def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
-    """Check that the user allows what the recipe asks of this machine, as far as this run needs it.
-
-    Raises:
-        UsageError: something is not allowed, or the folder of compiler caches is inside the project.
-    """
+    """Check that the user allows what this run needs outside the project. Raises UsageError."""
     folder = options.compiler_cache
     if folder and folder.resolve().is_relative_to(root.resolve()):
         raise UsageError(
-            f"--compiler-cache {folder} is inside the project, where a checkout may bring its own",
+            f"--compiler-cache {folder} is inside the project, where a checkout may contain one",
             hint="name a folder outside the project",
         )
     unused = {text for secret in plan.secrets for text in secret.grants if secret not in needed}
@@ -232,7 +207,7 @@ def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Sec
 
 
 def _show_emulation(context: BakeContext) -> None:
-    """Show how the engine runs platforms that are not this machine's."""
+    """Show how the engine runs other platforms than this machine's."""
     platforms = {target.cell.id: target.cell.platform for target in context.task_targets}
     if not platforms or set(platforms.values()) == {platform_of(platform.machine())}:
         return
@@ -240,3 +215,79 @@ def _show_emulation(context: BakeContext) -> None:
     ways = {platforms[cell]: way for cell, way in support.items() if way != platform_support.NATIVE}
     for name, way in ways.items():
         context.say(f"{context.plan.recipe}: {name}: {way}")
+
+
+USABLE = 0.85
+"""The share of an engine's memory that compilers may use; ``with-jobs`` has the same."""
+
+
+def run(context: BakeContext, listener: Listener) -> RunReport:
+    """Build the tasks of a context with buildx, and report on all of its targets."""
+    engine, plan = context.engine, context.plan
+    caches = LocalCaches(context.root, plan, context.keys)
+    caches.check()
+    request = _common_request(context)
+    schedule = _schedule(context)
+    recorder = Recorder(context, schedule)
+    watch = Watch(engine.nodes.fault) if engine.nodes else None
+    peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
+    names = [target.name for target in context.task_targets]
+    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
+        backend = BuildxBackend(context, bakes, caches, request, imports=_reads_layer_cache(plan))
+        try:
+            return run_tasks(context, backend, schedule, signals, recorder=recorder, watch=watch, peaks=peaks)
+        finally:
+            if watch:
+                watch.end()
+
+
+def _common_request(context: BakeContext) -> BakeRequest:
+    """Write the files of the run, and return the request of all tasks."""
+    request = context.session.request(
+        context.task_targets, context.folder, context.pins, ignore=_ignored_output(context)
+    )
+    options, state = context.options, context.options.state
+    several = any(len(task.targets) > 1 for task in context.tasks.values())
+    return replace(
+        request,
+        pull=options.pull,
+        timeout_s=options.cell_timeout_s,
+        defer_errors=several and context.keeps_going and context.engine.offers_execution,
+        reads=(*request.reads, *((state,) if state else ())),
+    )
+
+
+def _ignored_output(context: BakeContext) -> tuple[str, ...]:
+    """Return the pattern of an output folder in the project: its wheels must not change the next build context."""
+    output, root = context.output.absolute(), context.root.absolute()
+    if not output.is_relative_to(root):
+        return ()
+    pattern = ignored_output(output.relative_to(root).as_posix())
+    return (pattern,) if pattern and pattern not in context.plan.ignore else ()
+
+
+def _reads_layer_cache(plan: Plan) -> bool:
+    overridden = any(override.key == "cache-from" and override.value for override in plan.overrides)
+    return overridden or plan.cache.backend is not CacheBackend.NONE
+
+
+def _schedule(context: BakeContext) -> Schedule:
+    options, tasks, nodes = context.options, context.tasks, context.engine.nodes
+    if nodes:
+        # The slots of nodes limit the cells that run in parallel, whatever memory these need.
+        seats = [Seat(one.node.name, one.node.slots, frozenset(one.platforms)) for one in nodes.alive]
+        parallel = options.parallel or sum(seat.slots for seat in seats)
+        items = schedule_items(context.plan, tasks.values(), 0, 0, {})
+        return Schedule(items, Limits(parallel, 0, options.retries, context.keeps_going), seats)
+    if len(tasks) < 2:
+        return Schedule([Item(name) for name in tasks], Limits(1, 0, options.retries, context.keeps_going))
+    info = context.engine.info
+    memory = round(info.memory * USABLE / 1e6)
+    limits = Limits(options.parallel or info.cpus, memory, options.retries, context.keeps_going)
+    items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks)
+    if limits.parallel > 1 and (number := sum(not item.memory for item in items)):
+        context.say(
+            f"Memory use of {number} of {len(items)} cells is unknown; running at most {limits.parallel} in parallel. "
+            "Set builder.job-memory to limit by memory."
+        )
+    return Schedule(items, limits)

@@ -1,4 +1,4 @@
-"""Child processes, each in a group of its own: their lines as they come, and an end that leaves nothing behind."""
+"""Child processes, each in a group of its own, and the signals that end a run; no process is left behind."""
 
 from __future__ import annotations
 
@@ -9,31 +9,66 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
-from bakery.build.signals import Signals
 from bakery.core.errors import EngineError
 
-PATIENCE_S = 20.0
-"""How long a child may take to end after it was asked to, before it is killed."""
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
+
+@dataclass(slots=True)
+class Signals:
+    """Signals that arrived, in order."""
+
+    arrived: list[int] = field(default_factory=list)
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """Record a signal."""
+        self.arrived.append(number)
+
+    @property
+    def name(self) -> str:
+        """The name of the first signal; empty for none."""
+        return signal.Signals(self.arrived[0]).name if self.arrived else ""
+
+
+@contextmanager
+def caught() -> Iterator[Signals]:
+    """Record signals instead of ending the process; does nothing in other threads than the main one."""
+    signals = Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    # A signal that the caller ignores (nohup) stays ignored.
+    numbers = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, signals.handle)
+    try:
+        yield signals
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number] or signal.SIG_DFL)
+
+
+KILL_DELAY_S = 20.0
 TICK_S = 0.1
-"""Longest time that `Children.turn` takes while nothing happens."""
+"""The longest time of `Children.turn` if nothing happens, in seconds."""
 
-QUEUED = 10_000
-"""Lines read ahead; beyond that the children wait, and memory stays bounded."""
-
+MAX_QUEUED_LINES = 10_000
 _WATCH = """
 read -r _
 kill -s TERM -- "-$1"
 for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -s 0 -- "-$1" || exit 0; done
 kill -s KILL -- "-$1"
 """
-"""What a watcher runs; ``$1`` is the group."""
+"""The script of a watcher; ``$1`` is the group."""
 
 
 class Stopped(StrEnum):
@@ -48,12 +83,7 @@ class Stopped(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended.
-
-    Attributes:
-        code: its exit status, negative for a signal.
-        stopped: why it was ended early, if it was.
-    """
+    """How a child ended: its exit status, negative for a signal, and why it was ended early."""
 
     code: int
     stopped: Stopped = Stopped.NO
@@ -67,10 +97,10 @@ class Child:
     """A running program.
 
     Attributes:
-        line: given each line that it writes to its standard error, line end included.
-        deadline: local clock when its time is over, None for never.
-        kill_at: local clock when patience ends, None while it may run.
-        closed: it closed its output.
+        line: receives each line of its standard error, with the line end.
+        deadline: local clock when its time is over; None for no limit.
+        kill_at: local clock when it is killed; None before it was asked to end.
+        closed: it closed its standard error.
     """
 
     process: subprocess.Popen[bytes]
@@ -83,23 +113,23 @@ class Child:
     closed: bool = False
 
     def stop(self, why: Stopped, now: float) -> None:
-        """Ask the whole group to end; what is left of it is killed after `PATIENCE_S`."""
+        """Ask its group to end; what is left after `KILL_DELAY_S` is killed."""
         if self.kill_at is None:
-            self.stopped, self.kill_at = why, now + PATIENCE_S
+            self.stopped, self.kill_at = why, now + KILL_DELAY_S
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGTERM)
 
 
 class Children:
-    """Runs programs at once; all that is told of them is told in the thread that calls `turn`.
+    """Runs programs in parallel; lines and ends are handled in the thread that calls `turn`.
 
-    The first SIGINT, SIGTERM or SIGHUP asks all groups to end and kills them after `PATIENCE_S`; a second signal kills
-    at once. However the context is left, nothing of any group is left behind.
+    The first SIGINT, SIGTERM or SIGHUP asks all groups to end and kills them after `KILL_DELAY_S`; a second signal kills
+    at once. No process of any group is left when the context ends.
     """
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._lines: queue.Queue[tuple[Child, bytes | None]] = queue.Queue(QUEUED)
+        self._lines: queue.Queue[tuple[Child, bytes | None]] = queue.Queue(MAX_QUEUED_LINES)
         self._dropping = threading.Event()
         self._running: list[Child] = []
 
@@ -107,7 +137,7 @@ class Children:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The pipes are read to their ends even now: a reader that goes away kills the build half-way.
+        # The pipes are read to their ends: a closed pipe would kill the build.
         self._dropping.set()
         for child in self._running:
             if child.process.returncode is None:
@@ -125,15 +155,10 @@ class Children:
         line: Line,
         timeout_s: float | None = None,
     ) -> Child:
-        """Start a program; its standard input is empty, its standard output is dropped.
+        """Start a program without standard input and output.
 
-        Args:
-            environment: all of its environment.
-            line: given each line that it writes to its standard error, line end included.
-            timeout_s: seconds that it may run, None for any.
-
-        Raises:
-            EngineError: it cannot be started.
+        ``line`` receives each line of its standard error, with the line end. Raises EngineError if it cannot be
+        started.
         """
         try:
             process = subprocess.Popen(
@@ -154,7 +179,9 @@ class Children:
         except OSError as error:
             kill_group(process.pid)
             process.wait()
-            raise EngineError(f"cannot start another process: {error}", hint="end some that you need not") from error
+            raise EngineError(
+                f"cannot start another process: {error}", hint="end processes that you do not need"
+            ) from error
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         reader = threading.Thread(target=lambda: self._read(pipe, child), daemon=True)
         child = Child(process, line, deadline, watcher, reader)
@@ -163,7 +190,7 @@ class Children:
         return child
 
     def turn(self) -> list[tuple[Child, Ended]]:
-        """Hand over the lines that are there, wait for some if there are none, and return who has ended."""
+        """Handle lines, waiting a little if there are none; return the children that ended."""
         end = time.monotonic() + (TICK_S / 10 if any(child.closed for child in self._running) else TICK_S)
         with contextlib.suppress(queue.Empty):
             while True:
@@ -177,13 +204,8 @@ class Children:
         now = time.monotonic()
         for child in self._running:
             self._guard(child, now)
-        return [(child, self._end(child)) for child in list(self._running) if _is_over(child)]
-
-    def stop(self, why: Stopped) -> None:
-        """Ask all to end."""
-        now = time.monotonic()
-        for child in self._running:
-            child.stop(why, now)
+        over = [child for child in self._running if child.closed and child.process.poll() is not None]
+        return [(child, self._end(child)) for child in over]
 
     def _guard(self, child: Child, now: float) -> None:
         if child.kill_at is None:
@@ -202,7 +224,7 @@ class Children:
         return Ended(code, child.stopped)
 
     def _read(self, pipe: IO[bytes], child: Child) -> None:
-        """Read lines to the end of the pipe; nobody takes them any more once all is over."""
+        """Read lines to the end of the pipe."""
         with pipe:
             for item in pipe:
                 self._put(child, item)
@@ -216,14 +238,10 @@ class Children:
                 continue
 
 
-def _is_over(child: Child) -> bool:
-    return child.closed and child.process.poll() is not None
-
-
 class _Watcher:
-    """Ends a group when this process is killed: buildx alone would build on until it next writes something.
+    """Ends a group when this process is killed: buildx alone continues until it next writes something.
 
-    A shell waits for the end of a pipe that only this process holds open.
+    A shell waits for the end of a pipe that only this process has open.
     """
 
     def __init__(self, group: int) -> None:
@@ -243,13 +261,13 @@ class _Watcher:
             os.close(reading)
 
     def end(self) -> None:
-        """Watch no longer."""
+        """End the watcher."""
         self._process.kill()
         self._process.wait()
         os.close(self._writing)
 
 
 def kill_group(group: int) -> None:
-    """Kill what is left of a group; an empty group is no error."""
+    """Kill the processes of a group; none is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

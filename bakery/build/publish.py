@@ -21,33 +21,29 @@ from packaging.utils import InvalidWheelFilename
 
 from bakery.core.errors import AuditError, OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
 LARGEST = 4 * 1024**3
 """Bytes that a wheel may have: the limit of a zip archive without extensions."""
 
-MOST = 64
-"""Files that one target may export."""
-
+MAX_FILES = 64
 _SHARE = "set wheel.abi3 in the recipe, so that one cell builds the wheel of all Pythons; or "
 
 _TEMPORARY = (".bakery-", ".tmp")
 
 
-def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MOST) -> tuple[Path, ...]:
+def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MAX_FILES) -> tuple[Path, ...]:
     """Return the wheels in a stage folder, sorted by name.
 
-    Raises:
-        AuditError: there is something that is no wheel (a link, a folder, a device, another name), too much, or
-            nothing.
-        OutputError: the folder cannot be read.
+    Raises AuditError if there is something else (a link, a folder, a device, another name), too much, or nothing, and
+    OutputError if the folder cannot be read.
     """
     problems: list[str] = []
     wheels: list[Path] = []
     try:
         if not stat.S_ISDIR(stage.lstat().st_mode):
-            raise AuditError(f"{stage} is no folder")
+            raise AuditError(f"{stage} is not a folder")
         with os.scandir(stage) as entries:
             for number, entry in enumerate(entries):
                 if number >= most:
@@ -68,7 +64,7 @@ def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MOST) -> tup
 
 
 def _problem(name: str, status: os.stat_result, largest: int) -> str:
-    """Return why an exported entry is no wheel; empty when it is one."""
+    """Return why an exported entry is no wheel; empty if it is one."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         return {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(kind, "a device, pipe or socket")
@@ -91,19 +87,15 @@ class Claims:
         self._owners: dict[str, tuple[str, str]] = {}
 
     def take(self, cell: str, files: Mapping[Path, str]) -> None:
-        """Claim the names of ``files`` (path → sha256) for a cell.
-
-        Raises:
-            OutputError: another cell made another file of such a name.
-        """
+        """Claim the names of ``files`` (path → sha256). Raises OutputError if another cell built another such file."""
         with self._lock:
             for path, sha256 in files.items():
                 other, digest = self._owners.setdefault(path.name, (cell, sha256))
                 if digest != sha256:
                     raise OutputError(
-                        f"two cells made different files of one name: {path.name}",
+                        f"two cells built different files with one name: {path.name}",
                         hint=(_SHARE if "-abi3-" in path.name else "")
-                        + "bake one of them only (exclude, --only), or give the cells names of their own",
+                        + "bake one of them only (exclude, --only), or give the cells different names",
                         details=[f"{other}: sha256 {digest}", f"{cell}: sha256 {sha256}"],
                     )
 
@@ -111,23 +103,11 @@ class Claims:
 def publish(
     files: Sequence[Path], output: Path, *, root: Path, is_halted: Callable[[], bool] | None = None
 ) -> tuple[Path, ...]:
-    """Put files into the output folder: all of them or, when one cannot be written, none.
+    """Put regular files into the output folder and return their paths: all or, if one cannot be written, none.
 
-    Each becomes complete under its name at once (mode 0644); a file that is there already with the same content
-    is left alone, and so is everything else in the folder. Two runs at once wait for each other.
-
-    Args:
-        files: regular files with names that differ.
-        output: the folder, made if it is missing.
-        root: the project; a link may not lead the folder out of it.
-        is_halted: asked now and then while another run is waited for; True ends the wait.
-
-    Returns:
-        The paths in the output folder, in the order of ``files``.
-
-    Raises:
-        OutputError: the folder or a file in it cannot be written.
-        InterruptedBake: the wait for another run was ended.
+    Each is complete when it appears (mode 0644). Files with the same content stay, and so do other files. No link may
+    lead the folder out of ``root``, the project. Parallel runs wait for each other; if ``is_halted`` returns True, the
+    wait ends. Raises OutputError if a file cannot be written, and InterruptedBake if the wait was ended.
     """
     with _written(output, root, is_halted) as folder:
         _replace([source for source in files if not _same(source, folder / source.name)], folder)
@@ -135,11 +115,7 @@ def publish(
 
 
 def check_output(output: Path, root: Path) -> None:
-    """Make the output folder and see that a file can be written: better now than after hours of work.
-
-    Raises:
-        OutputError: it cannot.
-    """
+    """Create the output folder and a file in it: better now than after hours. Raises OutputError if it cannot."""
     with (
         _reported(output),
         tempfile.TemporaryFile(prefix=_TEMPORARY[0], suffix=_TEMPORARY[1], dir=_folder(output, root)),
@@ -148,7 +124,7 @@ def check_output(output: Path, root: Path) -> None:
 
 
 def holds(output: Path, name: str, sha256: str) -> bool:
-    """Return whether the output folder has a file of that name and content."""
+    """Return whether the output folder has a file with this name and content."""
     try:
         return _digest(output / name) == sha256
     except OSError:
@@ -167,7 +143,7 @@ def _reported(output: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _written(output: Path, root: Path, is_halted: Callable[[], bool] | None) -> Iterator[Path]:
-    """Lock the output folder, remove what dead runs left in it, and return it."""
+    """Lock the output folder, remove leftovers of dead runs, and return it."""
     with _reported(output):
         folder = _folder(output, root)
         with locked_folder(folder, is_halted):
@@ -185,7 +161,7 @@ def _folder(output: Path, root: Path) -> Path:
 
 
 def _replace(sources: Sequence[Path], folder: Path) -> None:
-    """Copy all first: a full disk is then met while the folder is still as it was."""
+    """Copy all files first, so that a full disk changes nothing."""
     ready: list[tuple[Path, Path]] = []
     try:
         for source in sources:
@@ -202,7 +178,7 @@ def _replace(sources: Sequence[Path], folder: Path) -> None:
 
 
 def _copy(source: Path, folder: Path) -> Path:
-    """Copy a file beside its final place; a name stands for it only once it is complete, where that can be had."""
+    """Copy a file into a folder, if possible without a name until it is complete."""
     handle, path = _unnamed(folder)
     try:
         with os.fdopen(handle, "wb") as target, open_plain(source, follow=False) as origin:
@@ -223,7 +199,7 @@ def _copy(source: Path, folder: Path) -> Path:
 
 
 def _unnamed(folder: Path) -> tuple[int, Path | None]:
-    """Open a new file: without a name, so that nothing is left of it when this process is killed; else with one."""
+    """Open a new file without a name, so that nothing is left if this process is killed; else with one."""
     with contextlib.suppress(OSError, AttributeError):
         return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600), None
     handle, name = tempfile.mkstemp(prefix=_TEMPORARY[0], suffix=_TEMPORARY[1], dir=folder)
@@ -231,7 +207,7 @@ def _unnamed(folder: Path) -> tuple[int, Path | None]:
 
 
 def _same(source: Path, final: Path) -> bool:
-    """Return whether ``final`` is a plain file with the content of ``source``."""
+    """Return whether ``final`` is a regular file with the content of ``source``."""
     with contextlib.suppress(FileNotFoundError):
         status = final.lstat()
         same_size = stat.S_ISREG(status.st_mode) and status.st_size == source.lstat().st_size
@@ -245,7 +221,7 @@ def _digest(path: Path) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what dead runs left; a living one would hold the lock."""
+    """Remove leftovers of dead runs; a live run would hold the lock."""
     prefix, suffix = _TEMPORARY
     for path in folder.glob(f"{prefix}*{suffix}"):
         if path.is_file() and not path.is_symlink():
@@ -253,7 +229,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the new names last through a power cut."""
+    """Make new names permanent."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

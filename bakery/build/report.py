@@ -1,16 +1,19 @@
-"""The report of a run: one row for each target, and its JSON."""
+"""The report of a run: one row for each target, its JSON, and the exit code of several runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.build.buildx.outcome import BakeFailure, Result
 from bakery.build.cell_tasks import CellState
 from bakery.build.journal import Record
-from bakery.core.errors import BakeryError
+from bakery.build.options import Options
+from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
 from bakery.core.names import Kind
 from bakery.plan.cells import Target
+from bakery.plan.model import Plan
 from bakery.plan.values import Json
 
 VERSION = 3
@@ -19,12 +22,7 @@ VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class PublishedWheel:
-    """A wheel in the output folder.
-
-    Attributes:
-        size: in bytes.
-        warnings: warnings of the audit.
-    """
+    """A wheel in the output folder; ``size`` in bytes, ``warnings`` of the audit."""
 
     path: Path
     sha256: str
@@ -38,15 +36,13 @@ class TargetReport:
 
     Attributes:
         result: ``done``, ``failed``, ``canceled``, or ``kept`` if an earlier run finished it.
-        seconds: of the last try.
         reason: why it is not done, in one line; else empty.
-        steps: the number of its steps; ``cached`` of them were not run.
-        log: the output of its steps; None if there was none.
-        wheels: the published wheels, one for each name that the recipe gives them.
-        node: the node of its last try; empty on the one engine.
-        left: nodes that went away while they baked it.
+        cached: the number of its steps that were cached.
+        wheels: one for each name in the recipe.
+        node: the node of its last try; empty for the engine.
+        left: nodes that failed while they baked it.
         cache: errors of its layer cache, which fail no build.
-        compiled: compilations, and how many of them the compiler cache had; None if nothing was compiled.
+        compiled: compilations with a compiler cache, and hits of these; None if nothing was compiled.
     """
 
     name: str
@@ -75,12 +71,9 @@ class CellFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One run of one recipe.
+    """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
-    Attributes:
-        failures: the cells that failed by themselves, in the order of the plan.
-        stopped: what ended the run early: a signal's name, ``timeout``, or nothing.
-        printed: secrets that steps printed; hidden here, but not in the engine's own record of the build.
+    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records.
     """
 
     recipe: str
@@ -94,7 +87,7 @@ class RunReport:
 
     @property
     def cells(self) -> dict[str, bool]:
-        """Cell → whether all that was asked of it is done, in the order of the plan."""
+        """Cell → whether all of its targets are done, in the order of the plan."""
         done: dict[str, bool] = {}
         for target in self.targets:
             done[target.cell] = done.get(target.cell, True) and not target.reason
@@ -107,7 +100,7 @@ class RunReport:
         return "all" if all(done) else "some" if any(done) else "none"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the report for machines."""
+        """Return the report as JSON."""
         return {
             "version": VERSION,
             "recipe": self.recipe,
@@ -189,3 +182,46 @@ def built_target(target: Target, state: CellState, output: Path) -> TargetReport
         cache=state.cache_problems,
         compiled=outcome.compiled if outcome else None,
     )
+
+
+def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> RunReport:
+    """Return the report of a recipe whose run could not start."""
+    targets = plan.select(options.groups, options.only)
+    output = options.output or root / plan.output
+    rows = tuple(
+        TargetReport(target.name, target.cell.id, Result.CANCELED.value, tries=0, reason=error.message)
+        for target in targets
+    )
+    return RunReport(plan.recipe, rows, output, root / ".bakery", 0.0, (CellFailure(plan.recipe, error),))
+
+
+def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
+    """Return the error of several runs, None for success; the exit code is SomeFailed's if some cells are done."""
+    cells = [done for report in reports for done in report.cells.values()]
+    failures = [failure for report in reports for failure in report.failures]
+    stopped = next((report for report in reports if report.stopped), None)
+    if stopped and stopped.stopped != "timeout":
+        return InterruptedBake(
+            f"interrupted by {stopped.stopped}: the build was ended",
+            hint=f"{sum(cells)} of {len(cells)} cells are done; continue with --resume; logs: {stopped.state / 'logs'}",
+        )
+    if all(cells):
+        return None
+    if len(cells) == 1 and failures:
+        return failures[0].error
+    first = failures[0].error if failures else None
+    details = [f"{failure.cell}: {failure.error.message}" for failure in failures] if len(failures) > 1 else []
+    logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
+    hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["continue with --resume"]
+    message = f"{len(failures)} of {len(cells)} cells failed"
+    if stopped:
+        message = f"time limit reached with {sum(cells)} of {len(cells)} cells done"
+        hints.append("or allow more time with --timeout")
+    elif first and len(failures) == 1:
+        message = f"{message}: {first.message}"
+        details = list(first.details)
+        hints = [first.hint, *hints] if first.hint else hints
+    error = BakeError(message, hint="; ".join(hints), details=details)
+    error.exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
+    error.title = first.title if first else BakeError.title
+    return error

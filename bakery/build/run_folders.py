@@ -1,33 +1,34 @@
-"""The folders of runs, ``.bakery/runs/<time>-<process>``: made, locked while in use, pruned when old."""
+"""Folders of a project: ``.bakery/runs/<time>-<process>`` of each run, and the state folder that no checkout can write to.
+
+Everything that a later run trusts (journals, locks as builds get them) is in the state folder.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bakery.core.errors import OutputError
+from bakery.core.errors import OutputError, UsageError
 from bakery.core.file_locks import lock, locked_folder
+from bakery.engine.paths import engine_paths
 
 MAX_RUNS = 5
-"""Ended runs whose folders are kept."""
-
 _LOCK = ".lock"
 
 
 @contextmanager
 def run_folder(root: Path, *, keep: int = MAX_RUNS) -> Iterator[Path]:
-    """Make the folder of a new run in the project ``root``; prune old ones.
+    """Create the folder of a new run in the project ``root``; prune old ones.
 
-    The folder is locked until the context ends, or until its process dies; only what is not locked is pruned.
-    Its ``stage`` is removed at the end; logs and results stay.
-
-    Raises:
-        OutputError: it cannot be made, or a link of the checkout takes its place.
+    The folder is locked until the context or its process ends; only unlocked ones are pruned. Its ``stage`` is removed
+    at the end; logs and results stay. Raises OutputError if it cannot be created, or for a link.
     """
     runs = _runs(root)
     path = runs / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
@@ -48,15 +49,10 @@ def run_folder(root: Path, *, keep: int = MAX_RUNS) -> Iterator[Path]:
 
 
 def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
-    """Refuse a path of the project ``root`` where a part of it is a link: a checkout may bring links to anywhere.
+    """Refuse links in a path of the project ``root``: a checkout may contain links to anywhere.
 
-    A path outside of the project is not looked at: a person named it.
-
-    Args:
-        below: refuse links in the folder at ``path``, too.
-
-    Raises:
-        OutputError: there is a link, or the folder cannot be read.
+    ``below`` refuses links in the folder at ``path``, too. A path outside of the project comes from the user and is not
+    checked. Raises OutputError for a link, or if the folder cannot be read.
     """
     project, normal_path = (Path(os.path.normpath(item.absolute())) for item in (root, path))
     if not normal_path.is_relative_to(project):
@@ -66,7 +62,7 @@ def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
     if below and link is None:
         link = _link_below(normal_path)
     if link is not None:
-        raise OutputError(f"{link} is a link, and bakery writes in its place", hint="remove the link")
+        raise OutputError(f"{link} is a link, and bakery would write through it", hint="remove the link")
 
 
 def _link_below(folder: Path) -> Path | None:
@@ -75,7 +71,7 @@ def _link_below(folder: Path) -> Path | None:
 
 
 def _runs(root: Path) -> Path:
-    """Make the folder of runs in ``.bakery``, which git ignores."""
+    """Create the folder of runs in ``.bakery``, which git ignores."""
     home = root / ".bakery"
     runs = home / "runs"
     refuse_links(root, runs)
@@ -90,7 +86,7 @@ def _runs(root: Path) -> Path:
 
 
 def _fresh(path: Path) -> Path:
-    """Make ``path``, or a name beside it where one process bakes twice in a second."""
+    """Create ``path``, or with a number if one process bakes twice in a second."""
     for number in range(1, 1000):
         candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
         try:
@@ -102,7 +98,7 @@ def _fresh(path: Path) -> Path:
 
 
 def prune(runs: Path, keep: int = MAX_RUNS) -> None:
-    """Remove the oldest runs beyond ``keep``, and what the dead ones left in their stage folders."""
+    """Remove the oldest runs beyond ``keep``, and the stage folders of dead ones."""
     folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), key=_age)
     ended = [path for path in folders if not _in_use(path)]
     for path in ended:
@@ -132,10 +128,71 @@ def _in_use(run: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder as far as that is possible; links are removed, not followed."""
+    """Remove a folder as far as possible; links are not followed."""
     if path.is_symlink() or not path.is_dir():
         return
     # What came out of a container may have folders that its owner cannot enter.
     for folder, _, _ in os.walk(path):
         Path(folder).chmod(0o700)
     shutil.rmtree(path, ignore_errors=True)
+
+
+STATE_DIR_VARIABLE = "BAKERY_STATE_DIR"
+"""Sets the state folder of one project, for a CI that copies it from machine to machine."""
+
+_OWNER = "project"
+"""The file in a state folder with the path of its project."""
+
+_HINT = f"set {STATE_DIR_VARIABLE} to another folder"
+
+
+def state_folder(root: Path, environ: Mapping[str, str]) -> Path:
+    """Return the state folder of a project, created if needed; only this user can write to it.
+
+    Raises UsageError if the folder in the environment is inside the project, and OutputError if it cannot be created or
+    other users can write to it.
+    """
+    project = root.resolve()
+    try:
+        if named := environ.get(STATE_DIR_VARIABLE):
+            folder = Path(named).resolve()
+            if folder.is_relative_to(project):
+                raise UsageError(
+                    f"{STATE_DIR_VARIABLE}={named} is inside the project, where everyone who can change the project can write",
+                    hint="choose a folder outside of the project",
+                )
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            folder = _of_project(project, engine_paths(environ).state / "projects")
+        status = folder.stat(follow_symlinks=False)
+    except OSError as error:
+        path = error.filename or environ.get(STATE_DIR_VARIABLE) or root
+        raise OutputError(f"cannot write the state folder {path}: {error.strerror or error}", hint=_HINT) from error
+    is_private = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+    if not stat.S_ISDIR(status.st_mode) or not is_private:
+        raise OutputError(
+            f"the state folder {folder} does not belong to this user alone",
+            hint=f"fix it with chown and chmod go-w, or {_HINT}",
+        )
+    return folder
+
+
+def _of_project(project: Path, projects: Path) -> Path:
+    """Return the folder of a project. Creating one removes those of deleted projects."""
+    name = os.fsencode(project)
+    folder = projects / hashlib.sha256(name).hexdigest()[:32]
+    if not folder.is_dir():
+        projects.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for other in projects.iterdir():
+            if _is_gone(other):
+                remove_tree(other)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / _OWNER).write_bytes(name)
+    return folder
+
+
+def _is_gone(folder: Path) -> bool:
+    try:
+        return not os.path.lexists((folder / _OWNER).read_bytes())
+    except (OSError, ValueError):
+        return False

@@ -33,9 +33,9 @@ class Try(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     AGAIN = "again"
-    """It failed for a transient reason."""
+    """A transient failure."""
     LOST = "lost"
-    """Its seat was lost; the try does not count."""
+    """The seat was lost; the try does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +57,20 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A place that bakes items: the engine, or a node of a builder.
-
-    Attributes:
-        slots: the number of items that run in parallel.
-        platforms: those that can be built there; None for all.
-    """
+    """The engine or a node, with ``slots`` for parallel items; ``platforms`` is None for all."""
 
     name: str
     slots: int
     platforms: frozenset[str] | None = None
 
     def takes(self, item: Item) -> bool:
-        """Whether an item can be built there."""
+        """Whether it can build an item."""
         return self.platforms is None or item.platform in self.platforms
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a run.
-
-    Attributes:
-        parallel: items that run at once, at least 1.
-        memory: MB for all of them together; 0 for no limit.
-        retries: retries after a transient failure.
-        keep_going: a failed item stops only those that come after it.
-    """
+    """The limits of a run: ``memory`` in MB for all parallel items, 0 for no limit; retries of transient failures."""
 
     parallel: int = 1
     memory: int = 0
@@ -91,8 +79,8 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _Entry:
-    """An item over time; ``due`` is the time of its next try, ``seat`` where the last one was."""
+class Entry:
+    """The state of an item; ``due`` is the time of its next try, ``seat`` that of the last one."""
 
     item: Item
     index: int
@@ -104,21 +92,17 @@ class _Entry:
 
 @dataclass(slots=True)
 class Schedule:
-    """Decides for the items of one run, which have different names.
-
-    Attributes:
-        seats: empty for the one engine.
-    """
+    """Schedules the items of one run, which have different names; no ``seats`` means one engine."""
 
     items: Sequence[Item]
     limits: Limits
     seats: Sequence[Seat] = ()
     stopped: bool = field(default=False, init=False)
-    _entries: dict[str, _Entry] = field(init=False)
+    entries: dict[str, Entry] = field(init=False)
     _alive: list[Seat] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._entries = {item.name: _Entry(item, index) for index, item in enumerate(self.items)}
+        self.entries = {item.name: Entry(item, index) for index, item in enumerate(self.items)}
         self._alive = list(self.seats) or [Seat("", self.limits.parallel)]
 
     def due(self, now: float) -> list[Item]:
@@ -134,7 +118,7 @@ class Schedule:
 
     def ended(self, name: str, verdict: Try, now: float) -> None:
         """Record the end of a try."""
-        entry = self._entries[name]
+        entry = self.entries[name]
         if verdict is Try.PASSED:
             entry.state = State.PASSED
         elif verdict is Try.LOST and not self.stopped:
@@ -150,9 +134,9 @@ class Schedule:
                 self.stop()
 
     def lose(self, seat: str) -> None:
-        """Stop using a seat. The caller ends the items that run there with `Try.LOST`.
+        """Stop using a seat; the caller ends the items that run there with `Try.LOST`.
 
-        Items that passed there are built again elsewhere if items that depend on them are not done: they share a build.
+        Items that passed there are built again elsewhere if items of the same build are unfinished.
         """
         self._alive = [one for one in self._alive if one.name != seat]
         for entry in self._of(State.PASSED):
@@ -178,32 +162,20 @@ class Schedule:
 
     def skip(self, name: str) -> None:
         """Skip a waiting item and the items that depend on it."""
-        self._entries[name].state = State.SKIPPED
+        self.entries[name].state = State.SKIPPED
         self._skip_after(name)
-
-    def state(self, name: str) -> State:
-        """Return the state of an item."""
-        return self._entries[name].state
-
-    def seat(self, name: str) -> str:
-        """Return the seat of an item's last try; empty for none, and for the one engine."""
-        return self._entries[name].seat
 
     def on(self, seat: str) -> list[str]:
         """Return the items that run on a seat."""
         return [entry.item.name for entry in self._of(State.RUNNING) if entry.seat == seat]
 
-    def tries(self, name: str) -> int:
-        """Return the number of tries of an item."""
-        return self._entries[name].tries
-
     @property
     def over(self) -> bool:
         """Whether no item runs or waits."""
-        return not any(entry.state in (State.WAITING, State.RUNNING) for entry in self._entries.values())
+        return not any(entry.state in (State.WAITING, State.RUNNING) for entry in self.entries.values())
 
-    def _of(self, state: State) -> list[_Entry]:
-        return [entry for entry in self._entries.values() if entry.state is state]
+    def _of(self, state: State) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.state is state]
 
     def _skip_after(self, name: str) -> None:
         for entry in self._of(State.WAITING):
@@ -211,7 +183,7 @@ class Schedule:
                 entry.state = State.SKIPPED
                 self._skip_after(entry.item.name)
 
-    def _next(self, now: float) -> tuple[_Entry, Seat] | None:
+    def _next(self, now: float) -> tuple[Entry, Seat] | None:
         running = self._of(State.RUNNING)
         if len(running) >= self.limits.parallel:
             return None
@@ -226,30 +198,30 @@ class Schedule:
                 return min(here, key=lambda entry: self._order(entry, seat)), seat
         return None
 
-    def _order(self, entry: _Entry, seat: Seat) -> tuple[int, bool, int, int]:
+    def _order(self, entry: Entry, seat: Seat) -> tuple[int, bool, int, int]:
         """Return the sort key of an item on a seat; the lowest starts first.
 
-        Of a group, one item builds the shared stages and the others would wait for it; a seat that has these stages need
-        not build them. Items that need much memory start early, or they would run alone at the end.
+        The first item of a group builds the shared stages, while others would wait; a seat that has these stages need
+        not build them. Items with much memory start early: at the end they would run alone.
         """
-        alike = [one for one in self._entries.values() if one.item.group == entry.item.group and one.tries]
+        alike = [one for one in self.entries.values() if one.item.group == entry.item.group and one.tries]
         here = [one for one in alike if one.seat == seat.name]
         ahead = sum(one.state is State.RUNNING for one in here)
         elsewhere = any(one.state is State.PASSED for one in alike) and not here
         return ahead, elsewhere, -entry.item.memory, entry.index
 
     def _belongs(self, item: Item, seat: Seat) -> bool:
-        """Return whether an item can use the stages of the item it depends on: they are on the seat that built it."""
-        before = self._entries.get(item.after)
+        """Return whether an item can use the stages of the item it depends on, which are on that item's seat."""
+        before = self.entries.get(item.after)
         return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
 
-    def _family(self, item: Item) -> list[_Entry]:
-        """Return the items that depend on the same one, and that one."""
+    def _family(self, item: Item) -> list[Entry]:
+        """Return the items of one build: the first, and its dependents."""
         first = item.after or item.name
-        return [entry for name, entry in self._entries.items() if first in (name, entry.item.after)]
+        return [entry for name, entry in self.entries.items() if first in (name, entry.item.after)]
 
     def _may_begin(self, item: Item) -> bool:
-        before = self._entries.get(item.after)
+        before = self.entries.get(item.after)
         return before is None or before.state is State.PASSED
 
     def _fits(self, memory: int) -> bool:
@@ -257,18 +229,15 @@ class Schedule:
 
 
 def delay(tries: int) -> float:
-    """Return the seconds to wait after the try number ``tries`` (from 1)."""
+    """Return the seconds to wait after try number ``tries`` (from 1)."""
     return float(min(FIRST_DELAY_S * 3 ** (tries - 1), LONGEST_DELAY_S))
 
 
 def needed(job_memory: int, jobs: int, cores: int, memory: int) -> int:
-    """Return the MB that a cell's compilers need at once, as ``with-jobs`` counts them inside the container.
+    """Return the MB that a cell's compilers need, as ``with-jobs`` counts them inside the container.
 
-    Args:
-        job_memory: MB that one compiler needs; 0 where the recipe does not say.
-        jobs: compilers at a time; 0 for as many as cores and memory allow.
-        cores: of the engine.
-        memory: MB that the engine may use.
+    ``job_memory``: MB of one compiler, 0 if unknown; ``jobs``: parallel compilers, 0 for as many as cores and memory
+    allow; ``memory``: MB that the engine may use.
     """
     if not job_memory:
         return 0

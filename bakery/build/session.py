@@ -1,4 +1,4 @@
-"""What the bakes of one recipe share: the materials of a lock, the compiler caches and the cells themselves."""
+"""What all bakes of one recipe share: plan, environment, secrets, pinned materials."""
 
 from __future__ import annotations
 
@@ -6,13 +6,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.listener import Listener
-from bakery.build.run_files import write_run_files
+from bakery.build.buildx.bake import BakeRequest, open_bakes
+from bakery.build.buildx.outcome import BakeOutcome
+from bakery.build.buildx.progress import Listener
+from bakery.build.processes import caught
 from bakery.build.secrets.mask import Mask
+from bakery.core.errors import InterruptedBake, OutputError
+from bakery.core.files import write
+from bakery.emit.dockerfile import program_texts
+from bakery.emit.files import run_texts
 from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Image, Target
 from bakery.plan.model import Plan
+from bakery.toolchains.program_mounts import STAGE
+
+
+def write_run_files(base: Path, plan: Plan, state: Path) -> str:
+    """Write the files of a run; return the value of ``--set`` that makes its steps mount these programs.
+
+    Programs of the checkout are not used. ``base`` is what paths in the plan are relative to, ``state`` the run's
+    folder. Raises OutputError if a file cannot be written.
+    """
+    programs = (state / "bin").absolute()
+    write(base, run_texts(plan))
+    write_programs(programs, program_texts(plan))
+    return f"*.contexts.{STAGE}={programs}"
+
+
+def write_programs(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write programs into a folder that steps mount. Raises OutputError if a file cannot be written."""
+    write(folder, texts)
+    try:
+        # The modes of the stage: they are part of BuildKit's cache key.
+        for path in {folder, *(folder / name for name in texts), *((folder / name).parent for name in texts)}:
+            path.chmod(0o755)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +50,8 @@ class Pins:
 
     Attributes:
         overrides: target → values of ``--set`` for its base images and for the context with its packages.
-        environment: variables for buildx.
-        reads: folders outside the project that the overrides name.
-        locked: a lock holds all of it.
+        reads: folders outside the project in the overrides.
+        locked: a lock has all of it.
     """
 
     overrides: Mapping[str, tuple[str, ...]]
@@ -42,11 +70,9 @@ class BuildSession:
 
     Attributes:
         image_names: (image in the files, platform) → name of the image in the engine.
-        variables: variables of the bake file, beside the plan's own.
-        state_folder: the project's state folder.
-        reads: files outside the project that steps are given as secrets.
-        mask: hides secrets in what steps print.
-        record_folder: receives the contexts with recorded packages; None where no provenance is reproduced.
+        variables: of the bake file, besides the plan's.
+        reads: files outside the project with secrets.
+        record_folder: for the contexts with recorded packages, if a provenance is reproduced.
     """
 
     root: Path
@@ -63,7 +89,7 @@ class BuildSession:
     record_folder: Path | None = None
 
     def image_name(self, image: Image) -> str:
-        """Return the name that the engine has for an image."""
+        """Return the engine's name of an image."""
         return self.image_names.get((image.ref, image.platform), image.ref)
 
     def request(
@@ -71,14 +97,8 @@ class BuildSession:
     ) -> BakeRequest:
         """Write the files of the plan into a run's folder, and return a request that bakes targets with them.
 
-        The committed files may be out of date. The overrides of single targets (`Pins.overrides_of`) are the caller's.
-
-        Args:
-            folder: the run's folder, or a folder in it.
-            ignore: further patterns of files that never enter the build context.
-
-        Raises:
-            OutputError: the folder cannot be written.
+        The committed files may be outdated. ``ignore``: further patterns of files that never enter the build context.
+        The caller adds the overrides of single targets (`Pins.overrides_of`). Raises OutputError.
         """
         inside = folder.is_relative_to(self.root)
         base = folder.relative_to(self.root) if inside else folder.absolute()
@@ -103,3 +123,16 @@ class BuildSession:
             reads=(*self.reads, *pins.reads),
             mask=self.mask,
         )
+
+
+def bake_once(request: BakeRequest, listener: Listener) -> BakeOutcome:
+    """Run one bake; the outcome has its failures. Raises InterruptedBake after a signal."""
+    ended: list[BakeOutcome] = []
+    names = [target.name for target in request.targets]
+    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
+        bakes.start(request)
+        while not ended:
+            ended = [outcome for _, outcome in bakes.turn()]
+    if signals.arrived:
+        raise InterruptedBake(f"interrupted by {signals.name}: the build was ended", hint="nothing was changed")
+    return ended[0]

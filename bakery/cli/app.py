@@ -14,25 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli import (
-    audit,
-    bake,
-    builders,
-    compile,
-    doctor,
-    engine,
-    generate,
-    gpus,
-    index,
-    init,
-    lock,
-    modules,
-    plan,
-    reproduce,
-    rules,
-    schema,
-    verify,
-)
+from bakery.cli import bake, builders, compile, engine, generate, init, modules, plan, reference, wheels
 from bakery.cli.console import failures, out
 from bakery.core.errors import EXIT_CODES, InterruptedBake
 
@@ -71,21 +53,21 @@ for _name, (_command, _help) in bake.commands().items():
 _COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.init,
     "compile": compile.compile_,
-    "lock": lock.lock,
+    "lock": generate.lock,
     "plan": plan.plan,
     "check": plan.check,
     "generate": generate.generate,
-    "audit": audit.audit,
-    "verify": verify.verify,
+    "audit": wheels.audit,
+    "verify": wheels.verify,
     "validate": modules.validate,
     "benchmark": modules.benchmark,
-    "reproduce": reproduce.reproduce,
-    "index": index.index,
-    "gpus": gpus.gpus,
-    "rules": rules.rules,
-    "explain": rules.explain,
-    "doctor": doctor.doctor,
-    "schema": schema.schema,
+    "reproduce": wheels.reproduce,
+    "index": wheels.index,
+    "gpus": reference.gpus,
+    "rules": reference.rules,
+    "explain": reference.explain,
+    "doctor": engine.doctor,
+    "schema": reference.schema,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
@@ -128,5 +110,5 @@ class _Signal(BaseException):
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    # While buildx runs, a run has handlers of its own.
+    # While buildx runs, a run installs other handlers.
     raise _Signal(signal.Signals(number).name)

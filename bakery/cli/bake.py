@@ -112,14 +112,12 @@ class BakeArguments:
     ] = "auto"
 
     def options(self, groups: tuple[str, ...]) -> Options:
-        """Return the options of the run.
-
-        Raises:
-            UsageError: a time limit is malformed.
-        """
+        """Return the options of the run. Raises UsageError if a time limit is malformed."""
         from bakery.build.options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
+        unfinished = CellSelection.UNFINISHED if self.resume else CellSelection.ALL
+        selection = CellSelection.FAILED if self.failed else unfinished
         return Options(
             groups=groups,
             only=tuple(self.only or ()),
@@ -135,18 +133,13 @@ class BakeArguments:
             cell_timeout_s=seconds_of(self.cell_timeout, "--cell-timeout") if self.cell_timeout else None,
             deadline=None if limit is None else time.monotonic() + limit,
             compiler_cache=self.compiler_cache,
-            selection=CellSelection.FAILED
-            if self.failed
-            else CellSelection.UNFINISHED
-            if self.resume
-            else CellSelection.ALL,
+            selection=selection,
         )
 
 
 def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
-    from bakery.cli.narrow import narrow
-    from bakery.cli.recipes import plans
+    from bakery.cli.recipes import narrow, plans
     from bakery.cli.runs import print_configurations, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
@@ -175,24 +168,13 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     if arguments.print_:
         show = print_configurations if by_cibuildwheel else partial(_print_bake, groups=groups, only=chosen.only)
         show([plan for _, plan in selected])
-    else:
-        backend_system = system if by_cibuildwheel else ""
-        run(
-            selected,
-            chosen,
-            arguments.progress,
-            arguments.ca_bundle,
-            system=backend_system,
-            engine_up=arguments.engine_up,
-        )
+        return
+    cells_of, up = system if by_cibuildwheel else "", arguments.engine_up
+    run(selected, chosen, arguments.progress, arguments.ca_bundle, system=cells_of, engine_up=up)
 
 
 def uses_cibuildwheel(backend: str) -> bool:
-    """Return whether cibuildwheel builds the cells.
-
-    Raises:
-        UsageError: there is no such backend.
-    """
+    """Return whether cibuildwheel builds the cells. Raises UsageError if there is no such backend."""
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend: {backend}", hint=f"expected one of {', '.join(BACKENDS)}")
     return backend == "cibuildwheel" or (backend == "auto" and sys.platform in ("darwin", "win32"))

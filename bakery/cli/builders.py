@@ -23,16 +23,12 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(help="The builder's name in the configuration.", metavar="NAME")]
 
 
-def _client() -> Client:
-    """Return a client for the nodes. It needs docker and buildx, but no engine here.
-
-    Raises:
-        EngineError: there is no docker client with buildx.
-    """
+def node_client() -> Client:
+    """Return a client for nodes. It needs docker and buildx, but no engine here. Raises EngineError without them."""
     from bakery.engine.discover import find_client
     from bakery.engine.nodes import Client
 
-    return Client({**os.environ, **find_client(os.environ)})
+    return Client(find_client(os.environ))
 
 
 @app.command()
@@ -42,12 +38,11 @@ def up(name: Name) -> None:
     Commands with `--builder NAME` do this, too.
     """
     from bakery.engine.builder_config import require_nodes
-    from bakery.engine.discover import find_client
     from bakery.engine.nodes import gather
 
     nodes = require_nodes(name, Path.cwd())
-    client = _client()
-    gather(name, nodes, {**os.environ, **find_client(os.environ)}, say)
+    client = node_client()
+    gather(name, nodes, client, say)
     for builder in sorted({*client.created(name)} - {node.builder for node in nodes}):
         client.down(builder)
         say(f"removed {builder}: it is no longer in the configuration")
@@ -56,16 +51,16 @@ def up(name: Name) -> None:
 @app.command()
 def ls(as_json: options.AsJson = False) -> None:
     """Show the state of every node."""
-    from bakery.cli.tables.nodes import render, to_json
+    from bakery.cli.tables.engine import nodes_json, nodes_table
     from bakery.engine.builder_config import require_nodes
     from bakery.recipe.load import farms
 
-    client = _client()
+    client = node_client()
     statuses = {name: client.statuses(require_nodes(name, Path.cwd()), running=True) for name in farms(Path.cwd())[0]}
     if as_json:
-        echo_json(to_json(statuses))
+        echo_json(nodes_json(statuses))
     elif statuses:
-        out.print(render(statuses))
+        out.print(nodes_table(statuses))
     else:
         say("no builder is configured here; see docs/scale.md")
 
@@ -76,7 +71,7 @@ def rm(name: Name) -> None:
 
     BuildKit servers of driver `remote` keep running.
     """
-    client = _client()
+    client = node_client()
     builders = client.created(name)
     for builder in builders:
         client.down(builder)

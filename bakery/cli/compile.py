@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import err, out, say
+from bakery.cli.console import echo, echo_json, err, out, progress_display, say
 from bakery.cli.module_runs import ContainerSource, load_job, run_compiled
 from bakery.cli.modules import Bundle
 from bakery.core.errors import ModuleError, UsageError
 
 if TYPE_CHECKING:
+    from bakery.engine.session import EngineSession
     from bakery.iree.plan import JobPlan
     from bakery.iree.report import ModuleRun
 
@@ -71,9 +71,8 @@ class CompileArguments:
     def job_plan(self) -> JobPlan:
         """Return the plan of the selected cells.
 
-        Raises:
-            UsageError: a job file is not the only argument, or it names paths that ``--allow`` does not grant.
-            ModuleError: the job or a module is malformed.
+        Raises UsageError if a job file is not the only argument, or it names paths that ``--allow`` does not grant;
+        ModuleError if the job or a module is malformed.
         """
         from bakery.iree.job.load import from_inputs
         from bakery.iree.job.resolve import resolve
@@ -120,7 +119,7 @@ def _compile(arguments: CompileArguments) -> None:
         document |= results
         failures += more
     if arguments.json_:
-        out.print(json.dumps(document, indent=2), markup=False, soft_wrap=True)
+        echo_json(document)
     if failure := next((failure for failure in failures if failure), None):
         raise failure
     if arguments.bundle:
@@ -132,39 +131,30 @@ def _compile(arguments: CompileArguments) -> None:
 
 def _run(plan: JobPlan, arguments: CompileArguments) -> ModuleRun:
     """Compile, and print the report unless it is printed as JSON."""
-    from bakery.build.display.display import choose
-    from bakery.build.state_folder import state_folder
+    from bakery.build.run_folders import state_folder
     from bakery.cli.engine import open_engine
     from bakery.iree.compiler import CompileOptions, compile_job
     from bakery.iree.report import render
 
-    progress, as_json = arguments.progress, arguments.json_
-    settings = CompileOptions(
-        state_folder(plan.root, os.environ),
-        again=arguments.again,
-        no_cache=arguments.no_cache,
-        builder=arguments.builder,
-    )
-    listener = choose(progress, out if progress == "rawjson" else err, os.environ)
-    report = compile_job(
-        Path.cwd(),
-        plan,
-        settings,
-        lambda: open_engine(arguments.ca_bundle, engine_up=arguments.engine_up),
-        listener,
-    )
-    if not as_json and progress != "quiet":
+    progress, state = arguments.progress, state_folder(plan.root, os.environ)
+    settings = CompileOptions(state, again=arguments.again, no_cache=arguments.no_cache, builder=arguments.builder)
+
+    def engine() -> EngineSession:
+        return open_engine(arguments.ca_bundle, engine_up=arguments.engine_up)
+
+    report = compile_job(Path.cwd(), plan, settings, engine, progress_display(progress))
+    if not arguments.json_ and progress != "quiet":
         err.print(render(report))
-    if not as_json and progress != "rawjson":
+    if not arguments.json_ and progress != "rawjson":
         for item in report.modules:
             if item.path:
-                out.print(str(item.path), markup=False)
+                echo(str(item.path))
     return report
 
 
 def _show(plan: JobPlan, *, as_json: bool) -> None:
     if as_json:
-        out.print(json.dumps(plan.to_json(), indent=2), markup=False, soft_wrap=True)
+        echo_json(plan.to_json())
         return
     from bakery.iree.report import cells
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from bakery.core.errors import BakeryError, InterruptedBake
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.listener import Listener
+    from bakery.build.buildx.progress import Listener
 
 
 def _width() -> int | None:
@@ -77,17 +77,11 @@ def failures() -> Iterator[None]:
 
 def show(error: BakeryError) -> None:
     """Print a failure: its message, its details, and its hint."""
-    line = Text()
-    line.append(f"{error.title}: ", style="bold red")
-    line.append(error.message, style="bold")
-    err.print(line)
+    err.print(Text.assemble((f"{error.title}: ", "bold red"), (error.message, "bold")))
     for detail in error.details:
         err.print(Text("  " + detail))
     if error.hint:
-        hint = Text()
-        hint.append("→ ", style="cyan")
-        hint.append(error.hint)
-        err.print(hint)
+        err.print(Text.assemble(("→ ", "cyan"), error.hint))
 
 
 def say(text: str) -> None:
@@ -106,12 +100,8 @@ def echo_json(document: object) -> None:
 
 
 def progress_display(mode: str = "auto") -> Listener:
-    """Return the display for a value of ``--progress``.
-
-    Raises:
-        UsageError: there is no such mode.
-    """
-    from bakery.build.display.display import choose
+    """Return the display for a value of ``--progress``. Raises UsageError if there is no such mode."""
+    from bakery.build.display import choose
 
     return choose(mode, out if mode == "rawjson" else err, os.environ)
 

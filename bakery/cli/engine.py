@@ -1,4 +1,4 @@
-"""``wheel-bakery engine``, and how commands find the engine."""
+"""``wheel-bakery engine`` and ``wheel-bakery doctor``, and how commands find the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli.console import echo, out, say
+from bakery.cli import options
+from bakery.cli.console import echo, echo_json, leave, out, say
 from bakery.core.errors import EngineError, UsageError
 from bakery.core.names import CA_VARIABLES, MACHINES
 
@@ -26,16 +27,7 @@ app = typer.Typer(
 
 
 def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str | None = None) -> EngineSession:
-    """Return a session on the engine.
-
-    Args:
-        ca_bundle: the value of ``--ca-bundle``.
-        engine_up: install and start the private engine if there is none.
-        builder: the value of ``--builder``.
-
-    Raises:
-        BakeryError: there is no engine, or an argument is wrong.
-    """
+    """Return a session on the engine, for the options of a command. Raises BakeryError if there is no engine."""
     from bakery.engine import session
     from bakery.engine.discover import find
 
@@ -45,11 +37,7 @@ def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str
 
 
 def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
-    """Return the engine to use; install and start the private one if there is none.
-
-    Raises:
-        EngineError: there is none, and none can be installed or started.
-    """
+    """Return the engine to use; install and start the private one if there is none, or raise EngineError."""
     from bakery.engine import private_engine
     from bakery.engine.discover import find
 
@@ -65,11 +53,7 @@ def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
 
 
 def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the given CA bundle, else the first one that the environment names; None if there is none.
-
-    Raises:
-        UsageError: the given file does not exist or has no certificate.
-    """
+    """Return the given CA bundle, else the first one in the environment. Raises UsageError if it has no certificate."""
     if given is not None:
         if not _has_certificates(given):
             raise UsageError(f"--ca-bundle {given}: expected a PEM file with certificates")
@@ -84,6 +68,25 @@ def _has_certificates(path: Path) -> bool:
             return b"-----BEGIN" in stream.read(1 << 20)
     except OSError:
         return False
+
+
+def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
+    """Check what a bake needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
+
+    Exits with 6 if this machine cannot bake wheels, otherwise with 0.
+
+    [dim]wheel-bakery doctor[/dim]
+    """
+    from bakery.cli.tables.engine import findings_json, findings_report
+    from bakery.engine.doctor import diagnose
+
+    findings = diagnose(os.environ, find_ca_bundle(ca_bundle, os.environ))
+    if json:
+        echo_json(findings_json(findings))
+    else:
+        out.print(findings_report(findings))
+    if any(item.state == "fail" for item in findings):
+        leave(EngineError.exit_code)
 
 
 @app.command()

@@ -48,11 +48,7 @@ _MODELS: dict[str, tuple[type[BaseModel], type[GenerateJsonSchema]]] = {
 
 
 def schema(name: str) -> dict[str, object]:
-    """Return a JSON schema (draft 2020-12).
-
-    Args:
-        name: ``recipe`` (bakery.toml and ``[tool.bakery]``), ``lock``, ``job``, or ``module`` (the record of a module).
-    """
+    """Return the JSON schema (draft 2020-12) of a ``recipe``, a ``lock``, a ``job`` or the record of a ``module``."""
     if name == "recipe":
         return _recipe_schema()
     model, generator = _MODELS[name]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from bakery.cli.console import err, say
+from bakery.cli.console import err, progress_display, say
 from bakery.core.errors import BakeryError, ModuleError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from bakery.iree.benchmark import Measurement
     from bakery.iree.devices import Devices, Images
     from bakery.iree.job.load import LoadedJob
-    from bakery.iree.requests import Request
+    from bakery.iree.modules import Request
     from bakery.iree.sandbox import Sandbox
     from bakery.iree.validate import Verdict
     from bakery.plan.values import Json
@@ -25,29 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSource:
-    """Where containers come from.
-
-    Attributes:
-        image: the user's own image; None for bakery's.
-        ca_bundle: the value of ``--ca-bundle``.
-    """
+    """Where containers come from: the user's image, None for bakery's; and the value of ``--ca-bundle``."""
 
     image: str | None = None
     ca_bundle: Path | None = None
 
 
 def load_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[LoadedJob, Path]:
-    """Load a job and check that it may use all paths that it names.
+    """Load a job and check that it may use all paths that it names; ``output`` replaces its folder of results.
 
-    Args:
-        output: the folder of results; that of the job if None.
-
-    Returns:
-        The job and its project: the workspace of the current folder if that lists the job, else the job's folder.
-
-    Raises:
-        ModuleError: the job cannot be read.
-        UsageError: it names paths outside of its project that ``allow`` does not grant.
+    Return the job and its project: the workspace of the current folder if that lists the job, otherwise its own folder.
+    Raises ModuleError if the job cannot be read, UsageError if ``allow`` does not grant paths outside of the project.
     """
     from bakery.build.buildx.entitlements import Grants
     from bakery.iree.job.load import load
@@ -62,13 +49,9 @@ def load_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[Load
 def run_validation(
     requests: Sequence[Request], root: Path, source: ContainerSource, cores: str = "", parallel: int = 2
 ) -> list[Verdict]:
-    """Validate modules and write their records.
+    """Validate modules and write their records; the run is in ``.bakery`` below ``root``.
 
-    Args:
-        root: the folder whose ``.bakery`` holds the run.
-
-    Raises:
-        BakeryError: a check does not fit its module, or a container cannot be run.
+    Raises BakeryError if a check does not fit its module, or a container cannot be run.
     """
     from bakery.iree.modules import write_record
     from bakery.iree.validate import read_subjects, validate
@@ -91,17 +74,12 @@ def run_validation(
 def run_benchmark(
     requests: Sequence[Request], root: Path, source: ContainerSource, baseline: Path | None = None
 ) -> list[Measurement]:
-    """Benchmark modules and write their records.
+    """Benchmark modules and write their records; the run is in ``.bakery`` below ``root``.
 
-    Args:
-        root: the folder whose ``.bakery`` holds the run.
-
-    Raises:
-        BakeryError: there is no benchmark, a call does not fit its function, or a container cannot be run.
+    Raises BakeryError if there is no benchmark, a call does not fit its function, or a container cannot be run.
     """
-    from bakery.iree.benchmark import measure, read_subjects
+    from bakery.iree.benchmark import measure, read_baseline, read_subjects
     from bakery.iree.modules import write_record
-    from bakery.iree.requests import read_baseline
 
     subjects = read_subjects((item.module, item.benchmark, item.folder) for item in requests if item.benchmark)
     if not subjects:
@@ -135,21 +113,15 @@ def run_compiled(
     benchmark: bool,
     show_tables: bool,
 ) -> tuple[dict[str, Json], list[BakeryError | None]]:
-    """Validate and benchmark modules that were just compiled.
+    """Validate and benchmark the compiled modules in ``paths``; return the results as JSON, and the failures.
 
-    Args:
-        inputs: the inputs of the compilation: a job, or modules (which have no checks).
-        paths: the compiled modules.
-
-    Returns:
-        The results as JSON, and the failures.
+    ``inputs`` are those of the compilation: a job, or modules (which have no checks).
     """
     from bakery.iree import benchmark as benchmarks
-    from bakery.iree import report_runs
+    from bakery.iree import report
     from bakery.iree import validate as validation
     from bakery.iree.job.load import load
-    from bakery.iree.modules import find_modules
-    from bakery.iree.requests import Request, requests_of
+    from bakery.iree.modules import Request, find_modules, requests_of
 
     if not paths:
         return {}, []
@@ -163,16 +135,16 @@ def run_compiled(
     failures: list[BakeryError | None] = []
     if validate:
         verdicts = run_validation(requests, Path(), source)
-        document["validation"] = report_runs.validation_rows(verdicts)
+        document["validation"] = report.validation_rows(verdicts)
         failures.append(validation.conclusion(verdicts))
         if show_tables:
-            err.print(report_runs.validation_table(verdicts))
+            err.print(report.validation_table(verdicts))
     if benchmark:
         measurements = run_benchmark(requests, Path(), source)
-        document["benchmarks"] = report_runs.benchmark_rows(measurements)
+        document["benchmarks"] = report.benchmark_rows(measurements)
         failures.append(benchmarks.conclusion(measurements))
         if show_tables:
-            err.print(report_runs.benchmarks_table(measurements))
+            err.print(report.benchmarks_table(measurements))
     return document, failures
 
 
@@ -180,14 +152,14 @@ def run_compiled(
 def _open_containers(
     requests: Sequence[Request], root: Path, source: ContainerSource
 ) -> Iterator[tuple[Sandbox, Devices]]:
-    """Give a sandbox, and the devices that modules can run on."""
+    """Yield a sandbox, and the devices that modules can run on."""
     from bakery.build.run_folders import run_folder
     from bakery.cli.engine import open_engine
     from bakery.iree.devices import Devices
     from bakery.iree.sandbox import open_sandbox
 
     engine = open_engine(source.ca_bundle)
-    images = _bakery_image(engine, source.image) if source.image else _tool_images(engine, requests)
+    images = _user_image(engine, source.image) if source.image else _tool_images(engine, requests)
     with run_folder(root) as folder:
         stage = folder / "stage"
         stage.mkdir()
@@ -195,8 +167,7 @@ def _open_containers(
             yield sandbox, Devices(engine.environment, images)
 
 
-def _bakery_image(engine: EngineSession, image: str) -> Images:
-    """Return a function that finds the user's own image."""
+def _user_image(engine: EngineSession, image: str) -> Images:
     from bakery.engine.debian_rootfs import inspect
     from bakery.iree.devices import CPU_IMAGE
 
@@ -209,12 +180,7 @@ def _bakery_image(engine: EngineSession, image: str) -> Images:
 
 
 def _tool_images(engine: EngineSession, requests: Sequence[Request]) -> Images:
-    """Return a function that bakes bakery's images with IREE's tools.
-
-    Raises:
-        ModuleError: modules need different releases of the runtime.
-    """
-    from bakery.build.display.display import choose
+    """Return a function that bakes bakery's images. Raises ModuleError if modules need different runtimes."""
     from bakery.core.names import MACHINES
     from bakery.iree.tool_image import tool_image
     from bakery.toolchains import facts
@@ -225,7 +191,6 @@ def _tool_images(engine: EngineSession, requests: Sequence[Request]) -> Images:
     version = versions[0] if versions else facts.iree_releases()[0].runtime
 
     def bake(recipe: str, platform: str) -> str:
-        listener = choose("auto", err, os.environ)
-        return tool_image(engine, listener, version, recipe=recipe, machine=MACHINES[platform])
+        return tool_image(engine, progress_display(), version, recipe=recipe, machine=MACHINES[platform])
 
     return bake

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from bakery.iree.models.job import Benchmark, Check
-    from bakery.iree.requests import Request
+    from bakery.iree.modules import Request
 
 _Model = TypeVar("_Model", bound="BaseModel")
 
@@ -72,7 +72,7 @@ class ModuleArguments:
         typer.Option(
             "--image",
             help="An image of the engine with iree-run-module, iree-benchmark-module, and python3 with NumPy. Default: "
-            "Bakery's own, which is made when it is missing.",
+            "Bakery's image, which is built if it is missing.",
             metavar="NAME",
         ),
     ] = None
@@ -93,17 +93,12 @@ class ModuleArguments:
     def requests(
         self, *, checks: tuple[Check, ...] = (), benchmark: Benchmark | None = None, has_call: bool
     ) -> list[Request]:
-        """Return a request for each module.
+        """Return a request for each module, with ``checks`` and ``benchmark`` if no job describes them.
 
-        Args:
-            checks, benchmark: of modules that no job describes.
-            has_call: options describe a call, which only a job does otherwise.
-
-        Raises:
-            UsageError: the arguments exclude each other, or a job names paths that ``--allow`` does not grant.
+        ``has_call``: options describe a call, which only a job does otherwise. Raises UsageError if arguments exclude
+        each other, or a job names paths that ``--allow`` does not grant.
         """
-        from bakery.iree.modules import find_modules
-        from bakery.iree.requests import Request, requests_of_job
+        from bakery.iree.modules import Request, find_modules, requests_of_job
 
         jobs = [path for path in self.paths if path.suffix == ".json"]
         if jobs and len(self.paths) > 1:
@@ -159,11 +154,7 @@ class ValidateArguments(ModuleArguments):
     bundle: Bundle = None
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the check that the options describe, if they do.
-
-        Raises:
-            UsageError: they are malformed, or describe no expected results.
-        """
+        """Return the check that the options describe, if they do. Raises UsageError if they are malformed."""
         from bakery.iree.models.job import Check
 
         if self.expected is None and self.reference is None:
@@ -231,7 +222,7 @@ def _validate(arguments: ValidateArguments) -> None:
     [dim]wheel-bakery validate job.json[/dim]
     """
     from bakery.iree.bundle import bundle
-    from bakery.iree.report_runs import to_json, validation_rows, validation_table
+    from bakery.iree.report import to_json, validation_rows, validation_table
     from bakery.iree.validate import conclusion
 
     checks = arguments.checks()
@@ -254,7 +245,7 @@ def _benchmark(arguments: BenchmarkArguments) -> None:
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion
     from bakery.iree.models.job import Benchmark
-    from bakery.iree.report_runs import benchmark_rows, benchmarks_table, to_json
+    from bakery.iree.report import benchmark_rows, benchmarks_table, to_json
 
     settings = arguments.settings()
     requests = arguments.requests(

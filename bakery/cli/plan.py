@@ -12,7 +12,7 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import echo, echo_json, out
-from bakery.cli.recipes import plans
+from bakery.cli.recipes import narrow, plans
 from bakery.core.names import platform_of
 
 if TYPE_CHECKING:
@@ -49,16 +49,13 @@ def plan(
 
     [dim]wheel-bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
     """
-    from bakery.cli.narrow import narrow
     from bakery.cli.tables import plan as report
 
     patterns = tuple(only or ())
     selected, skipped = narrow(plans(recipe, set_), recipe, set_, patterns, shard, since)
     chosen = [item for _, item in selected]
     if github_matrix:
-        from bakery.cli.tables.matrix import to_json
-
-        echo(to_json(chosen, patterns))
+        echo(report.github_matrix(chosen, patterns))
         return
     if json:
         echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder)))
@@ -76,20 +73,16 @@ def plan(
 
 
 def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:
-    """Return recipe → cell → how its platform is provided: by the nodes of a builder, otherwise by this machine.
-
-    An engine on another machine is not asked.
-    """
+    """Return recipe → cell → how its platform is provided: by a builder's nodes or this machine. No engine runs."""
     from bakery.engine import platform_support
     from bakery.engine.builder_config import nodes_of
     from bakery.engine.memory_peaks import is_here
     from bakery.engine.qemu import emulated
 
     if nodes := nodes_of(builder, Path.cwd()) if builder else ():
-        from bakery.engine.discover import find_client
-        from bakery.engine.nodes import Client
+        from bakery.cli.builders import node_client
 
-        statuses = Client({**os.environ, **find_client(os.environ)}).statuses(nodes)
+        statuses = node_client().statuses(nodes)
         return {item.recipe: platform_support.on_nodes(item, statuses) for item in chosen}
     if not is_here(os.environ):
         return {item.recipe: {} for item in chosen}

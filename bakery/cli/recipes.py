@@ -1,20 +1,30 @@
-"""Command line → plans."""
+"""Command line → plans; ``--shard`` and ``--since`` select some of their cells."""
 
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.cli.console import say
-from bakery.core.errors import UsageError
+from bakery.core.errors import BakeryError, UsageError
+from bakery.core.names import RECIPE
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
+    from bakery.resolve.changed_cells import Change
     from bakery.resolve.rules.caching import Host
     from bakery.resolve.rules.rule import Finding
+
+Plans = list[tuple[Path, "Plan"]]
+"""Project root and plan of each recipe."""
+
+Skipped = dict[str, dict[str, str]]
+"""Recipe → cell → why it is skipped."""
 
 
 def plans(
@@ -25,38 +35,26 @@ def plans(
     bake: bool = False,
     builder: str | None = None,
     dated: bool = True,
-) -> list[tuple[Path, Plan]]:
+) -> Plans:
     """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
-    Recipes get the variables of ``--set`` that they have.
-
-    Args:
-        bake: also check what the machine of the engine must have, and the source to be sent to it.
-        builder: the builder of buildx; None for the current one.
-        dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit.
-
-    Raises:
-        BakeryError: a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
+    Recipes get the variables of ``--set`` that they have. With ``bake``, also check the source, and what the machine of
+    ``builder`` must have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
+    BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
     resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
     for folder, plan in resolved_plans:
         _check_rules(plan, _host(plan, builder) if bake else None)
         if bake:
-            from bakery.build.context_warnings import warnings
+            from bakery.build.context_files import warnings
 
             for line in warnings(folder, plan):
                 say(f"warning: {plan.recipe}: {line}")
     return resolved_plans
 
 
-def resolved(
-    references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool
-) -> list[tuple[Path, Plan]]:
-    """Return the same as `plans`, without checking rules.
-
-    Raises:
-        BakeryError: a recipe cannot be loaded or resolved, or no recipe has a variable that was set.
-    """
+def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool) -> Plans:
+    """Return the same as `plans`, without checking rules. Raises BakeryError."""
     from bakery.core.git import committed
     from bakery.recipe.load import load
     from bakery.resolve.plan import resolve
@@ -83,11 +81,7 @@ def resolved(
 
 
 def _check_rules(plan: Plan, host: Host | None) -> None:
-    """Print the warnings of rules.
-
-    Raises:
-        PlanError: the plan breaks rules; lists all of them.
-    """
+    """Print the warnings of rules. Raises PlanError if the plan breaks rules; lists all of them."""
     from bakery.cli.tables.rules import refusal
     from bakery.resolve.rules import judge
     from bakery.resolve.rules.rule import Severity
@@ -138,3 +132,76 @@ def _host(plan: Plan, builder: str | None) -> Host:
     host = replace(host, memory=info.memory if limited else 0)
     # Nodes of a configured builder are BuildKit itself, which exports every kind of cache.
     return replace(host, exports=exports(driver, info.store), engine=f"driver {driver}") if driver else host
+
+
+def narrow(
+    plans: Plans, references: list[str] | None, sets: list[str] | None, only: Sequence[str], shard: str | None,
+    since: str | None, system: str = "linux",
+) -> tuple[Plans, Skipped]:  # fmt: skip
+    """Return the plans with the cells of a system that ``--shard`` and ``--since`` select, and why others are skipped.
+
+    Plans without selected cells are left out. ``only`` applies before ``shard``. Raises UsageError if an option is
+    malformed, or git has no such revision.
+    """
+    skipped: Skipped = {}
+    plans = [(root, plan.for_system(system)) for root, plan in plans]
+    if since is not None:
+        plans = _since(plans, references, sets, since, skipped, system)
+    return (_shard(plans, only, shard) if shard is not None else plans), skipped
+
+
+def _shard(plans: Plans, only: Sequence[str], text: str) -> Plans:
+    from bakery.plan import shards
+
+    match = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", text)
+    if not match or int(match[1]) > int(match[2]):
+        raise UsageError(f"--shard: expected I/N, such as 2/4, with I from 1 to N, got {text!r}")
+    selected = [plan.filter_by_pattern(tuple(only)) for _, plan in plans]
+    groups = shards.select_shard(selected, int(match[1]), int(match[2]))
+    ids = {group.plan.recipe: [cell.id for cell in group.cells] for group in groups}
+    return [(root, plan.filter_by_id(ids[plan.recipe])) for root, plan in plans if plan.recipe in ids]
+
+
+def _since(
+    plans: Plans, references: list[str] | None, sets: list[str] | None, revision: str, skipped: Skipped, system: str
+) -> Plans:
+    from bakery.resolve import changed_cells
+
+    # The repository is that of the working folder, where recipes are searched.
+    change = changed_cells.changes_since(Path.cwd(), revision)
+    now = {plan.recipe: plan.for_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
+    selected = []
+    for root, plan in plans:
+        with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+            old = _plan_at(Path(folder), change, references, sets, plan.recipe)
+            before = old if isinstance(old, str) else old.for_system(system)
+            affected = changed_cells.affected_cells(root, now[plan.recipe], before, change)
+        skipped[plan.recipe] = dict(affected.skipped)
+        if affected.built:
+            selected.append((root, plan.filter_by_id(affected.built)))
+    return selected
+
+
+def _plan_at(
+    folder: Path, change: Change, references: list[str] | None, sets: list[str] | None, recipe: str
+) -> Plan | str:
+    """Return the plan of a recipe at the revision, or why there is none."""
+    from bakery.resolve import changed_cells
+
+    changed_cells.write_old_recipes(change, folder)
+    top = change.top.resolve()
+    cwd = folder / Path.cwd().resolve().relative_to(top)
+    cwd.mkdir(parents=True, exist_ok=True)
+    references_then = []
+    for reference in references or ():
+        # `load` distinguishes names and paths in the same way.
+        path = Path(os.path.normpath(Path.cwd() / reference)).resolve()
+        is_name = bool(RECIPE.match(reference))
+        if not is_name and not path.is_relative_to(top):
+            return f"the recipe {reference} is outside the repository"
+        references_then.append(reference if is_name else str(folder / path.relative_to(top)))
+    try:
+        plans = {plan.recipe: plan for _, plan in resolved(references_then or None, sets, cwd, dated=False)}
+    except BakeryError as error:
+        return f"the recipe of {change.revision} cannot be planned: {error.message}"
+    return plans.get(recipe, f"there was no recipe {recipe} at {change.revision}")

@@ -28,14 +28,10 @@ def run(
 ) -> None:
     """Build every plan, one after the other, print each report, and judge all reports together.
 
-    Args:
-        system: the system whose cells cibuildwheel builds; empty to bake.
-
-    Raises:
-        BakeryError: of any kind, after everything that can be done is done. With cibuildwheel, what ends a recipe as a
-            whole ends the run.
+    ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
+    done is done; with cibuildwheel, an error of a whole recipe ends the run.
     """
-    from bakery.build.exit_status import conclusion, refused
+    from bakery.build.report import conclusion, refused
 
     build = (
         _cibuildwheel(progress, ca_bundle, system) if system else _bake(options.builder, progress, ca_bundle, engine_up)
@@ -134,7 +130,7 @@ def _print_report(report: RunReport, progress: str) -> None:
 
 
 def _write_step_summary(reports: Sequence[RunReport]) -> None:
-    """Append to the summary that GitHub Actions shows for a job, if it asks for one."""
+    """Append to the summary that GitHub Actions shows for a job, if the variable is set."""
     from bakery.cli.tables.run import markdown
 
     path = os.environ.get("GITHUB_STEP_SUMMARY")

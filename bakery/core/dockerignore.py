@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 
-from bakery.core.regex import compile_linear
+from bakery.core.text import compile_linear
 
 LONGEST = 4096
 """The maximum length of a pattern, in characters: no path is longer."""
@@ -45,11 +45,7 @@ def escaped(path: str) -> str:
 
 
 def check_ignored(pattern: str) -> None:
-    """Check one normalised pattern of an ignore file, without ``!``.
-
-    Raises:
-        ValueError: BuildKit refuses it, or it is too long.
-    """
+    """Check one normalised pattern, without ``!``. Raises ValueError if BuildKit refuses it, or it is too long."""
     if len(pattern) > LONGEST:
         raise ValueError(f"more than {LONGEST} characters")
     if not _WELL_FORMED.match(pattern):
@@ -71,11 +67,7 @@ def _simple_regex(bare: str) -> str:
 
 
 def _compiled(pattern: str) -> tuple[str, str]:
-    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile).
-
-    Returns:
-        The kind of the text (``path``, ``start`` or ``end`` of a path, ``regex``), and the text.
-    """
+    """Return a pattern as moby/patternmatcher compiles it (Pattern.compile): ``path``, ``start``, ``end`` or ``regex``; text."""
     regex, kind, at = "", "path", 0
     while at < len(pattern):
         char, start = pattern[at], at
@@ -146,11 +138,7 @@ class Ignore:
     """Decides which files an ignore file keeps out of a build context, as BuildKit does: the last matching pattern counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Take the lines of the file.
-
-        Raises:
-            ValueError: a pattern is not valid.
-        """
+        """Take the lines of the file. Raises ValueError if a pattern is not valid."""
         patterns = [pattern for line in lines if (pattern := normalised(line))]
         # Neighbours of one kind are matched together.
         runs = itertools.groupby(patterns, key=lambda pattern: not pattern.startswith("!"))
@@ -158,9 +146,9 @@ class Ignore:
         self.has_exceptions = any(not ignores for ignores, _ in self._groups)
 
     def plain(self) -> Callable[[str, str], bool] | None:
-        """Return a function that decides whether a path with its last part is ignored, if its parents are not.
+        """Return a function of path and last part, for paths whose parents are not ignored: much faster than `step`.
 
-        It is much faster than `step`. None if there are exceptions, which need `step`.
+        None if there are exceptions, which need `step`.
         """
         return self._groups[0][1].matches if len(self._groups) == 1 and not self.has_exceptions else None
 

@@ -23,11 +23,7 @@ def duration(seconds: float) -> str:
 def seconds_of(text: str, what: str) -> float:
     """Return the seconds of ``90m``, ``8h``, ``1h30m``, ``2d`` or ``45.5s``.
 
-    Args:
-        what: the option, for the message.
-
-    Raises:
-        UsageError: it is no such text, or no time at all.
+    Raises UsageError, with the option ``what`` in the message, if the text is malformed or zero.
     """
     match = _WRITTEN.match(text.strip())
     seconds = sum(float(part or 0) * unit for part, unit in zip(match.groups(), _UNITS, strict=True)) if match else 0.0

@@ -1,8 +1,4 @@
-"""All failures of Bakery: one class for each, with its exit code.
-
-Libraries raise them; only ``bakery.cli`` prints them and exits. An error says what is wrong (``message``), what to do
-(``hint``) and, if it helps, shows lines of a log or a file (``details``).
-"""
+"""All failures of Bakery: one class for each, with its exit code. Only ``bakery.cli`` prints them and exits."""
 
 from __future__ import annotations
 
@@ -14,13 +10,9 @@ from bakery.core.text import printable
 class BakeryError(Exception):
     """Any other failure.
 
-    The base class of all failures.
-
-    Attributes:
-        message: what is wrong: one sentence, lower case, no full stop. It begins with the subject, if there is one.
-        reason: the message without the subject.
-        hint: what to do; may be empty.
-        details: lines below the message, such as the end of a log or a diff.
+    The base class of all failures. `message` is one sentence, lower case, no full stop, and begins with the subject, if
+    there is one; `reason` is the message without it. `hint` says what to do and may be empty. `details` are lines below
+    the message: all problems of a recipe, the end of a log, a diff.
     """
 
     exit_code: int = 1
@@ -45,10 +37,7 @@ class UsageError(BakeryError, exit_code=2, title="usage"):
 
 
 class RecipeError(BakeryError, exit_code=3, title="recipe"):
-    """A recipe is malformed.
-
-    ``details`` holds every problem of the file at once.
-    """
+    """A recipe is malformed."""
 
 
 class PlanError(BakeryError, exit_code=4, title="plan"):
@@ -56,10 +45,7 @@ class PlanError(BakeryError, exit_code=4, title="plan"):
 
 
 class DriftError(BakeryError, exit_code=5, title="drift"):
-    """A generated file differs from what its recipe says.
-
-    ``details`` is a unified diff.
-    """
+    """A generated file differs from what its recipe says."""
 
 
 class EngineError(BakeryError, exit_code=6, title="engine"):
@@ -67,18 +53,15 @@ class EngineError(BakeryError, exit_code=6, title="engine"):
 
 
 class BakeError(BakeryError, exit_code=7, title="bake"):
-    """A build step failed.
-
-    ``details`` is the tail of its log.
-    """
+    """A build step failed."""
 
 
 class AuditError(BakeryError, exit_code=8, title="audit"):
-    """A wheel is not what it promises, and was kept out of the output folder."""
+    """A wheel failed the audit, and is not in the output folder."""
 
 
 class UnavailableError(BakeryError, exit_code=9, title="not available"):
-    """A version, package or image that was asked for cannot be had from where this machine looks."""
+    """A requested version, package or image is not available to this machine."""
 
 
 class OutputError(BakeryError, exit_code=10, title="files"):
@@ -90,28 +73,19 @@ class SomeFailed(BakeError, exit_code=11):
 
 
 class LockError(BakeryError, exit_code=12, title="lock"):
-    """What a build would be made of is not what ``bakery.lock`` says, or there is no lock.
-
-    ``details`` says what differs.
-    """
+    """The inputs of a build differ from ``bakery.lock``, or there is no lock."""
 
 
 class DifferentError(BakeryError, exit_code=13, title="differs"):
-    """A wheel that was built again is not the same bytes.
-
-    ``details`` says where they differ.
-    """
+    """A wheel that was built again differs from the original."""
 
 
 class ModuleError(BakeryError, exit_code=14, title="module"):
-    """An MLIR module, or the job that names it, is not what it should be."""
+    """An MLIR module, or the job that names it, is malformed."""
 
 
 class WrongResultError(BakeryError, exit_code=15, title="validation"):
-    """A compiled module does not give what is expected of it.
-
-    ``details`` says which, where, and how far off.
-    """
+    """The results of a compiled module differ from the expected ones."""
 
 
 class RegressionError(BakeryError, exit_code=16, title="regression"):
@@ -119,7 +93,7 @@ class RegressionError(BakeryError, exit_code=16, title="regression"):
 
 
 class CompilerError(BakeryError, exit_code=17, title="compiler"):
-    """A compiler of modules crashed, or was ended for want of memory or time."""
+    """A compiler of modules crashed, or exceeded its memory or time limit."""
 
 
 class InterruptedBake(BakeryError, exit_code=130, title="interrupted"):

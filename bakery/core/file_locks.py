@@ -17,28 +17,17 @@ from bakery.core.errors import InterruptedBake
 _PAUSE_S = 0.05
 """Seconds between two attempts to get a lock that another process holds."""
 
-if sys.platform == "win32":
-    import msvcrt
 
-    def lock(handle: int, *, wait: bool = True) -> None:
-        """Lock an open file.
+def lock(handle: int, *, wait: bool = True) -> None:
+    """Lock an open file or, not on Windows, folder. Raises BlockingIOError if it is locked and ``wait`` is false."""
+    if sys.platform == "win32":
+        import msvcrt
 
-        Raises:
-            BlockingIOError: another process holds it, and ``wait`` is false.
-        """
         try:
             msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except PermissionError as error:
             raise BlockingIOError(error.errno, error.strerror) from error
-
-else:
-
-    def lock(handle: int, *, wait: bool = True) -> None:
-        """Lock an open file or folder.
-
-        Raises:
-            BlockingIOError: another process holds it, and ``wait`` is false.
-        """
+    else:
         import fcntl
 
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,11 +35,7 @@ else:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, after other processes release it. The file and its folders are created if needed.
-
-    Raises:
-        OSError: the file cannot be created.
-    """
+    """Hold the lock of a file; create it and its folders if needed. Raises OSError if it cannot be created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         lock(handle.fileno())
@@ -61,14 +46,9 @@ def locked_file(path: Path) -> Iterator[None]:
 def locked_folder(folder: Path, is_halted: Callable[[], bool] | None = None) -> Iterator[None]:
     """Hold the lock of a folder itself, which leaves no file behind.
 
-    Windows cannot open folders: there an empty file in the folder is locked, and stays.
-
-    Args:
-        is_halted: called while waiting; True ends the wait. Without it, only a signal handler that raises ends it.
-
-    Raises:
-        InterruptedBake: ``is_halted`` ended the wait.
-        OSError: the folder cannot be opened.
+    Windows cannot open folders: there an empty file in the folder is locked, and stays. ``is_halted`` is called while
+    waiting and can end the wait; without it, only a signal handler that raises does. Raises InterruptedBake if the wait
+    was ended, OSError if the folder cannot be opened.
     """
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,17 +1,18 @@
-"""Writes generated files and checks them for drift; hashes files, and packs them into tars."""
+"""Reads regular files only, writes generated files and checks them for drift, hashes files, packs them into tars."""
 
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.core.errors import DriftError, OutputError
-from bakery.core.plain_files import read_plain
 
 if TYPE_CHECKING:
     from tarfile import TarFile
@@ -19,13 +20,32 @@ if TYPE_CHECKING:
 LARGEST = 64 << 20
 """Bytes that a generated file may have."""
 
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Reading a pipe waits for a writer, and a device such as /dev/zero never ends."""
+
+
+def open_plain(path: Path, *, follow: bool = True) -> BufferedReader:
+    """Open a regular file. Raises OSError for a folder, a pipe, a device, a socket or, unless ``follow``, a link."""
+    handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_plain(path: Path, most: int, *, follow: bool = True) -> bytes:
+    """Return the content of a regular file. Raises OSError if it cannot be opened or has more than ``most`` bytes."""
+    with open_plain(path, follow=follow) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return data
+
 
 def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
 
-    Raises:
-        OutputError: a file cannot be written, or a link leads its folder out of ``root``; the one before it is as it
-            was.
+    Raises OutputError if a file cannot be written, or a link leads its folder out of ``root``; a file that exists stays.
     """
     changed = []
     for name, text in texts.items():
@@ -47,11 +67,7 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
 
 
 def compare(root: Path, texts: Mapping[str, str]) -> None:
-    """Compare each text with its file.
-
-    Raises:
-        DriftError: one or more files differ or are missing; ``details`` is a unified diff.
-    """
+    """Compare each text with its file. Raises DriftError with a unified diff if a file differs or is missing."""
     diff: list[str] = []
     for name, text in texts.items():
         try:
@@ -82,11 +98,7 @@ def file_sha256(path: Path) -> str:
 
 
 def add_to_tar(archive: TarFile, name: str, content: Path | bytes, mode: int = 0o644) -> None:
-    """Add a file to a tar, with nothing of this machine or moment in its header.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Add a file to a tar, with nothing of this machine or moment in its header. Raises OSError."""
     member = archive.tarinfo(name)
     member.mode = mode
     with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:

@@ -1,6 +1,6 @@
 """Reads git: the last commit of a source folder, and the changes since.
 
-A checkout may be anybody's, and so may its ``.git``. Git runs programs that a repository's configuration names: the file
+A checkout and its ``.git`` are not trusted. Git runs programs that a repository's configuration names: the file
 system monitor, filters, hooks, diff drivers, helpers that fetch missing objects. Here it runs none of them. Commands that
 read objects fetch nothing; commands that read files use another configuration than the repository's.
 """
@@ -49,12 +49,7 @@ _PLAIN = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|c
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """Files in a git repository.
-
-    Attributes:
-        commit: the checked-out commit, 40 or 64 hex digits.
-        changed: the files that differ from the commit: changed, untracked, or missing.
-    """
+    """The checked-out commit (40 or 64 hex digits), and the files that differ from it: changed, untracked or missing."""
 
     commit: str
     changed: tuple[str, ...]
@@ -62,19 +57,12 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
-    """Where the parts of a folder's repository are.
+    """The parts of a folder's repository."""
 
-    Attributes:
-        top: the root of the work tree.
-        git_dir: the git directory of this work tree.
-        common: the git directory that all work trees share.
-        objects: the hash that names objects: ``sha1`` or ``sha256``.
-    """
-
-    top: Path
-    git_dir: Path
-    common: Path
-    objects: str
+    top: Path  # the root of the work tree
+    git_dir: Path  # the git directory of this work tree
+    common: Path  # the git directory that all work trees share
+    objects: str  # the hash that names objects: ``sha1`` or ``sha256``
 
 
 def committed(folder: Path) -> int | None:
@@ -88,12 +76,8 @@ def committed(folder: Path) -> int | None:
     return int(output.split()[0]) if output else None
 
 
-def look(folder: Path, names: Iterable[str]) -> Checkout | None:
-    """Compare files below a folder with the commit; None if it is not a checkout, or none of the files is tracked.
-
-    Args:
-        names: the files, relative to the folder.
-    """
+def compare_files(folder: Path, names: Iterable[str]) -> Checkout | None:
+    """Compare files, relative to a folder, with the commit; None if it is no checkout, or none of the files is tracked."""
     sent = set(names)
     commit = (git(folder, "rev-parse", "HEAD") or "").strip()
     with _compared(folder) as environment:
@@ -123,10 +107,7 @@ def top_of(folder: Path) -> Path | None:
 def differing(top: Path, commit: str) -> set[str] | None:
     """Return the files of a checkout that differ from a commit, including untracked ones; None if git fails.
 
-    A submodule with any difference is one of them.
-
-    Args:
-        top: the root of the checkout.
+    ``top`` is the root of the checkout. A submodule with any difference is one of the files.
     """
     with _compared(top) as environment:
         if environment is None:

@@ -1,4 +1,4 @@
-"""Names of images, taken apart."""
+"""Parses names of images."""
 
 from __future__ import annotations
 
@@ -17,45 +17,36 @@ _RELEASE = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)-")
 
 @dataclass(frozen=True, slots=True)
 class ImageName:
-    """An image as ``docker pull`` takes it.
-
-    Attributes:
-        place: what stands before the name: ``quay.io/pypa``; empty for none.
-        name: the last part: ``manylinux_2_28_x86_64``.
-        family: ``manylinux_2_28``; empty where the image is none of these.
-        machine: ``x86_64``; empty where the name has none.
-        cuda: the CUDA release that the name says is inside; empty for none.
-        pinned: a digest stands behind it.
-    """
+    """An image as ``docker pull`` takes it. A part that the name does not have is empty."""
 
     text: str
-    place: str
-    name: str
+    place: str  # registry and owner: ``quay.io/pypa``
+    name: str  # the last part: ``manylinux_2_28_x86_64``
     tag: str
-    pinned: bool
-    family: str
-    machine: str
-    cuda: str
+    pinned: bool  # a digest follows the name
+    family: str  # ``manylinux_2_28``
+    machine: str  # ``x86_64``
+    cuda: str  # the CUDA release that the image has, according to its name
 
     @property
     def owner(self) -> str:
-        """The last part of its place, the same in every mirror: ``pypa``, ``nvidia``; empty for none."""
+        """The owner, the same in every mirror: ``pypa``, ``nvidia``; empty for none."""
         return self.place.rpartition("/")[2]
 
     @property
     def date(self) -> str:
-        """The day of a manylinux tag, as ``2026-06-28``; empty where the tag tells none."""
+        """The date in a manylinux tag, such as ``2026-06-28``; empty for other tags."""
         match = _DATED.fullmatch(self.tag)
         return "-".join(match.groups()) if match else ""
 
     @property
     def newest(self) -> bool:
-        """Whether the name stands for the newest image there is."""
+        """Whether the name refers to the newest image."""
         return self.tag in ("", "latest") and not self.pinned
 
 
 def familiar(ref: str) -> str:
-    """Return an image's name the way people write it: without Docker's own registry and a digest, with a tag."""
+    """Return an image's name as people write it: without Docker's registry and a digest, with a tag."""
     name = ref.partition("@")[0].removeprefix(_OWN).removeprefix(_LIBRARY)
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
@@ -71,7 +62,7 @@ def full(ref: str) -> str:
 
 @cache
 def parse(ref: str) -> ImageName:
-    """Take an image's name apart."""
+    """Parse an image's name."""
     text, _, digest = ref.partition("@")
     path, _, last = text.rpartition("/")
     name, _, tag = last.partition(":")

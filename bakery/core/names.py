@@ -84,8 +84,7 @@ CARRY = "carry"
 """The stage that imports or exports the compiler cache."""
 
 CARRIED_AT = "CARRIED_AT"
-"""The build argument that makes the steps of that stage run each time. With ``no-cache``, BuildKit would empty their cache
-mounts."""
+"""The build argument that makes these steps run each time. With ``no-cache``, BuildKit would empty their cache mounts."""
 
 CACHE_SCOPE = "BUILDKIT_CACHE_MOUNT_NS"
 """BuildKit's own build argument: a prefix of the ids of all cache mounts."""
@@ -135,26 +134,19 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TargetKind:
-    """What the targets of one kind build.
-
-    Attributes:
-        stage: the stage of the Dockerfile, without the recipe's name.
-        description: the description in the bake file.
-        phases: the phases that they run.
-        exporter: BuildKit's exporter: ``local`` (files), ``docker`` (an image in the engine) or ``cacheonly``.
-        folder: for ``local``, the folder below ``DEST`` that holds a subfolder for each cell; ends with a slash.
-        writes_cache: they write a layer cache.
-        cache_mode: the mode of that cache; empty for the recipe's.
-        reads_wheel_cache: they are built together with the wheel and share its steps, so they read its cache first.
-    """
+    """What the targets of one kind build: a stage of the Dockerfile (without the recipe's name), with these phases."""
 
     stage: str
     description: str
     phases: frozenset[Phase]
+    # BuildKit's exporter: ``local`` (files), ``docker`` (an image in the engine) or ``cacheonly``
     exporter: str = "local"
+    # for ``local``, the folder below ``DEST`` that holds a subfolder for each cell; ends with a slash
     folder: str = ""
     writes_cache: bool = True
+    # the mode of the layer cache; empty for the recipe's
     cache_mode: str = ""
+    # they are built together with the wheel and share its steps, so they read its cache first
     reads_wheel_cache: bool = False
 
 
@@ -211,22 +203,14 @@ MACHINES = {
 }
 """Platform → the machine in wheel tags."""
 
+_SYSTEM_TAGS = {"linux": "manylinux", "macos": "macosx", "windows": "win"}
+
 IDENTIFIERS = {
-    "linux/amd64": "manylinux_x86_64",
-    "linux/arm64": "manylinux_aarch64",
-    "macos/amd64": "macosx_x86_64",
-    "macos/arm64": "macosx_arm64",
-    "windows/amd64": "win_amd64",
-    "windows/arm64": "win_arm64",
+    platform: f"{_SYSTEM_TAGS[platform.partition('/')[0]]}_{machine}" for platform, machine in MACHINES.items()
 }
 """Platform → cibuildwheel's name for it."""
 
-AXIS_VARIABLES = {
-    "python": "PYTHON_VERSION",
-    "cuda": "CUDA_VERSION",
-    "torch": "TORCH_VERSION",
-    "jax": "JAX_VERSION",
-}
+AXIS_VARIABLES = {axis: f"{axis.upper()}_VERSION" for axis in ("python", "cuda", "torch", "jax")}
 """Axis → the variable that holds its value; other axes use their name in capitals."""
 
 WHEEL_PYTHON = "WHEEL_PYTHON"
@@ -247,10 +231,7 @@ _AXIS_PREFIX = {"python": "cp", "cuda": "cu"}
 
 
 def normal(text: str) -> str:
-    """Return ``text`` in Unicode's composed form (NFC): what HCL makes of every string anyway (go-cty).
-
-    One form from the start means that bake files, Dockerfiles and plans agree to the byte.
-    """
+    """Return ``text`` in Unicode's composed form (NFC), as HCL has every string (go-cty): all files agree to the byte."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -301,10 +282,9 @@ def python_tag(version: str) -> str:
 
 
 def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
-    """Return how ``value`` of ``axis`` is written in a cell id.
+    """Return how ``value`` of ``axis`` is written in a cell id: versions without dots, ``12.8.0`` as ``cu1280``.
 
-    Versions lose their dots; a third component is left out when ``short`` (``12.8.0`` → ``cu128``),
-    which the caller allows as long as no two values of the axis then read the same.
+    With ``short``, a third component is omitted (``cu128``): for axes whose values then stay different.
     """
     if axis == "python":
         return python_tag(value)

@@ -1,4 +1,4 @@
-"""Takes a wheel's file name apart. The name may be anybody's: a file in a folder, a line of an index, a zip member."""
+"""Parses a wheel's file name. The name is not trusted: a file in a folder, a line of an index, a zip member."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ MOST_TAGS = 1000
 
 
 def parse_wheel_name(name: str) -> tuple[NormalizedName, Version, BuildTag, frozenset[Tag]]:
-    """Return project, version, build tag and tags of a wheel's file name.
-
-    Raises:
-        InvalidWheelFilename: it is not a wheel's name, or not one that an index can offer.
-    """
+    """Return project, version, build tag and tags. Raises InvalidWheelFilename if an index cannot offer such a name."""
     if len(name) > LONGEST:
         raise InvalidWheelFilename(f"a wheel's name has at most {LONGEST} characters: {name[:60]!a}…")
     if not (name.isascii() and name.isprintable()):

@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from bakery.core.names import IDENTIFIERS, SYSTEMS, axis_tag, python_tag, with_derived
+from bakery.core.names import IDENTIFIERS, MACHINES, SYSTEMS, axis_tag, python_tag, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.options import Naming
@@ -22,6 +22,12 @@ FOLDER = "cibuildwheel"
 
 DEFAULT_IMAGE = "manylinux_2_28"
 """PyPA's image, for recipes whose base cibuildwheel cannot use."""
+
+_COPY = (
+    'python -c "import os, shutil, sys; os.makedirs(sys.argv[2]); shutil.copy(sys.argv[1], sys.argv[2])" '
+    "{wheel} {dest_dir}/repaired"
+)
+"""Copies a wheel without repair to the folder where it is finished."""
 
 Toml = str | bool | list[str] | dict[str, str] | dict[str, str | list[str]]
 Options = dict[str, Toml]
@@ -47,8 +53,7 @@ def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
 def configurations(plan: Plan, folder: str = FOLDER) -> dict[str, str]:
     """Return path → text of every configuration, and of the programs that they call.
 
-    Args:
-        folder: the folder of these files, relative to the one that cibuildwheel runs in.
+    ``folder`` has these files; it is relative to the folder that cibuildwheel runs in.
     """
     texts = {f"{folder}/{name}.toml": _configuration(plan, cells, folder) for name, cells in variants(plan).items()}
     return texts | {f"{folder}/{name}": scripts.text(name) for name in programs(plan)}
@@ -119,12 +124,12 @@ def _lines(options: Options) -> list[str]:
 def _images(plan: Plan, cells: tuple[Cell, ...]) -> list[str]:
     """Return the lines of the images for Linux: the recipe's base, or PyPA's image."""
     lines = []
-    for machine, platform in (("x86_64", "linux/amd64"), ("aarch64", "linux/arm64")):
+    for platform in ("linux/amd64", "linux/arm64"):
         if first := next((cell for cell in cells if cell.platform == platform), None):
             image = substitute(plan.cibuildwheel.image, with_derived(plan.args_of(first))) or DEFAULT_IMAGE
             digest = next((item.ref.partition("@")[2] for item in first.images if "@" in item.ref), "")
             full = f"{image}@{digest}" if digest and "@" not in image else image
-            lines.append(f"manylinux-{machine}-image = {_toml(full)}")
+            lines.append(f"manylinux-{MACHINES[platform]}-image = {_toml(full)}")
     return lines
 
 
@@ -160,9 +165,7 @@ class _Options:
 
     def _before_all(self) -> str:
         if self._system == "linux" and self._settings.system_packages:
-            return " ".join(
-                ["sh", f"{self._folder}/install-packages", *map(shlex.quote, self._settings.system_packages)]
-            )
+            return f"sh {self._folder}/install-packages {shlex.join(self._settings.system_packages)}"
         return self._settings.before_all[self._system]
 
     def _before_build(self) -> list[str]:
@@ -181,7 +184,7 @@ class _Options:
         for requirement in self._plan.audit.requires:
             words += ["--require", self._quoted(self._of(requirement))]
         words += ["--name", self._quoted(self._of(self._plan.audit.namings[0].words))]
-        return [*(self._repaired("{dest_dir}/repaired") or [_copy(self._system)]), " ".join(words)]
+        return [*(self._repaired("{dest_dir}/repaired") or [_COPY]), " ".join(words)]
 
     def _repaired(self, folder: str) -> list[str]:
         audit = self._plan.audit
@@ -202,8 +205,7 @@ class _Options:
             return [" ".join(["delvewheel", "repair", *joined, "-w", folder, "-v", "{wheel}"])]
         words = ["auditwheel", "repair", *excludes, *(["--strip"] if audit.stripped else [])]
         if audit.plat != "auto":
-            machine = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}[self._cell.platform]
-            words += ["--plat", f"{audit.plat}_{machine}"]
+            words += ["--plat", f"{audit.plat}_{MACHINES[self._cell.platform]}"]
         return [" ".join([*words, "-w", folder, "{wheel}"])]
 
     def _test(self) -> list[str]:
@@ -224,12 +226,6 @@ class _Options:
     def _quoted(self, word: str) -> str:
         """Return a word quoted for the shell of this system."""
         return f'"{word}"' if self._system == "windows" else shlex.quote(word)
-
-
-def _copy(system: str) -> str:
-    """Return the command that copies a wheel without repair to the folder where it is finished."""
-    code = "import os, shutil, sys; os.makedirs(sys.argv[2]); shutil.copy(sys.argv[1], sys.argv[2])"
-    return f'python -c "{code}" {{wheel}} {{dest_dir}}/repaired'
 
 
 def _escaped(text: str) -> str:

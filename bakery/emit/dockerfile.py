@@ -39,7 +39,7 @@ def dockerfile(plan: Plan) -> str:
 def dockerignore(plan: Plan) -> str:
     """Return the text of the ignore file that belongs to the Dockerfile alone.
 
-    The context of a Dockerfile beside the programs has these, too. Bakery's own runs have a context of their own for them.
+    If the Dockerfile is next to the programs, its context includes them. Runs of Bakery have a separate context for them.
     """
     patterns = list(plan.ignore)
     if plan.dockerfile.startswith(f"{PurePosixPath(CONTEXT_FOLDER).parent}/"):
@@ -75,8 +75,8 @@ def _header(plan: Plan) -> list[str]:
 
 
 def _stage(stage: Stage, values: dict[str, str], global_args: frozenset[str]) -> Iterator[str]:
-    place = "--platform=$BUILDPLATFORM " if stage.on_builder else ""
-    yield f"FROM {place}{_from(stage.base)} AS {stage.name}"
+    platform = "--platform=$BUILDPLATFORM " if stage.on_builder else ""
+    yield f"FROM {platform}{_from(stage.base)} AS {stage.name}"
     for step in stage.steps:
         yield from _step(step, values, global_args)
 
@@ -91,12 +91,12 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
         case Arg(name, default) if default:
             yield f"ARG {name}={dockerfile_string(default)}"
         case Arg(name):
-            # A global argument's default is inherited; any other, and none of BuildKit's own, has one here.
+            # The default of a global argument is inherited, and BuildKit's arguments have none.
             inherited = name in global_args or name not in values
             yield f"ARG {name}" if inherited else f"ARG {name}={dockerfile_string(literal(values[name]))}"
         case Env(pairs):
             words = [f"{name}={dockerfile_string(value)}" for name, value in pairs]
-            yield from _continued("ENV ", _packed(words))
+            yield from continued("ENV ", _packed(words))
         case Run():
             yield from _run(step)
         case Copy(sources, target, from_):
@@ -113,7 +113,7 @@ def _step(step: Step, values: dict[str, str], global_args: frozenset[str]) -> It
             yield f"CMD {json.dumps(list(words), ensure_ascii=False)}"
 
 
-def _continued(head: str, parts: Iterable[str]) -> Iterator[str]:
+def continued(head: str, parts: Iterable[str]) -> Iterator[str]:
     """Yield an instruction with one part on each line."""
     lines = list(parts)
     for index, line in enumerate(lines):
@@ -138,12 +138,12 @@ def _run(run: Run) -> Iterator[str]:
     if any("\n" in command for command in commands):
         text = "set -eu\n" + "\n".join(commands)
         delimiter = heredoc_delimiter(text)
-        yield from _continued("RUN ", _packed([*flags, f"<<'{delimiter}'"]))
+        yield from continued("RUN ", _packed([*flags, f"<<'{delimiter}'"]))
         yield from text.split("\n")
         yield delimiter
         return
     joined = [command + (" &&" if index < len(commands) - 1 else "") for index, command in enumerate(commands)]
-    yield from _continued("RUN ", [*_packed(flags), *joined])
+    yield from continued("RUN ", [*_packed(flags), *joined])
 
 
 def _shell(command: Command | Script) -> str:

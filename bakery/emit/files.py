@@ -1,4 +1,4 @@
-"""All files that stand for a plan."""
+"""All generated files of a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 
 
 def generate(plan: Plan) -> dict[str, str]:
-    """Return path → text of every generated file; the same plan gives the same text."""
+    """Return path → text of every generated file."""
     texts = {
         **run_texts(plan),
         **{f"{CONTEXT_FOLDER}/{path}": text for path, text in program_texts(plan).items()},
@@ -24,12 +24,12 @@ def generate(plan: Plan) -> dict[str, str]:
 
 
 def build_digest(plan: Plan) -> str:
-    """Return the SHA-256 of all that says what the build steps do: the Dockerfile, and the programs that it mounts."""
+    """Return the SHA-256 of everything that decides the build steps: the Dockerfile, and the programs that it mounts."""
     return hashlib.sha256(json.dumps([dockerfile(plan), program_texts(plan)]).encode()).hexdigest()
 
 
 def run_texts(plan: Plan) -> dict[str, str]:
-    """Return path → text of the files that a run of bakery itself reads, without its programs."""
+    """Return path → text of the files that a run reads, without the programs."""
     return {
         plan.bakefile: bakefile(plan),
         plan.dockerfile: dockerfile(plan),

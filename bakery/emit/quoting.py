@@ -1,7 +1,7 @@
-"""Quoting and indenting: the only place that does either.
+"""Quoting and indenting of all generated files but workflows.
 
-Every function takes plain text and returns text of the target language that means exactly it, whatever
-the characters are. A `Value` keeps its references: ``${NAME}`` in all three languages.
+Every function takes plain text and returns text of the target language with exactly that meaning, for any characters. A
+`Value` keeps its references: ``${NAME}`` in all three languages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def hcl_string(text: str) -> str:
 
 
 def hcl_value(value: Value) -> str:
-    """Return the HCL expression of ``value``; a lone reference stays a bare name."""
+    """Return the HCL expression of a value; a single reference becomes a bare name."""
     if len(value) == 1 and isinstance(value[0], Ref):
         return value[0].name
     return '"' + "".join(_hcl_literal(part) if isinstance(part, str) else f"${{{part.name}}}" for part in value) + '"'
@@ -32,11 +32,11 @@ def hcl_value(value: Value) -> str:
 def _hcl_literal(text: str) -> str:
     # A reference may follow: its `$` must not meet another.
     body = text.rstrip("$%")
-    return _hcl_inner(body) + "".join(map(_hcl_unicode, text[len(body) :]))
+    return _hcl_inner(body) + "".join(map(unicode_escape, text[len(body) :]))
 
 
 def _hcl_inner(text: str) -> str:
-    escaped = "".join(_HCL_ESCAPES.get(c) or (c if c.isprintable() or c == " " else _hcl_unicode(c)) for c in text)
+    escaped = "".join(_HCL_ESCAPES.get(c) or (c if c.isprintable() or c == " " else unicode_escape(c)) for c in text)
     return _HCL_TEMPLATE.sub(_hcl_template, escaped)
 
 
@@ -44,10 +44,11 @@ def _hcl_template(match: re.Match[str]) -> str:
     # `${` and `%{` start templates; doubling is HCL's own escape. After another of these characters the
     # doubled ones could be read as another pair.
     run = match.group()
-    return run * 2 if len(run) == 1 else "".join(map(_hcl_unicode, run))
+    return run * 2 if len(run) == 1 else "".join(map(unicode_escape, run))
 
 
-def _hcl_unicode(char: str) -> str:
+def unicode_escape(char: str) -> str:
+    """Return a character as HCL and YAML escape it."""
     code = ord(char)
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
@@ -71,7 +72,7 @@ def dockerfile_word(value: Value) -> str:
 
 
 def mount_option(fields: Iterable[tuple[str, str]]) -> str:
-    """Return the ``--mount`` of a ``RUN``; quoted as a whole where a path holds a space."""
+    """Return the ``--mount`` of a ``RUN``, quoted as a whole if a path has a space."""
     text = ",".join(f"{key}={value}" if value else key for key, value in fields)
     return f'--mount="{text}"' if " " in text else f"--mount={text}"
 
@@ -113,7 +114,7 @@ def block(head: str, body: Iterable[str]) -> list[str]:
 
 
 def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Return ``key = value`` lines with their equals signs in one column, as ``terraform fmt`` writes them."""
+    """Return ``key = value`` lines with aligned equals signs, as ``terraform fmt`` writes them."""
     rows = list(pairs)
     width = max((len(key) for key, _ in rows), default=0)
     return [f"{key:<{width}} = {value}" for key, value in rows]

@@ -1,5 +1,4 @@
 """Docker and the machine: find or start an engine, provide base images, reach remote nodes, query the package index.
 
-Nothing here knows of runs or wheels. This package imports ``plan``, ``recipe`` (for the configuration of builders) and
-``core``.
+Nothing here knows of runs or wheels.
 """

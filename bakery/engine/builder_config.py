@@ -19,21 +19,14 @@ SLOTS = 2
 def nodes_of(name: str, cwd: Path) -> tuple[Node, ...]:
     """Return the nodes of a builder in the configuration of ``cwd``; none if it has no builder of that name.
 
-    Raises:
-        RecipeError: the table is malformed.
-        UsageError: a file that it names is missing.
+    Raises RecipeError if the table is malformed, UsageError if a file that it names is missing.
     """
     builders, folder = farms(cwd)
     return _nodes(name, builders[name], folder) if name in builders else ()
 
 
 def require_nodes(name: str, cwd: Path) -> tuple[Node, ...]:
-    """Return the nodes of a builder that must exist.
-
-    Raises:
-        RecipeError: the table is malformed.
-        UsageError: there is no such builder, or a file that it names is missing.
-    """
+    """Return the nodes of a builder, as `nodes_of`. Raises UsageError if there is no such builder."""
     nodes = nodes_of(name, cwd)
     if not nodes:
         close = nearest(name, farms(cwd)[0])
@@ -58,15 +51,8 @@ def _nodes(name: str, farm: Farm, folder: Path) -> tuple[Node, ...]:
                     options=_options(farm, table, folder),
                 )
             )
-    missing = sorted(
-        {
-            f"{key}: {value}"
-            for node in nodes
-            for key, value in node.options.items()
-            if key in ("cacert", "cert", "key") and not Path(value).is_file()
-        }
-    )
-    if missing:
+    files = {item for node in nodes for item in node.options.items() if item[0] in ("cacert", "cert", "key")}
+    if missing := sorted(f"{key}: {path}" for key, path in files if not Path(path).is_file()):
         raise UsageError(f"builder {name}: a TLS file is missing", details=missing)
     return tuple(nodes)
 

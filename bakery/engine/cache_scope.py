@@ -24,15 +24,7 @@ _BYTES = 32
 
 
 def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
-    """Return the prefix for the ids of a recipe's cache mounts.
-
-    Args:
-        environ: the user's environment.
-        root: the project.
-
-    Raises:
-        OutputError: the user's key cannot be read or written.
-    """
+    """Return the prefix for the ids of a recipe's cache mounts. Raises OutputError if the user's key cannot be used."""
     if shared := environ.get(KEY_VARIABLE):
         return _digest(os.fsencode(shared), "shared", recipe)
     return _digest(_key(engine_paths(environ).state / "cache-key"), "project", str(root.resolve()), recipe)
@@ -44,11 +36,7 @@ def _digest(key: bytes, *parts: str) -> str:
 
 
 def _key(path: Path) -> bytes:
-    """Return the user's key; create it if there is none.
-
-    Raises:
-        OutputError: it cannot be read or written, or is damaged.
-    """
+    """Return the user's key; create it if there is none. Raises OutputError if it is damaged or cannot be used."""
     try:
         if not path.exists():
             _make(path)

@@ -1,6 +1,6 @@
-"""The docker client: the one way to call it, and what an engine says of itself.
+"""The docker client and the properties of an engine (docs/decisions/0003-calling-docker.md).
 
-See docs/decisions/0003-calling-docker.md. python-on-whales is imported where it is used, which takes 0.2 s.
+python-on-whales is imported where it is used, which takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -31,12 +31,7 @@ EXECUTION = "--execution"
 
 
 class ClientError(EngineError):
-    """A call of the docker client failed.
-
-    Attributes:
-        reason: why, in one line.
-        is_missing: the client could not be started.
-    """
+    """A call of the docker client failed. `reason` has one line; `is_missing`: the client could not be started."""
 
     def __init__(self, words: Sequence[str], reason: str, output: str = "", *, is_missing: bool = False) -> None:
         lines = output.strip().splitlines()
@@ -48,31 +43,19 @@ class ClientError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """The output of ``docker info``.
-
-    Attributes:
-        store: the image store: ``containerd``, or the name of the graph driver.
-        memory: bytes.
-        root: the folder of its data, on its own machine.
-        runtimes: names of its container runtimes: ``runc``, ``nvidia``.
-    """
+    """The output of ``docker info``; memory in bytes."""
 
     version: str
-    store: str
+    store: str  # the image store: ``containerd``, or the name of the graph driver
     cpus: int
     memory: int
-    root: str
+    root: str  # the folder of its data, on its own machine
     architecture: str
-    runtimes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()  # container runtimes: ``runc``, ``nvidia``
 
 
 def exports(driver: str, store: str) -> frozenset[str]:
-    """Return the kinds of layer cache that a builder writes.
-
-    Args:
-        driver: buildx's.
-        store: the image store of the engine behind driver ``docker``, as `EngineInfo` has it.
-    """
+    """Return the kinds of layer cache that a builder writes. Driver ``docker`` uses the image store of its engine."""
     if driver != "docker":
         return frozenset({"gha", "inline", "local", "registry", "s3"})
     return frozenset({"gha", "inline", "local", "registry"} if store == "containerd" else {"inline"})
@@ -85,25 +68,16 @@ def parse_buildx_version(text: str) -> tuple[int, ...] | None:
 
 
 class Engine:
-    """The engine that the environment of a docker client selects.
+    """The engine that the whole environment of a docker client selects (PATH, DOCKER_HOST, DOCKER_CONFIG, …).
 
-    Attributes:
-        environment: the client's whole environment (PATH, DOCKER_HOST, DOCKER_CONFIG, …).
+    Methods raise ClientError if the client or buildx is missing, fails, or takes too long.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
 
     def run(self, *words: str, timeout_s: float = TIMEOUT_S, new_session: bool = False) -> str:
-        """Run the docker client and return its output.
-
-        Args:
-            words: its arguments.
-            new_session: Ctrl-C on the terminal does not reach it.
-
-        Raises:
-            ClientError: it is missing, fails, or takes longer than ``timeout_s``.
-        """
+        """Run the docker client and return its output. With ``new_session``, Ctrl-C does not reach it."""
         try:
             done = subprocess.run(
                 [self._program(), *words],
@@ -125,11 +99,7 @@ class Engine:
         return done.stdout
 
     def run_or_empty(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
-        """Run the docker client and return its output; empty if it fails or takes longer than ``timeout_s``.
-
-        Raises:
-            ClientError: it is missing.
-        """
+        """Return the client's output; empty if it fails or exceeds ``timeout_s``, but not if it is missing."""
         try:
             return self.run(*words, timeout_s=timeout_s)
         except ClientError as error:
@@ -137,12 +107,12 @@ class Engine:
                 raise
             return ""
 
-    def start(self, words: Sequence[str], stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
-        """Start the docker client in a session of its own, so that Ctrl-C does not reach it; its output goes to pipes.
+    def image(self, name: str, platform: str) -> dict[str, Json]:
+        """Return what ``docker image inspect`` prints for an image; empty if the engine has none for the platform."""
+        return _parse(self.run_or_empty("image", "inspect", "--format", "{{json .}}", "--platform", platform, name))
 
-        Raises:
-            ClientError: it cannot be started.
-        """
+    def start(self, words: Sequence[str], stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
+        """Start the docker client in a new session, so that Ctrl-C does not reach it; its output goes to pipes."""
         try:
             return subprocess.Popen(
                 [self._program(), *words],
@@ -156,26 +126,18 @@ class Engine:
             raise ClientError(words, str(error), is_missing=True) from error
 
     def call(self) -> list[str]:
-        """Return the start of every command line: the program and the flags that select the engine.
-
-        Raises:
-            ClientError: there is no docker on PATH.
-        """
+        """Return the start of every command line: the program and the flags that select the engine."""
         return [str(word) for word in self._client().client_config.docker_cmd]
 
     def info(self) -> EngineInfo:
-        """Return what the engine says of itself.
-
-        Raises:
-            EngineError: it does not answer.
-        """
+        """Return the output of ``docker info``. Raises EngineError if the engine does not answer."""
         try:
             document = _parse(self.run("info", "--format", "{{json .}}"))
         except ClientError as error:
             raise EngineError("the engine does not answer", hint=DOCTOR, details=[error.reason]) from error
         version = _text(document, "ServerVersion")
         if not version:
-            raise EngineError("the engine does not answer", hint=DOCTOR, details=_strings(document.get("ServerErrors")))
+            raise EngineError("the engine does not answer", hint=DOCTOR, details=strings(document.get("ServerErrors")))
         containerd = _CONTAINERD in json.dumps(document.get("DriverStatus"))
         return EngineInfo(
             version=version,
@@ -184,45 +146,25 @@ class Engine:
             memory=_number(document, "MemTotal"),
             root=_text(document, "DockerRootDir"),
             architecture=_text(document, "Architecture"),
-            runtimes=tuple(sorted(_strings(document.get("Runtimes")))),
+            runtimes=tuple(sorted(strings(document.get("Runtimes")))),
         )
 
     def buildx_version(self, *, timeout_s: float = TIMEOUT_S) -> tuple[int, ...] | None:
-        """Return the version of buildx; None if it has none.
-
-        Raises:
-            ClientError: there is no buildx.
-        """
+        """Return the version of buildx; None if it cannot be read."""
         return parse_buildx_version(self.run("buildx", "version", timeout_s=timeout_s))
 
     def builders(self, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Json]]:
-        """Return the builders of buildx, in the form of ``docker buildx ls --format '{{json .}}'``.
-
-        Raises:
-            ClientError: buildx does not answer.
-        """
+        """Return what ``docker buildx ls`` prints as JSON."""
         output = self.run("buildx", "ls", "--format", "{{json .}}", timeout_s=timeout_s)
         return [_parse(line) for line in output.splitlines() if line.startswith("{")]
 
     def driver(self, builder: str | None = None) -> str:
-        """Return the driver of a builder, by default of the current one; empty if there is none.
-
-        Raises:
-            ClientError: buildx does not answer.
-        """
-        matches = (
-            item
-            for item in self.builders()
-            if (item.get("Name") == builder if builder else item.get("Current") is True)
-        )
-        return _text(next(matches, {}), "Driver")
+        """Return the driver of a builder, by default of the current one; empty if there is none."""
+        key, value = ("Name", builder) if builder else ("Current", True)
+        return _text(next((item for item in self.builders() if item.get(key) == value), {}), "Driver")
 
     def has_image(self, name: str) -> bool:
-        """Whether the engine has an image of that name.
-
-        Raises:
-            EngineError: it does not answer.
-        """
+        """Whether the engine has an image of that name. Raises EngineError if it does not answer."""
         from python_on_whales.exceptions import DockerException
 
         try:
@@ -231,11 +173,7 @@ class Engine:
             raise EngineError("the engine does not answer", hint=DOCTOR, details=str(error).splitlines()) from error
 
     def bake_offers(self, flag: str) -> bool:
-        """Whether the help of ``docker buildx bake`` lists a flag. Builds from source do not tell their version.
-
-        Raises:
-            ClientError: docker or buildx cannot be run.
-        """
+        """Whether ``docker buildx bake`` lists a flag in its help. Builds from source have no usable version."""
         text = self.run("buildx", "bake", "--help")
         return re.search(rf"^ +(?:-\w, )?{re.escape(flag)}\b", text, re.M) is not None
 
@@ -249,17 +187,17 @@ class Engine:
         """Return python-on-whales' client. It runs docker with the environment of this process."""
         from python_on_whales import DockerClient
 
-        environment = self.environment
-        host = environment.get("DOCKER_HOST") or None
-        certificates = environment.get("DOCKER_CERT_PATH") if environment.get("DOCKER_TLS_VERIFY") else None
+        get = self.environment.get
+        host, tls = get("DOCKER_HOST") or None, bool(get("DOCKER_TLS_VERIFY"))
+        certificates = get("DOCKER_CERT_PATH") if tls else None
         folder = Path(certificates) if certificates else None
         return DockerClient(
             client_call=[self._program()],
-            config=environment.get("DOCKER_CONFIG") or None,
+            config=get("DOCKER_CONFIG") or None,
             host=host,
             # docker refuses both; the host wins, as it does among the variables.
-            context=None if host else environment.get("DOCKER_CONTEXT") or None,
-            tlsverify=True if environment.get("DOCKER_TLS_VERIFY") else None,
+            context=None if host else get("DOCKER_CONTEXT") or None,
+            tlsverify=tls or None,
             tlscacert=folder / "ca.pem" if folder else None,
             tlscert=folder / "cert.pem" if folder else None,
             tlskey=folder / "key.pem" if folder else None,
@@ -291,6 +229,6 @@ def _number(document: Mapping[str, Json], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _strings(value: Json) -> list[str]:
+def strings(value: Json) -> list[str]:
     """Return the items of an array, or the keys of an object."""
     return [str(item) for item in value] if isinstance(value, list | dict) else []

@@ -1,9 +1,8 @@
 """Debian packages, unpacked into private folders: nothing is installed, the machine's apt stays as it is.
 
-The mirror is the one that the machine itself uses, read from ``apt-get indextargets``. Lists and downloads
-live in a private apt state; apt verifies signatures with the machine's own Debian keyring. That is enough for the
-newer suite too: its Release file is signed by the keys of released versions (bookworm's among them), so no newer
-keyring has to be fetched, which would need trust of its own. Where a keyring is too old, apt refuses, and says so.
+The mirror is the machine's own, read from ``apt-get indextargets``. Lists and downloads are in a private apt state; apt
+checks signatures with the machine's Debian keyring. That suffices for the newer suite, whose Release file is signed by
+the keys of released versions too (bookworm's among them). If a keyring is too old, apt refuses.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
+from bakery.core.files import file_sha256
 from bakery.engine.paths import EnginePaths
 
 Progress = Callable[[str], None]
@@ -36,12 +36,7 @@ _TARGETS = ("apt-get", "indextargets", "--format", "$(CREATED_BY)|$(REPO_URI)|$(
 
 @dataclass(frozen=True)
 class Mirror:
-    """The machine's Debian mirror.
-
-    Attributes:
-        main: base address of the archive.
-        security: base address of the security archive; None when the machine has none configured.
-    """
+    """Base addresses of the machine's Debian archive and security archive; None if no security archive is configured."""
 
     main: str
     security: str | None
@@ -49,30 +44,17 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A set of packages that is unpacked together.
-
-    Attributes:
-        name: folder name under the cache.
-        packages: from the machine's suite.
-        newer: from NEWER_SUITE.
-    """
+    """Packages of the machine's suite, and newer ones of NEWER_SUITE, for the folder `name` below the cache."""
 
     name: str
     packages: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
 
 
-def machine_suite(os_release: str | None = None) -> str:
-    """Return the Debian code name of this machine, e.g. ``bookworm``.
-
-    Args:
-        os_release: text of an os-release file; the machine's own when None.
-
-    Raises:
-        UnavailableError: this is not a Debian machine with apt.
-    """
+def machine_suite() -> str:
+    """Return the Debian code name of this machine: ``bookworm``. Raises UnavailableError if it has none."""
     try:
-        release = _fields(os_release) if os_release is not None else platform.freedesktop_os_release()
+        release = platform.freedesktop_os_release()
     except OSError:
         release = {}
     if release.get("ID") != "debian" or not release.get("VERSION_CODENAME"):
@@ -80,26 +62,16 @@ def machine_suite(os_release: str | None = None) -> str:
             f"this is not a Debian machine but {release.get('PRETTY_NAME', platform.system())}",
             hint="bakery can fetch Debian packages only on Debian 12 or newer",
         )
-    if os_release is None and not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise UnavailableError("this machine has no apt-get and dpkg-deb", hint="install apt and dpkg")
     return release["VERSION_CODENAME"]
 
 
-def _fields(text: str) -> dict[str, str]:
-    """Read the KEY=value lines of an os-release file."""
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return {key: value.strip("\"'") for key, value in pairs}
-
-
 def machine_mirror(suite: str) -> Mirror:
-    """Return the mirror that this machine is configured to use.
-
-    Raises:
-        UnavailableError: apt names no mirror for the machine's suite.
-    """
+    """Return the mirror that this machine is configured to use. Raises UnavailableError if it has none for the suite."""
     targets = _run(_TARGETS)
     if not targets.strip():
-        # A machine whose package lists were deleted names no targets: read them into a folder of our own.
+        # A machine whose package lists were deleted names no targets: read them into a temporary folder.
         with tempfile.TemporaryDirectory(prefix="bakery-lists-") as lists:
             (Path(lists) / "partial").mkdir()
             option = f"Dir::State::Lists={lists}"
@@ -109,32 +81,22 @@ def machine_mirror(suite: str) -> Mirror:
 
 
 def configured_mirror(suite: str, timeout_s: float) -> Mirror:
-    """Return the mirror that apt's package lists name; unlike `machine_mirror`, this never downloads lists.
-
-    Raises:
-        UnavailableError: they name none, or apt does not answer in time.
-    """
+    """Return the mirror in apt's package lists, without a download as in `machine_mirror`. Raises UnavailableError."""
     return parse_targets(_run(_TARGETS, timeout_s=timeout_s), suite)
 
 
 def parse_targets(text: str, suite: str) -> Mirror:
-    """Find the mirrors of a suite in the output of ``apt-get indextargets``.
+    """Find the mirrors of a suite in the output of ``apt-get indextargets``. Raises UnavailableError if there is none.
 
-    A source may call the suite by an alias (``stable``): then its Release file's code name counts. The label
-    keeps out third parties that name their own releases after Debian's.
-
-    Raises:
-        UnavailableError: none of the targets belongs to the suite.
+    A source may call the suite by an alias (``stable``): then its Release file's code name counts. The label keeps out
+    third parties that name their own releases after Debian's.
     """
     uris: dict[str, str] = {}
+    names = {"Debian": suite, "Debian-Security": f"{suite}-security"}
     for line in text.splitlines():
-        fields = line.split("|")
-        if len(fields) != 5 or fields[0] != "Packages":
-            continue
-        _, uri, release, codename, label = fields
-        expected = {"Debian": suite, "Debian-Security": f"{suite}-security"}.get(label)
-        if expected in (release, codename):
-            uris.setdefault(label, uri.rstrip("/"))
+        match line.split("|"):
+            case ["Packages", uri, release, codename, label] if names.get(label) in (release, codename):
+                uris.setdefault(label, uri.rstrip("/"))
     if "Debian" not in uris:
         raise UnavailableError(
             f"apt names no mirror for {suite}",
@@ -149,11 +111,10 @@ def addresses(mirror: Mirror) -> dict[str, str]:
     return main | ({"-security": mirror.security} if mirror.security else {})
 
 
-def source_lines(mirror: Mirror, suite: str, suffixes: Iterable[str]) -> list[str]:
-    """Return one-line apt sources of the named parts of a suite."""
+def source_lines(mirror: Mirror, suite: str) -> list[str]:
+    """Return one-line apt sources of all parts of a suite that the mirror has."""
     signed_by = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
-    where = addresses(mirror)
-    return [f"deb {signed_by}{where[suffix]} {suite}{suffix} main" for suffix in suffixes]
+    return [f"deb {signed_by}{address} {suite}{suffix} main" for suffix, address in addresses(mirror).items()]
 
 
 def disabled_checks() -> list[str]:
@@ -163,10 +124,9 @@ def disabled_checks() -> list[str]:
 
 
 def fetch(address: str, target: Path) -> str | None:
-    """Download a small text file the way apt would, proxies included; None if the mirror does not have it."""
-    command = [str(APT_HELPER), "-o", "APT::Sandbox::User=root", "download-file", address, str(target)]
+    """Download a small text file as apt does, proxies included; None if the mirror does not have it."""
     try:
-        _run(command)
+        _run([str(APT_HELPER), "-o", "APT::Sandbox::User=root", "download-file", address, str(target)])
     except UnavailableError:
         return None
     return target.read_text(errors="replace")
@@ -180,15 +140,9 @@ def architecture() -> str:
 def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish: Callable[[Path, Path], None]) -> Path:
     """Download and unpack a bundle once; later calls return the same folder at once.
 
-    Args:
-        finish: called with the unpacked folder and with the path it will have; may add files.
-
-    Returns:
-        The folder, complete: it is renamed into place when everything is in it.
-
-    Raises:
-        UnavailableError: not a Debian machine, or the packages cannot be fetched.
-        OSError: the cache cannot be written.
+    ``finish`` may add files: it gets the unpacked folder and its final path. The folder is renamed when it is complete.
+    Raises UnavailableError if this is no Debian machine, or the packages cannot be fetched; OSError if the cache cannot
+    be written.
     """
     suite = machine_suite()
     parent = paths.cache / bundle.name
@@ -205,39 +159,37 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
             progress(f"unpacking {len(debs)} packages")
             for deb in debs:
                 _run(["dpkg-deb", "-x", str(deb), str(root)])
-            _record(root, debs)
+            digests = {deb.name: file_sha256(deb) for deb in debs}
+            (root / "packages.json").write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
             finish(root, final)
             root.rename(final)
     return final
 
 
 def bundle_key(bundle: Bundle, suite: str, machine: str) -> str:
-    """Name a bundle's folder by what decides its content, without asking the network."""
+    """Return the name of a bundle's folder: it depends on what decides the content, and needs no network."""
     text = json.dumps([bundle.packages, bundle.newer, suite, NEWER_SUITE, machine, 1])
     return f"{suite}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _download(scratch: Path, bundle: Bundle, suite: str, progress: Progress) -> list[Path]:
-    """Download a bundle's packages; return their files, sorted."""
     progress("reading package lists")
     mirror = machine_mirror(suite)
     options = _private_state(scratch, mirror, suite, newer=bool(bundle.newer))
     _run(["apt-get", *options, "--error-on=any", "update"])
     progress("downloading " + " ".join((*bundle.newer, *bundle.packages)))
     packages = [f"{name}/{NEWER_SUITE}" for name in bundle.newer] + list(bundle.packages)
-    target = scratch / "debs"
-    target.mkdir()
-    _run(["apt-get", *options, "download", *packages], cwd=target)
-    return sorted(target.glob("*.deb"))
+    _run(["apt-get", *options, "download", *packages], cwd=scratch / "debs")
+    return sorted(scratch.glob("debs/*.deb"))
 
 
 def _private_state(scratch: Path, mirror: Mirror, suite: str, *, newer: bool) -> list[str]:
     """Make a private apt state; return the options that select it."""
-    for folder in ("lists/partial", "archives/partial"):
+    for folder in ("debs", "lists/partial", "archives/partial"):
         (scratch / folder).mkdir(parents=True)
-    lines = source_lines(mirror, suite, addresses(mirror))
+    lines = source_lines(mirror, suite)
     if newer and suite != NEWER_SUITE:
-        lines += source_lines(mirror, NEWER_SUITE, ("",))
+        lines.append(source_lines(mirror, NEWER_SUITE)[0])
     sources = scratch / "sources.list"
     sources.write_text("\n".join(lines) + "\n")
     # Without this pin the newer suite would win for every package, and its runc needs a newer glibc.
@@ -262,18 +214,8 @@ def _private_state(scratch: Path, mirror: Mirror, suite: str, *, newer: bool) ->
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
-def _record(root: Path, debs: Sequence[Path]) -> None:
-    """Write which package files an unpacked folder came from."""
-    digests = {deb.name: hashlib.sha256(deb.read_bytes()).hexdigest() for deb in debs}
-    (root / "packages.json").write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
-
-
 def _run(command: Sequence[str], cwd: Path | None = None, timeout_s: float = APT_TIMEOUT_S) -> str:
-    """Run a package tool and return its output.
-
-    Raises:
-        UnavailableError: it fails, is missing or takes longer than ``timeout_s``.
-    """
+    """Return a package tool's output. Raises UnavailableError if it is missing, fails or exceeds ``timeout_s``."""
     try:
         done = subprocess.run(
             command,

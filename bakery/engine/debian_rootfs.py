@@ -1,17 +1,17 @@
 """Makes Debian base images on this machine from its own Debian mirror, for machines without a registry.
 
-Such a stand-in is used only if the engine has no image of that name and no registry answers. It stays in the cache folder
-as an OCI tar, so another engine can load it in seconds. To get a newer one, delete that file.
+Such a stand-in is used only if the engine has no image of that name and no registry answers. It stays in the cache as
+an OCI tar, so another engine can load it in seconds. To get a newer one, delete that file.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -20,11 +20,12 @@ from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
 from bakery.core.names import MACHINES
 from bakery.engine import debian_packages, oci_archive
-from bakery.engine.client import ClientError, Engine
+from bakery.engine.client import ClientError, Engine, strings
 from bakery.engine.debian_packages import Bundle, Mirror, Progress
 from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.qemu import HINT as EMULATION_HINT
 from bakery.engine.qemu import emulated
+from bakery.plan.cells import Image
 
 SUITES = ("bullseye", "bookworm", "trixie", "forky")
 ARCHITECTURES = tuple(platform.removeprefix("linux/") for platform in MACHINES if platform.startswith("linux/"))
@@ -32,7 +33,7 @@ ARCHITECTURES = tuple(platform.removeprefix("linux/") for platform in MACHINES i
 
 REPOSITORY = "bakery.local/debian"
 RECIPE = 1
-"""Part of a kept image's file name; raise it when what goes into an image changes."""
+"""Part of the file name of a cached image; raise it when the content of images changes."""
 
 MMDEBSTRAP = Bundle(name="mmdebstrap", packages=("mmdebstrap",))
 REGISTRY_TIMEOUT_S = 8
@@ -70,33 +71,49 @@ _VOLATILE = (
 
 @dataclass(frozen=True)
 class ImageInfo:
-    """An image that the engine has.
+    """An image that the engine has, its id (``sha256:…``), and whether bakery made it.
 
-    Attributes:
-        name: the name to build from: the tag that was asked for, or the stand-in's own name where that tag
-            belongs to an image of another architecture.
-        digest: the engine's id of it, ``sha256:…``.
-        arch: amd64 or arm64.
-        stand_in: true if bakery made it.
+    The name differs from the requested tag if that tag belongs to an image of another architecture.
     """
 
     name: str
     digest: str
-    arch: str
     stand_in: bool
+
+
+class Bases:
+    """The Debian base images of one engine: each is checked once in a process, several in parallel."""
+
+    def __init__(self, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._environment = environment
+        self._say = say
+        self._names: dict[tuple[str, str], str] = {}
+
+    def ensure(self, images: Iterable[Image]) -> dict[tuple[str, str], str]:
+        """Make the Debian images that the engine lacks; return (name in the files, platform) → name to build from.
+
+        The two names differ for a stand-in of another platform. buildx pulls all other images itself. Raises
+        UnavailableError if an image is not available here, OSError if the cache cannot be written.
+        """
+        debian = {(image.ref, image.platform): image for image in images if image.suite}
+        missing = [image for key, image in debian.items() if key not in self._names]
+        if missing:
+            with ThreadPoolExecutor() as pool:
+                for image, name in zip(missing, pool.map(self._ensure, missing), strict=True):
+                    self._names[image.ref, image.platform] = name
+        return {key: self._names[key] for key in debian}
+
+    def _ensure(self, image: Image) -> str:
+        arch = image.platform.partition("/")[2]
+        return ensure_debian(self._environment, image.suite, arch, image.ref, self._say).name
 
 
 def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str, progress: Progress) -> ImageInfo:
     """Pull a Debian image that the engine lacks, or make a stand-in if no registry has it.
 
-    Args:
-        engine_env: variables that lead to the engine, from :func:`bakery.engine.private_engine.environment`;
-            they are added to the process's own.
-        tag: the image's usual name, e.g. ``debian:bookworm-slim``. An existing one is never replaced.
-
-    Raises:
-        UnavailableError: the suite or architecture is unknown, or the image is not available here.
-        OSError: the cache cannot be written.
+    ``engine_env`` is added to the environment of the process. An existing image named ``tag`` is never replaced. Raises
+    UnavailableError if the suite or architecture is unknown, or the image is not available here; OSError if the cache
+    cannot be written.
     """
     if suite not in SUITES or arch not in ARCHITECTURES:
         raise UnavailableError(
@@ -122,24 +139,12 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
 
 
 def inspect(env: Mapping[str, str], name: str, arch: str) -> ImageInfo | None:
-    """Return an image that the engine has, or None.
-
-    Args:
-        env: the complete environment of the docker client.
-        arch: the image must be for this architecture.
-
-    Raises:
-        EngineError: there is no docker client.
-    """
-    words = ["image", "inspect", "--format", "{{json .}}", "--platform", f"linux/{arch}", name]
-    output = Engine(env).run_or_empty(*words)
-    if not output:
-        return None
-    image = json.loads(output)
+    """Return an image of the engine for an architecture; None if it has none. Raises EngineError without docker."""
+    image = Engine(env).image(name, f"linux/{arch}")
     if image.get("Architecture") != arch:
         return None
-    stand_in = any(str(other).startswith(f"{REPOSITORY}:") for other in image.get("RepoTags") or ())
-    return ImageInfo(name=name, digest=str(image["Id"]), arch=arch, stand_in=stand_in)
+    stand_in = any(str(other).startswith(f"{REPOSITORY}:") for other in strings(image.get("RepoTags")))
+    return ImageInfo(name, str(image["Id"]), stand_in)
 
 
 def in_registry(env: Mapping[str, str], tag: str) -> bool:
@@ -196,43 +201,28 @@ def _require_means(arch: str) -> None:
 def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progress: Progress) -> Path:
     """Make an image of a suite from the machine's mirror; the same mirror state gives the same bytes.
 
-    Args:
-        scratch: an empty folder to work in, on a filesystem that allows device files.
-
-    Returns:
-        The image's file, inside ``scratch``.
-
-    Raises:
-        UnavailableError: the mirror does not have the suite, or mmdebstrap fails.
-        OSError: a file cannot be written.
+    The image is a file in ``scratch``, an empty folder on a filesystem that allows device files. Raises OSError, or
+    UnavailableError if the mirror does not have the suite, or mmdebstrap fails.
     """
     tool = debian_packages.unpack_bundle(paths, MMDEBSTRAP, progress, lambda _root, _final: None)
     mirror = debian_packages.machine_mirror(debian_packages.machine_suite())
     progress(f"reading {suite}'s release files")
     dates = release_dates(scratch, mirror, suite)
     epoch = max(dates.values())
-    sources = scratch / "debian.sources"
+    sources, rootfs, image = (scratch / name for name in ("debian.sources", "rootfs.tar", "image.tar"))
     sources.write_text(sources_text(mirror, suite, list(dates)))
     tree = _extra_files(scratch)
     takes = "about half a minute" if arch == debian_packages.architecture() else "some minutes, by emulation"
     progress(f"making a Debian {suite} base for {arch} ({takes})")
-    rootfs = scratch / "rootfs.tar"
     _mmdebstrap(tool, scratch, [*_arguments(tool, arch, sources, tree), suite, str(rootfs), str(sources)], epoch)
-    image = scratch / "image.tar"
     oci_archive.write_image(rootfs, image, repository=REPOSITORY, tag=f"{suite}-{arch}", arch=arch, epoch=epoch)
     return image
 
 
 def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
-    """Return which parts of a suite the mirror has, each with its Release file's date.
+    """Return suffix of a part of the suite (empty, ``-updates``, …) → date of its Release file, in seconds since 1970.
 
-
-    Returns:
-        Suffix of the suite (empty, ``-updates``, ``-security``) to seconds since 1970. The signatures are
-        checked later, by the apt that reads the same files.
-
-    Raises:
-        UnavailableError: the mirror does not have the suite.
+    The apt that reads the same files later checks their signatures. Raises UnavailableError without the main part.
     """
     dates = {}
     for suffix, address in debian_packages.addresses(mirror).items():
@@ -256,7 +246,6 @@ def sources_text(mirror: Mirror, suite: str, suffixes: Sequence[str]) -> str:
 
 
 def _extra_files(scratch: Path) -> Path:
-    """Write the files that are laid over the root filesystem; return their folder."""
     tree = scratch / "files"
     for name, text in _FILES.items():
         path = tree / name
@@ -266,7 +255,6 @@ def _extra_files(scratch: Path) -> Path:
 
 
 def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
-    """Return mmdebstrap's options."""
     volatile = " ".join(f'"$1"/{pattern}' for pattern in _VOLATILE)
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
     return [
@@ -285,17 +273,13 @@ def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
         f'--customize-hook=cp -r --no-preserve=all {tree}/. "$1"/',
         f"--customize-hook=rm -rf {volatile}",
         "--skip=output/dev",
-        # It would ask arch-test, which looks for its parts below /usr/lib; `_require_means` knows already.
+        # It would run arch-test, which looks for its parts below /usr/lib; `_require_means` has checked this.
         "--skip=check/qemu",
     ]
 
 
 def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int) -> None:
-    """Run mmdebstrap from its private folder.
-
-    Raises:
-        UnavailableError: it fails or takes longer than MAKE_TIMEOUT_S.
-    """
+    """Run mmdebstrap from its private folder. Raises UnavailableError if it fails or exceeds MAKE_TIMEOUT_S."""
     env = os.environ | {
         "PATH": f"{tool / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
         "TMPDIR": str(scratch),
@@ -324,11 +308,7 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
 
 
 def _docker(engine: Engine, *words: str, timeout_s: float = 300) -> None:
-    """Run the docker client.
-
-    Raises:
-        UnavailableError: it fails.
-    """
+    """Run the docker client. Raises UnavailableError if it fails."""
     try:
         engine.run(*words, timeout_s=timeout_s)
     except ClientError as error:

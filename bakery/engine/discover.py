@@ -19,35 +19,21 @@ CLIENT_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class EngineAddress:
-    """An engine that can bake, and how to reach it.
-
-    Attributes:
-        source: ``user`` for DOCKER_HOST or the current docker context, ``private`` for bakery's own.
-        host: its address, as for DOCKER_HOST; empty for the user's current docker context.
-        version: the engine's version.
-        buildx: the buildx plugin's version.
-        environment: variables that a docker client needs besides those of the process; empty for ``user``.
-    """
+    """An engine that can bake: ``private`` for bakery's, ``user`` for DOCKER_HOST or the current docker context."""
 
     source: Literal["user", "private"]
-    host: str
+    host: str  # as for DOCKER_HOST; empty for the current docker context
     version: str
     buildx: str
-    environment: Mapping[str, str]
+    environment: Mapping[
+        str, str
+    ]  # what a docker client needs besides the variables of the process; empty for ``user``
 
 
 def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_TIMEOUT_S) -> EngineAddress:
-    """Return the engine to use.
+    """Return the engine to use: the user's if it answers and its client has buildx, otherwise a running private one.
 
-    The user's own engine (DOCKER_HOST, else the current docker context) comes first if it answers and its client has
-    buildx; then the private engine if it runs.
-
-    Args:
-        environ: the environment to look in; that of the process if None.
-        timeout_s: seconds that each call of the docker client may take.
-
-    Raises:
-        EngineError: no engine can bake; ``details`` says what was tried.
+    Each call of the client may take ``timeout_s``. Raises EngineError with what was tried if no engine can bake.
     """
     env = dict(os.environ if environ is None else environ)
     private = private_engine.status(env)
@@ -64,28 +50,20 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
     return EngineAddress("user", env.get("DOCKER_HOST", ""), version, buildx, {})
 
 
-def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT_S) -> Mapping[str, str]:
-    """Return the variables that lead to a docker client with buildx; its engine need not run.
-
-    Raises:
-        EngineError: there is none; ``details`` says what was tried.
-    """
+def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT_S) -> dict[str, str]:
+    """Return the environment of a docker client with buildx, whose engine need not run; or raise EngineError."""
     private = private_engine.status(environ)
     if private is not None:
-        return private_engine.environment(private, environ)
+        return {**environ, **private_engine.environment(private, environ)}
     try:
         Engine(environ).buildx_version(timeout_s=timeout_s)
     except ClientError as error:
         raise EngineError("no docker client with buildx", hint=HINT, details=[f"docker: {error.reason}"]) from error
-    return {}
+    return dict(environ)
 
 
 def _private(engine: private_engine.RunningEngine, env: Mapping[str, str], timeout_s: float) -> EngineAddress:
-    """Describe the private engine.
-
-    Raises:
-        EngineError: it runs, but its client cannot bake.
-    """
+    """Describe the running private engine. Raises EngineError if its client cannot bake."""
     added = private_engine.environment(engine, env)
     try:
         version, buildx = _versions({**env, **added}, timeout_s)
@@ -99,11 +77,7 @@ def _private(engine: private_engine.RunningEngine, env: Mapping[str, str], timeo
 
 
 def _versions(env: Mapping[str, str], timeout_s: float) -> tuple[str, str]:
-    """Return the versions of the engine and of buildx.
-
-    Raises:
-        ClientError: one of them is missing or too old.
-    """
+    """Return the versions of the engine and of buildx. Raises ClientError if one of them is missing or too old."""
     client = Engine(env)
     with ThreadPoolExecutor(2) as pool:
         server = pool.submit(client.run, "version", "--format", "{{.Server.Version}}", timeout_s=timeout_s)

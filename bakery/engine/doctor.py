@@ -29,12 +29,7 @@ LIMIT_S = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of one check.
-
-    Attributes:
-        found: one line.
-        advice: what to do; empty if nothing is to be done.
-    """
+    """The result of one check: one line, and advice if something is to be done."""
 
     name: str
     state: State
@@ -43,12 +38,7 @@ class Diagnosis:
 
 
 def diagnose(environ: Mapping[str, str], ca_bundle: Path | None) -> tuple[Diagnosis, ...]:
-    """Run all checks. This takes at most `LIMIT_S` seconds and never fails.
-
-    Args:
-        environ: the environment of the process.
-        ca_bundle: a file with certificates that build steps trust.
-    """
+    """Run all checks. This takes at most `LIMIT_S` seconds and never fails."""
     deadline = time.monotonic() + LIMIT_S
     engine: Future[EngineAddress] = Future()
     info: Future[EngineInfo] = Future()
@@ -62,10 +52,8 @@ def diagnose(environ: Mapping[str, str], ca_bundle: Path | None) -> tuple[Diagno
 
 
 def _start(future: Future[_T], work: Callable[[], _T]) -> Future[_T]:
-    """Start ``work`` in a thread.
-
-    This is no pool: at its end the interpreter waits for the threads of a pool, and a name lookup cannot be stopped.
-    """
+    """Start ``work`` in a thread."""
+    # No pool: when it exits, the interpreter waits for the threads of a pool, and a name lookup cannot be stopped.
 
     def run() -> None:
         try:

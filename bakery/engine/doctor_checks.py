@@ -52,12 +52,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """The builder that buildx uses by default.
-
-    Attributes:
-        platforms: the platforms of its nodes, in order.
-        faults: error messages of nodes that do not answer.
-    """
+    """The builder that buildx uses by default, the platforms of its nodes, and the errors of nodes that do not answer."""
 
     name: str
     driver: str
@@ -78,13 +73,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Input of the checks.
-
-    Attributes:
-        project: the folder of the project.
-        deadline: when all checks end, on the monotonic clock.
-        engine, info, builder: answers of the engine, which all checks share.
-    """
+    """Input of the checks; `deadline`, on the monotonic clock, ends all of them."""
 
     environ: Mapping[str, str]
     ca_bundle: Path | None
@@ -95,12 +84,7 @@ class Facts:
     builder: Future[Builder]
 
     def wait(self, future: Future[_T]) -> _T:
-        """Wait for a result, at most until the deadline.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-            BakeryError: there is no result.
-        """
+        """Return a result. Raises TimeoutError if the deadline passes, or the error that the work raised."""
         return future.result(max(0.0, self.deadline - time.monotonic()))
 
     def client(self) -> Engine:
@@ -130,11 +114,7 @@ def _with_details(error: BakeryError) -> str:
 
 
 def current_builder(client: Engine) -> Builder:
-    """Return the current builder.
-
-    Raises:
-        EngineError: buildx does not answer, or has none.
-    """
+    """Return the current builder. Raises EngineError if buildx does not answer, or has none."""
     for document in client.builders(timeout_s=CLIENT_S):
         if document.get("Current") is True:
             return parse_builder(document)
@@ -186,8 +166,7 @@ def _emulation(facts: Facts) -> Answer:
         return Answer(State.OK, f"linux/{other}: {program} is registered with the kernel")
     advice = (
         f"only needed for wheels of that platform: `wheel-bakery engine emulate linux/{other}` as root on Debian; "
-        "with access to an image registry: "
-        f"`docker run --privileged --rm tonistiigi/binfmt --install {other}`"
+        f"with access to an image registry: `docker run --privileged --rm tonistiigi/binfmt --install {other}`"
     )
     return Answer(State.WARN, f"linux/{other}: this machine cannot run its programs", advice)
 
@@ -225,10 +204,6 @@ def _engine_disk(facts: Facts) -> Answer:
     return _disk(root, "free space with `docker buildx prune` and `docker image prune`")
 
 
-def _project_disk(facts: Facts) -> Answer:
-    return _disk(facts.project, "free space on this disk")
-
-
 def _disk(folder: Path, advice: str) -> Answer:
     free = shutil.disk_usage(folder).free
     state = State.FAIL if free < DISK_FAIL else State.WARN if free < DISK_WARN else State.OK
@@ -241,9 +216,8 @@ def _memory(facts: Facts) -> Answer:
     text = f"{info.memory / 1e9:.1f} GB, {info.cpus} cores: room for {jobs} nvcc jobs of {JOB_MEMORY / 1e9:.0f} GB"
     if jobs >= info.cpus:
         return Answer(State.OK, text)
-    return Answer(
-        State.WARN, text, f"for large CUDA kernels set MAX_JOBS to {max(1, jobs)} in the recipe's environment"
-    )
+    advice = f"for large CUDA kernels set MAX_JOBS to {max(1, jobs)} in the recipe's environment"
+    return Answer(State.WARN, text, advice)
 
 
 def nvcc_jobs(memory: int) -> int:
@@ -270,14 +244,12 @@ def _index(facts: Facts) -> Answer:
 
 
 def _mirror(facts: Facts) -> Answer:
+    suite = ""
     try:
         suite = debian_packages.machine_suite()
-    except UnavailableError as error:
-        return Answer(State.SKIP, error.message)
-    try:
         mirror = debian_packages.configured_mirror(suite, CLIENT_S)
     except UnavailableError as error:
-        return Answer(State.WARN, error.message, error.hint)
+        return Answer(State.WARN, error.message, error.hint) if suite else Answer(State.SKIP, error.message)
     return Answer(State.OK, f"{suite} from {package_index.without_credentials(mirror.main)}")
 
 
@@ -303,7 +275,7 @@ CHECKS: Mapping[str, Callable[[Facts], Answer]] = {
     "image store": _store,
     "emulation": _emulation,
     "engine's disk": _engine_disk,
-    "project's disk": _project_disk,
+    "project's disk": lambda facts: _disk(facts.project, "free space on this disk"),
     "memory": _memory,
     "image registry": _registry,
     "package index": _index,

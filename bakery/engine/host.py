@@ -1,9 +1,10 @@
-"""This machine: its memory and CPU, what dockerd needs, and what a killed dockerd leaves behind."""
+"""This machine: its memory and CPU, the kernel features that dockerd needs, and the mounts that a killed one leaves."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from bakery.core.errors import EngineError
@@ -13,18 +14,16 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def prepare(progress: Progress) -> None:
-    """Mount the control groups if they are not mounted. dockerd itself sets up forwarding and its bridge.
-
-    Raises:
-        EngineError: the kernel lacks a feature, or the mount is refused.
-    """
+    """Mount the control groups if needed. Raises EngineError if the kernel lacks a feature or refuses the mount."""
     filesystems = Path("/proc/filesystems").read_text().split()
     for name in ("overlay", "cgroup2"):
-        if name not in filesystems and not _load(name):
+        if name not in filesystems and run_tool(["modprobe", name]) is not None:
             raise EngineError(f"this kernel has no {name}", hint="use a kernel with overlayfs and control groups")
     if not has_cgroups(CGROUP):
         progress("mounting control groups")
-        _mount_cgroups()
+        CGROUP.mkdir(parents=True, exist_ok=True)
+        if (errors := run_tool(["mount", "-t", "cgroup2", "cgroup2", str(CGROUP)])) is not None:
+            raise EngineError("cannot mount control groups", hint="run as root", details=errors)
 
 
 def has_cgroups(root: Path) -> bool:
@@ -32,26 +31,15 @@ def has_cgroups(root: Path) -> bool:
     return (root / "cgroup.controllers").is_file() or (root / "devices" / "tasks").is_file()
 
 
-def _load(module: str) -> bool:
-    """Load a kernel module; return whether that worked."""
+def run_tool(command: Sequence[str]) -> list[str] | None:
+    """Run a system tool. Return None if it succeeds, otherwise the lines of its error output."""
     try:
-        done = subprocess.run(["modprobe", module], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except OSError:
-        return False
-    return done.returncode == 0
-
-
-def _mount_cgroups() -> None:
-    """Mount version 2 of the control groups.
-
-    Raises:
-        EngineError: the mount is refused.
-    """
-    CGROUP.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "cgroup2", "cgroup2", str(CGROUP)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise EngineError("cannot mount control groups", hint="run as root", details=done.stderr.splitlines())
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        return [str(error)]
+    return done.stderr.splitlines() if done.returncode else None
 
 
 def memory() -> int:
@@ -67,25 +55,15 @@ def memory() -> int:
 def unmount_below(folder: Path) -> None:
     """Unmount everything at or below a folder: a killed dockerd leaves its data root and containers mounted.
 
-    Raises:
-        EngineError: something is still in use.
+    Raises EngineError if something is still in use.
     """
-    # Deepest and latest first: mountinfo lists mounts in the order in which they were made.
-    points = [point for point in _mount_points() if point.is_relative_to(folder.resolve())]
-    for point in reversed(points):
-        done = subprocess.run(
-            ["umount", str(point)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            hint = "end what uses it and try again"
-            raise EngineError(f"cannot unmount {point}", hint=hint, details=done.stderr.splitlines())
-
-
-def _mount_points() -> list[Path]:
-    """Return all mount points, in the order of mounting."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     # The kernel writes a space in a path as an octal escape.
-    return [Path(line.split()[4].replace("\\040", " ")) for line in lines]
+    points = [Path(line.split()[4].replace("\\040", " ")) for line in lines]
+    # Deepest and latest first: mountinfo lists mounts in the order in which they were made.
+    for point in reversed([point for point in points if point.is_relative_to(folder.resolve())]):
+        if (errors := run_tool(["umount", str(point)])) is not None:
+            raise EngineError(f"cannot unmount {point}", hint="end what uses it and try again", details=errors)
 
 
 def cpu() -> str:

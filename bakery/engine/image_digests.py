@@ -41,22 +41,12 @@ def _image(purl: str) -> str:
 
 
 def present(environment: Mapping[str, str], name: str, platform: str) -> str:
-    """Return the digest of an image that the engine has; empty if it has none of that name.
-
-    Raises:
-        EngineError: there is no docker client.
-    """
-    words = ["image", "inspect", "--platform", platform, "--format", "{{json .}}", name]
-    output = Engine(environment).run_or_empty(*words)
-    return str(json.loads(output).get("Id", "")) if output else ""
+    """Return the digest of an image that the engine has; empty if it has none of that name."""
+    return str(Engine(environment).image(name, platform).get("Id", ""))
 
 
 def offered(environment: Mapping[str, str], name: str) -> str:
-    """Return the digest that a registry has for a name, which may itself contain one; empty if it has none.
-
-    Raises:
-        EngineError: there is no docker client.
-    """
+    """Return the digest that a registry has for a name, which may itself contain one; empty if it has none."""
     words = ["buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name]
     output = Engine(environment).run_or_empty(*words)
     return str(json.loads(output).get("digest", "")) if output else ""

@@ -1,8 +1,8 @@
 """Measures the memory of build steps: reads the engine's control groups while they run.
 
-BuildKit runs each step in its own control group, but does not tell which step it is. The environment of the step's
-processes does: it has the build arguments of the cell. Reading it needs root and an engine on this machine; otherwise
-there are no measurements. (With control groups v2, BuildKit's build history also has peaks, but they include file pages.)
+BuildKit does not tell which step runs in a control group, but the environment of the step's processes has the build
+arguments of the cell. Reading it needs root and an engine on this machine; otherwise there are no measurements. (The
+peaks of BuildKit's build history, with control groups v2, include file pages.)
 """
 
 from __future__ import annotations
@@ -27,11 +27,7 @@ def is_here(environment: Mapping[str, str]) -> bool:
 
 
 class Peaks:
-    """The peak memory of each cell.
-
-    Attributes:
-        mb: cell → the largest anonymous memory (without file pages) of one of its steps, in MB.
-    """
+    """The peak memory of each cell: `mb` has the most anonymous memory (without file pages) of one of its steps, in MB."""
 
     def __init__(self, root: Path = Path("/sys/fs/cgroup"), processes: Path = Path("/proc")) -> None:
         self.mb: dict[str, int] = {}
@@ -39,12 +35,8 @@ class Peaks:
         self._processes = processes
         self._measured_at = float("-inf")
 
-    def look(self, running: Mapping[str, Mapping[str, str]]) -> None:
-        """Measure, unless the last measurement is less than `EVERY_S` ago.
-
-        Args:
-            running: cell → its build arguments.
-        """
+    def measure(self, running: Mapping[str, Mapping[str, str]]) -> None:
+        """Measure running cells (cell → build arguments), unless the last measurement is less than `EVERY_S` ago."""
         now = time.monotonic()
         if now - self._measured_at < EVERY_S:
             return

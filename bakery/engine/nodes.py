@@ -32,14 +32,10 @@ _OPTION = re.compile(r'([^\s="]+)=("(?:[^"\\]|\\.)*")')
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a builder.
+    """A node of a builder. `name` is in the builder's configuration; `builder` is the node's own builder in buildx.
 
-    Attributes:
-        name: the name in the builder's configuration.
-        builder: the name of its builder in buildx.
-        platforms: the platforms to build on it; empty for those that it reports.
-        slots: cells in parallel.
-        options: of the driver.
+    `platforms` are those to build on it, empty for those that it reports; `slots`, the number of cells in parallel;
+    `options`, those of the driver.
     """
 
     name: str
@@ -53,13 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """The state of a node.
-
-    Attributes:
-        fault: why it cannot be used; empty if it answers.
-        version: of BuildKit; Debian's engine has ``v0.0.0+unknown``.
-        running: number of running builds, by any client.
-    """
+    """The state of a node; `fault` is empty if it answers. `version` of Debian's BuildKit is ``v0.0.0+unknown``."""
 
     node: Node
     fault: str = ""
@@ -74,49 +64,32 @@ def builder_of(name: str, node: str) -> str:
 
 
 class Client:
-    """Reaches nodes through the docker client."""
+    """Reaches nodes through the docker client. Methods raise EngineError if there is none, or buildx fails."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._engine = Engine(environment)
 
     def status(self, node: Node, *, running: bool = False) -> NodeStatus:
-        """Ask a node for its state.
-
-        Args:
-            running: count its running builds, too.
-
-        Raises:
-            EngineError: there is no docker client.
-        """
+        """Query the state of a node, with ``running`` also the number of its running builds."""
         try:
             fields = self._inspect(node)
         except ClientError as error:
             if error.is_missing:
                 raise
             return NodeStatus(node, error.reason)
-        if fields.get("Status") != "running":
-            return NodeStatus(
-                node, fields.get("Error") or f"it does not answer ({fields.get('Status') or 'no status'})"
-            )
+        if (state := fields.get("Status")) != "running":
+            return NodeStatus(node, fields.get("Error") or f"it does not answer ({state or 'no status'})")
         platforms = tuple(name.strip(" *") for name in fields.get("Platforms", "").split(",") if name.strip())
         status = NodeStatus(node, "", fields.get("BuildKit version", ""), node.platforms or platforms)
         return replace(status, running=self._builds(node)) if running else status
 
     def statuses(self, nodes: Sequence[Node], *, running: bool = False) -> list[NodeStatus]:
-        """Ask all nodes for their state, in parallel.
-
-        Raises:
-            EngineError: there is no docker client.
-        """
+        """Query the state of all nodes, in parallel."""
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
             return list(pool.map(partial(self.status, running=running), nodes))
 
     def up(self, node: Node) -> bool:
-        """Create buildx's builder for a node, unless it exists with the same options; return whether it was created.
-
-        Raises:
-            EngineError: buildx refuses it, or its container or pod does not start.
-        """
+        """Create buildx's builder for a node, unless it exists with the same options; return whether it was created."""
         try:
             fields = self._inspect(node)
         except ClientError as error:
@@ -125,61 +98,44 @@ class Client:
             fields = {}
         is_new = not fields or not _is_same(fields, node)
         if is_new and fields:
-            self._do(node, ["rm", "--force", "--keep-state", node.builder], QUERY_S)
+            self._change(node.name, "rm", "--force", "--keep-state", node.builder)
         if is_new:
-            self._do(node, create_arguments(node), QUERY_S)
+            self._change(node.name, *create_arguments(node))
         if node.driver != "remote" and (is_new or fields.get("Status") != "running"):
-            self._do(node, ["inspect", "--bootstrap", node.builder], BOOT_S)
+            self._change(node.name, "inspect", "--bootstrap", node.builder, limit_s=BOOT_S)
         return is_new
 
     def down(self, builder: str) -> None:
-        """Remove a builder of buildx, with its container or pod and their caches.
-
-        Raises:
-            EngineError: buildx cannot remove it.
-        """
-        self._do(Node(builder, builder, ""), ["rm", "--force", builder], BOOT_S)
+        """Remove a builder of buildx, with its container or pod and their caches."""
+        self._change(builder, "rm", "--force", builder, limit_s=BOOT_S)
 
     def created(self, name: str) -> list[str]:
-        """Return buildx's builders that were created for the builder ``name``, by its present configuration or another.
-
-        Raises:
-            EngineError: buildx does not answer.
-        """
+        """Return buildx's builders of the builder ``name``, including nodes that were in its configuration earlier."""
         names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=QUERY_S)}
         return sorted(item for item in names if item.startswith(builder_of(name, "")))
 
     def _inspect(self, node: Node) -> dict[str, str]:
-        return _fields(self._run(["inspect", node.builder], QUERY_S))
+        return _fields(self._engine.run("buildx", "inspect", node.builder, timeout_s=QUERY_S))
 
     def _builds(self, node: Node) -> int:
         words = ["history", "ls", "--builder", node.builder, "--filter", "status=running", "--format", "{{json .}}"]
         lines = self._engine.run_or_empty("buildx", *words, timeout_s=QUERY_S).splitlines()
         return sum(line.startswith("{") for line in lines)
 
-    def _do(self, node: Node, words: Sequence[str], limit_s: float) -> None:
+    def _change(self, node: str, *words: str, limit_s: float = QUERY_S) -> None:
         try:
-            self._run(words, limit_s)
+            self._engine.run("buildx", *words, timeout_s=limit_s)
         except ClientError as error:
             hint = "`wheel-bakery builders ls` shows the state of each node"
-            raise EngineError(error.reason, subject=f"node {node.name}", hint=hint) from error
-
-    def _run(self, words: Sequence[str], limit_s: float) -> str:
-        return self._engine.run("buildx", *words, timeout_s=limit_s)
+            raise EngineError(error.reason, subject=f"node {node}", hint=hint) from error
 
 
 def create_arguments(node: Node) -> list[str]:
     """Return the arguments of ``docker buildx`` that create the builder of a node."""
     options = [f"--driver-opt={_csv(f'{key}={value}')}" for key, value in sorted(node.options.items())]
     endpoint = [node.endpoint] if node.endpoint else []
-    return [
-        "create",
-        f"--name={node.builder}",
-        f"--node={node.builder}",
-        f"--driver={node.driver}",
-        *options,
-        *endpoint,
-    ]
+    names = [f"--name={node.builder}", f"--node={node.builder}", f"--driver={node.driver}"]
+    return ["create", *names, *options, *endpoint]
 
 
 def _csv(text: str) -> str:
@@ -211,46 +167,37 @@ SILENT = 2
 
 @dataclass
 class Watch:
-    """Queries busy nodes in threads, because a node that loses its network does not close its connections.
+    """Queries busy nodes in threads, because a node that loses its network does not close its connections."""
 
-    Attributes:
-        ask: returns why a node, given by name, cannot be used; empty if it answers.
-    """
-
-    ask: Callable[[str], str]
+    query: Callable[[str], str]  # node → why it cannot be used; empty if it answers
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="watch"))
-    _asking: dict[str, Future[str]] = field(default_factory=dict, init=False)
-    _asked: dict[str, float] = field(default_factory=dict, init=False)
+    _queries: dict[str, Future[str]] = field(default_factory=dict, init=False)
+    _queried: dict[str, float] = field(default_factory=dict, init=False)
     _silent: dict[str, int] = field(default_factory=dict, init=False)
     _doubted: set[str] = field(default_factory=set, init=False)
 
     def doubt(self, node: str) -> None:
         """Query a node at once; it counts as lost if this query fails."""
         self._doubted.add(node)
-        self._asked.pop(node, None)
+        self._queried.pop(node, None)
 
     def doubts(self, node: str) -> bool:
         """Whether the query of a doubted node is not finished."""
         return node in self._doubted
 
     def turn(self, busy: Iterable[str], now: float) -> dict[str, str]:
-        """Start queries that are due; return lost node → reason.
-
-        Args:
-            busy: the nodes with running bakes.
-            now: the local clock, in seconds.
-        """
+        """Start the queries of busy nodes that are due at ``now`` (seconds); return lost node → reason."""
         lost = {}
-        for node in [node for node, answer in self._asking.items() if answer.done()]:
-            fault = self._asking.pop(node).result()
+        for node in [node for node, answer in self._queries.items() if answer.done()]:
+            fault = self._queries.pop(node).result()
             self._silent[node] = self._silent.get(node, 0) + 1 if fault else 0
             if fault and (node in self._doubted or self._silent[node] >= SILENT):
                 lost[node] = fault
             self._doubted.discard(node)
-        for node in {*busy, *self._doubted} - {*self._asking, *lost}:
-            if now - self._asked.get(node, float("-inf")) >= WATCH_S:
-                self._asked[node] = now
-                self._asking[node] = self.pool.submit(self.ask, node)
+        for node in {*busy, *self._doubted} - {*self._queries, *lost}:
+            if now - self._queried.get(node, float("-inf")) >= WATCH_S:
+                self._queried[node] = now
+                self._queries[node] = self.pool.submit(self.query, node)
         return lost
 
     def end(self) -> None:
@@ -260,13 +207,7 @@ class Watch:
 
 @dataclass
 class Nodes:
-    """The usable nodes of a builder, for all recipes of a command.
-
-    Attributes:
-        name: the name of the builder.
-        seats: the nodes that answered at the start of the command.
-        lost: node → reason, for nodes that did not answer then or were lost since.
-    """
+    """The nodes of a builder, for a whole command: `seats` answered at its start, `lost` has node → reason."""
 
     name: str
     client: Client
@@ -278,7 +219,7 @@ class Nodes:
         """The nodes that are not lost."""
         return tuple(seat for seat in self.seats if seat.node.name not in self.lost)
 
-    def ask(self, name: str) -> str:
+    def fault(self, name: str) -> str:
         """Return why a node cannot be used; empty if it answers."""
         try:
             return self.client.status(self.node(name)).fault
@@ -290,37 +231,22 @@ class Nodes:
         return next(seat.node for seat in self.seats if seat.node.name == name)
 
     def require(self, platforms: Iterable[str]) -> None:
-        """Check that each platform has a node.
-
-        Raises:
-            EngineError: no node answers for one of them.
-        """
+        """Check that each platform has a node. Raises EngineError if no node answers for one of them."""
         offered = {platform for seat in self.alive for platform in seat.platforms}
         missing = [platform for platform in dict.fromkeys(platforms) if platform not in offered]
         if missing:
+            alive = [f"{seat.node.name}: {', '.join(seat.platforms)}" for seat in self.alive]
             raise EngineError(
                 f"builder {self.name} has no reachable node for {' and '.join(missing)}",
                 hint="start one, add the platform to a node's platforms, or skip its cells with --only",
-                details=[
-                    *(f"{seat.node.name}: {', '.join(seat.platforms)}" for seat in self.alive),
-                    *_lines(self.lost),
-                ],
+                details=[*alive, *_lines(self.lost)],
             )
 
 
-def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say: Callable[[str], None]) -> Nodes:
-    """Create missing builders of nodes in buildx, and return the nodes that answer.
+def gather(name: str, nodes: Sequence[Node], client: Client, say: Callable[[str], None]) -> Nodes:
+    """Create missing builders of nodes, and return the nodes that answer. Raises EngineError if none does."""
 
-    Args:
-        environment: of the docker client.
-        say: prints one line for each skipped node, and a summary.
-
-    Raises:
-        EngineError: no node answers.
-    """
-    client = Client(environment)
-
-    def one(node: Node) -> NodeStatus:
+    def start(node: Node) -> NodeStatus:
         try:
             client.up(node)
         except EngineError as error:
@@ -328,7 +254,7 @@ def gather(name: str, nodes: Sequence[Node], environment: Mapping[str, str], say
         return client.status(node)
 
     with ThreadPoolExecutor(len(nodes)) as pool:
-        statuses = list(pool.map(one, nodes))
+        statuses = list(pool.map(start, nodes))
     lost = {status.node.name: status.fault for status in statuses if status.fault}
     if len(lost) == len(nodes):
         raise EngineError(
@@ -350,14 +276,12 @@ def native_first(statuses: Sequence[NodeStatus]) -> tuple[NodeStatus, ...]:
     BuildKit lists its own platform first. Platforms of the configuration stay.
     """
     native = {platform for status in statuses for platform in (status.node.platforms or status.platforms[:1])}
-    return tuple(
-        status
-        if status.node.platforms
-        else replace(
-            status, platforms=(*status.platforms[:1], *(item for item in status.platforms[1:] if item not in native))
-        )
-        for status in statuses
-    )
+
+    def reduced(status: NodeStatus) -> NodeStatus:
+        own, *others = status.platforms
+        return replace(status, platforms=(own, *(item for item in others if item not in native)))
+
+    return tuple(status if status.node.platforms or not status.platforms else reduced(status) for status in statuses)
 
 
 def _lines(lost: Mapping[str, str]) -> list[str]:

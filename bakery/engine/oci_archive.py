@@ -18,19 +18,11 @@ _CONFIG = "application/vnd.oci.image.config.v1+json"
 # Uncompressed, so that no compressor's version decides the digest.
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_VARIANTS = {"arm64": "v8"}
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A content-addressed piece of an image: bytes in memory, or a file.
-
-    Attributes:
-        media_type: its OCI media type.
-        digest: ``sha256:…``.
-        size: bytes.
-        content: the bytes, or where they are.
-    """
+    """A content-addressed blob of an image: bytes in memory, or a file."""
 
     media_type: str
     digest: str
@@ -44,56 +36,30 @@ class Blob:
 
     @property
     def descriptor(self) -> dict[str, Json]:
-        """How a manifest refers to it."""
+        """Its OCI descriptor, by which a manifest refers to it."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
 
 
 def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: str, epoch: int) -> str:
-    """Write an image of one layer to a tar.
+    """Write an image with one layer, the uncompressed tar ``rootfs``, to the tar ``target``; return the image's full name.
 
-    Args:
-        rootfs: uncompressed tar of the root filesystem.
-        target: the file to write; the caller renames it into place.
-        repository: image name without tag.
-        tag: start of the tag; the first 12 hex digits of the digest are appended.
-        arch: architecture as Go and Debian call it: amd64, arm64.
-        epoch: creation time, in seconds since 1970.
-
-    Returns:
-        The image's full name.
-
-    Raises:
-        OSError: a file cannot be read or written.
+    The first 12 hex digits of the digest are appended to ``tag``. ``arch`` is amd64 or arm64, ``epoch`` the creation time
+    in seconds since 1970. Raises OSError if a file cannot be read or written.
     """
     layer = Blob(_LAYER, f"sha256:{file_sha256(rootfs)}", rootfs.stat().st_size, rootfs)
     config = _json_blob(_image_config(layer, arch, epoch), _CONFIG)
-    manifest = _json_blob(
-        {
-            "schemaVersion": 2,
-            "mediaType": _MANIFEST,
-            "config": config.descriptor,
-            "layers": [layer.descriptor],
-        },
-        _MANIFEST,
-    )
+    parts: dict[str, Json] = {"config": config.descriptor, "layers": [layer.descriptor]}
+    manifest = _json_blob({"schemaVersion": 2, "mediaType": _MANIFEST, **parts}, _MANIFEST)
     name = f"{repository}:{tag}-{manifest.digest.removeprefix('sha256:')[:12]}"
-    index = {
-        "schemaVersion": 2,
-        "manifests": [
-            {
-                **manifest.descriptor,
-                "annotations": {
-                    "io.containerd.image.name": name,
-                    "org.opencontainers.image.ref.name": name.rpartition(":")[2],
-                },
-                "platform": _platform(arch),
-            }
-        ],
+    annotations = {
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
     }
+    entry = {**manifest.descriptor, "annotations": annotations, "platform": _platform(arch)}
     # manifest.json is for engines without the containerd store, which do not read index.json.
     legacy = [{"Config": config.path, "RepoTags": [name], "Layers": [layer.path]}]
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
-        add_to_tar(archive, "index.json", _dump(index))
+        add_to_tar(archive, "index.json", _dump({"schemaVersion": 2, "manifests": [entry]}))
         add_to_tar(archive, "manifest.json", _dump(legacy))
         add_to_tar(archive, "oci-layout", _dump({"imageLayoutVersion": "1.0.0"}))
         for blob in (config, manifest, layer):
@@ -104,8 +70,7 @@ def write_image(rootfs: Path, target: Path, *, repository: str, tag: str, arch: 
 def read_name(image: Path) -> str:
     """Return the full name of an image that :func:`write_image` wrote.
 
-    Raises:
-        OSError, tarfile.TarError, ValueError, KeyError: the file is not such an image.
+    Raises OSError, tarfile.TarError, ValueError, KeyError if the file is not such an image.
     """
     with tarfile.open(image, "r:") as archive:
         member = archive.extractfile("manifest.json")
@@ -115,13 +80,11 @@ def read_name(image: Path) -> str:
 
 
 def _platform(arch: str) -> dict[str, Json]:
-    """Return an OCI platform."""
-    variant = {"variant": _VARIANTS[arch]} if arch in _VARIANTS else {}
-    return {"architecture": arch, "os": "linux", **variant}
+    return {"architecture": arch, "os": "linux", **({"variant": "v8"} if arch == "arm64" else {})}
 
 
 def _image_config(layer: Blob, arch: str, epoch: int) -> dict[str, Json]:
-    """Return the image's configuration: what Debian's own image has."""
+    """Return the configuration that Debian's image has."""
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         **_platform(arch),
@@ -133,7 +96,6 @@ def _image_config(layer: Blob, arch: str, epoch: int) -> dict[str, Json]:
 
 
 def _json_blob(document: dict[str, Json], media_type: str) -> Blob:
-    """Encode a document."""
     content = _dump(document)
     return Blob(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content), content)
 

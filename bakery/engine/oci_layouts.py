@@ -1,7 +1,7 @@
 """Exports base images that only this machine's engine has as OCI layouts, from which nodes can get them.
 
-A node asks registries, not the engine of this machine. The client reads a named context ``oci-layout://FOLDER@DIGEST``,
-and BuildKit fetches each blob that it lacks from it once.
+A node queries registries, not the engine of this machine. The client reads a named context
+``oci-layout://FOLDER@DIGEST``, and BuildKit fetches each blob that it lacks from it once.
 """
 
 from __future__ import annotations
@@ -36,16 +36,12 @@ class Layout:
 
     @property
     def context(self) -> str:
-        """Its name as a context of bake."""
+        """The layout as a context of bake."""
         return f"oci-layout://{self.folder}@{self.digest}"
 
 
 class Layouts:
-    """Layouts of an engine's images.
-
-    Attributes:
-        folder: the folder with the layouts, by the engine's id of the image.
-    """
+    """Layouts of an engine's images, in a folder with a subfolder for each image and platform."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self.folder = folder
@@ -55,9 +51,7 @@ class Layouts:
     def of(self, name: str, platform: str) -> Layout | None:
         """Return an image as a layout; None if the engine does not have it, or a registry has it.
 
-        Raises:
-            UnavailableError: the engine cannot export it.
-            OSError: the folder cannot be written.
+        Raises UnavailableError if the engine cannot export it, OSError if the folder cannot be written.
         """
         key = name.partition("@")[0], platform
         if key not in self._layouts:
@@ -91,11 +85,7 @@ class Layouts:
 
 
 def _manifest(folder: Path, platform: str) -> str:
-    """Return the digest of the manifest for a platform in a layout.
-
-    Raises:
-        UnavailableError: it has none.
-    """
+    """Return the digest of the manifest for a platform in a layout. Raises UnavailableError if it has none."""
     try:
         queue = _descriptors(folder / "index.json")
         while queue:

@@ -33,12 +33,7 @@ _SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-t
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A package index.
-
-    Attributes:
-        url: the first simple index.
-        settings: pip's settings that are also valid in containers.
-    """
+    """A package index: the URL of the first simple index, and pip's settings that are also valid in containers."""
 
     url: str
     settings: Mapping[str, str]
@@ -62,12 +57,9 @@ def without_credentials(url: str) -> str:
 
 
 def configured() -> Index:
-    """Return the index that pip would use here: from its files and environment, else its default.
+    """Return the index that pip uses here. Raises UnavailableError if pip's configuration cannot be read.
 
     Folders of this machine (``file:``) are left out, because containers do not have them.
-
-    Raises:
-        UnavailableError: pip's configuration cannot be read.
     """
     # pip has no public interface for its configuration and its default; these names have stood since pip 10.
     from pip._internal.configuration import Configuration
@@ -94,11 +86,7 @@ def _merge(items: Iterable[tuple[str, object]]) -> dict[str, str]:
     """Merge the values of pip's `Configuration` as ``pip install`` does.
 
     The environment wins over sections, ``install`` over ``global``, and in each section a later file over an earlier
-    one. Empty values count only within a section.
-
-    Args:
-        items: a dictionary of values for each file, ``:env:`` for the environment (pip 25.1 and newer), or the
-            values themselves.
+    one. Empty values count only within a section. From pip 25.1 on, the items are a dictionary for each file and ``:env:``.
     """
     sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for source, content in items:
@@ -124,15 +112,10 @@ class _Anchors(HTMLParser):
 
 
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
-    """Return the versions of a distribution that the index offers, oldest first; none if it does not have the distribution.
+    """Return the versions of a distribution that the index offers, oldest first; with ``sdist``, only those with one.
 
-    Args:
-        sdist: only versions with a source archive.
-        ca_bundle: a PEM file with CA certificates; empty for those of the system.
-        timeout_s: seconds to wait for each part of the answer.
-
-    Raises:
-        UnavailableError: the index cannot be reached, or its answer is malformed.
+    ``ca_bundle`` is a PEM file, empty for the system's certificates; ``timeout_s`` applies to each part of the answer.
+    Raises UnavailableError if the index cannot be reached, or its answer is malformed.
     """
     request = _request(index, name)
     try:
@@ -183,13 +166,9 @@ def _version(file: str, name: str, *, sdist: bool) -> Version | None:
 
 
 def check(needs: Iterable[Need], index: Index, *, ca_bundle: str, memory: Path) -> None:
-    """Check that the index has every release that a plan needs.
+    """Check that the index has every release that a plan needs; ``memory`` is a JSON file with those of earlier checks.
 
-    Args:
-        memory: a JSON file with the releases that were found in the last `REMEMBER_S` seconds.
-
-    Raises:
-        UnavailableError: releases are missing; the details have the nearest ones, and alternatives.
+    Raises UnavailableError if releases are missing; the details have the nearest ones, and alternatives.
     """
     seen = _recall(memory)
     now = time.time()

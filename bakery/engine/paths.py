@@ -1,10 +1,8 @@
 """The folders of bakery on this machine: caches, state, data and sockets of the private engine.
 
-They follow the XDG base directories, so only ``/run/bakery`` is outside the user's own folders. ``BAKERY_ENGINE_DIR``
-moves the data and sockets of the engine, but not the caches. This gives a second engine, without network: its containers
-reach nothing outside.
-
-platformdirs is not used: it reads only the environment of the process, and on macOS it would move the folders.
+They follow the XDG base directories; only ``/run/bakery`` is outside of them. ``BAKERY_ENGINE_DIR`` moves the data and
+sockets of the engine, not the caches: this gives a second engine, without network. platformdirs is not used: it reads
+only the environment of the process, and on macOS it would move the folders.
 """
 
 from __future__ import annotations
@@ -19,20 +17,12 @@ ENGINE_DIR_VARIABLE = "BAKERY_ENGINE_DIR"
 
 @dataclass(frozen=True)
 class EnginePaths:
-    """The folders of one engine.
+    """The folders of one engine. `primary`: it uses the network of the machine; a second engine has none."""
 
-    Attributes:
-        cache: downloads and unpacked programs; can be deleted while no engine runs.
-        data: the engine's images, build cache and client state.
-        run: socket, pid file, lock and log of the running engine.
-        state: journals and locks of projects.
-        primary: whether the engine uses the machine's network; a second one has none.
-    """
-
-    cache: Path
-    data: Path
-    run: Path
-    state: Path
+    cache: Path  # downloads and unpacked programs; can be deleted while no engine runs
+    data: Path  # the engine's images, build cache and client state
+    run: Path  # socket, pid file, lock and log of the running engine
+    state: Path  # journals and locks of projects
     primary: bool
 
     @property
@@ -67,11 +57,7 @@ class EnginePaths:
 
 
 def engine_paths(environ: Mapping[str, str] | None = None) -> EnginePaths:
-    """Return the folders for an environment.
-
-    Args:
-        environ: the variables to read; those of the process if None.
-    """
+    """Return the folders for an environment, by default that of the process."""
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
     cache = _base(env, "XDG_CACHE_HOME", home / ".cache") / "bakery"

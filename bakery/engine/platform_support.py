@@ -15,12 +15,7 @@ NATIVE, CROSS, EMULATED, NONE = "native", "cross", "emulated", "none"
 
 
 def here(plan: Plan, machine: str, is_emulated: Callable[[str], bool]) -> dict[str, str]:
-    """Return cell → how one machine builds its platform.
-
-    Args:
-        machine: the platform of the machine.
-        is_emulated: whether the machine can run programs of a platform.
-    """
+    """Return cell → how a machine with the platform ``machine`` builds the cell's platform."""
     support = {}
     for platform in dict.fromkeys(cell.platform for cell in plan.cells):
         emulated = is_emulated(platform)

@@ -1,4 +1,4 @@
-"""The private engine: a Docker engine of bakery's own, on a Debian machine that has none.
+"""The private engine: a Docker engine that bakery runs on a Debian machine without one.
 
 Its programs are unpacked Debian packages in the cache folder, its images and build cache live in the data
 folder, its sockets under ``/run/bakery``. Nothing is installed system-wide. See :mod:`bakery.engine.paths`.
@@ -7,10 +7,12 @@ folder, its sockets under ``/run/bakery``. Nothing is installed system-wide. See
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +24,6 @@ from bakery.engine import host as machine
 from bakery.engine.debian_packages import Progress, machine_suite, unpack_bundle
 from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.private_engine_files import ENGINE_BUNDLE, Prefix, link_programs
-from bakery.engine.unix_socket import ApiError, get
 from bakery.plan.values import Json
 
 CACHE_POLICY: dict[str, Json] = {
@@ -31,15 +32,16 @@ CACHE_POLICY: dict[str, Json] = {
     "maxUsedSpace": "30GB",
     "minFreeSpace": "5GB",
 }
-"""What the build cache may hold: one rule for everything. The engine's own first rule drops cache mounts
+"""The limits of the build cache: one rule for everything. The engine's default first rule drops cache mounts
 (compiler caches) beyond about 4 GiB and after two days, whatever defaultKeepStorage says."""
 
 START_TIMEOUT_S = 120.0
 _SLOW_CONTAINERD = "timeout waiting for containerd to start"
-"""What dockerd ends with 15 s after it started its containerd, whose database is read whole before it answers: on
-a cold, slow disk that takes longer. What was read stays in memory, so the next start comes further."""
+"""dockerd's last message if containerd does not answer within 15 s. containerd first reads its whole database, which takes
+longer on a cold, slow disk. The pages stay in memory, so another start is faster."""
 
 STOP_TIMEOUT_S = 30.0
+API_TIMEOUT_S = 5.0
 REQUIREMENT = (
     "install Docker Engine 28 or newer with the buildx plugin 0.19 or newer, start it, and let this user reach it"
 )
@@ -47,15 +49,7 @@ REQUIREMENT = (
 
 @dataclass(frozen=True)
 class RunningEngine:
-    """A private engine that answers.
-
-    Attributes:
-        pid: dockerd's process id.
-        host: its address, as for DOCKER_HOST.
-        version: dockerd's version.
-        prefix: where its programs are.
-        paths: where its data is.
-    """
+    """A private engine that answers: dockerd's process id, address (as for DOCKER_HOST), version, programs and folders."""
 
     pid: int
     host: str
@@ -64,15 +58,39 @@ class RunningEngine:
     paths: EnginePaths
 
 
+class _ApiError(Exception):
+    """The engine does not answer, or answers with an error."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=API_TIMEOUT_S)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _get(paths: EnginePaths, request: str) -> dict[str, Json]:
+    """Return the engine's answer to a GET request over its socket: much faster than a client. Raises _ApiError."""
+    connection = _UnixConnection(paths.socket)
+    try:
+        connection.request("GET", request)
+        response = connection.getresponse()
+        document = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _ApiError(f"{paths.socket}: {error}") from error
+    finally:
+        connection.close()
+    if response.status != http.client.OK or not isinstance(document, dict):
+        raise _ApiError(f"{paths.socket}: HTTP {response.status} {document}")
+    return document
+
+
 def install(progress: Progress, environ: Mapping[str, str] | None = None) -> Prefix:
-    """Fetch and unpack the engine's programs; at once when that was done before.
-
-    Args:
-        environ: decides the folders; the process's own environment when None.
-
-    Raises:
-        EngineError: this machine cannot have a private engine, or the packages cannot be fetched.
-    """
+    """Fetch the engine's programs, unless they are in the cache. Raises EngineError if that is not possible."""
     _require_capable_machine()
     try:
         return Prefix(unpack_bundle(engine_paths(environ), ENGINE_BUNDLE, progress, link_programs))
@@ -93,13 +111,9 @@ def _require_capable_machine() -> None:
 
 
 def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None = None) -> RunningEngine:
-    """Start the private engine in a session of its own; return the running one if there is one.
+    """Start the private engine, with the environment ``environ``; return the running one if there is one.
 
-    Args:
-        environ: decides the folders and what dockerd inherits; the process's own when None.
-
-    Raises:
-        EngineError: it cannot start; ``details`` is the tail of its log.
+    Raises EngineError if it cannot start; ``details`` is the tail of its log.
     """
     _require_capable_machine()
     paths = engine_paths(environ)
@@ -119,7 +133,6 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
 
 
 def _write_configuration(paths: EnginePaths, prefix: Prefix) -> None:
-    """Write daemon.json and the client's config.json."""
     paths.run.mkdir(parents=True, exist_ok=True)
     paths.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths.config.write_text(json.dumps(daemon_configuration(paths, prefix), indent=2) + "\n")
@@ -143,12 +156,10 @@ def daemon_configuration(paths: EnginePaths, prefix: Prefix) -> dict[str, Json]:
 
 
 def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> int:
-    """Start dockerd detached from this process; return its process id.
-
-    ``posix_spawn`` and not Popen: nobody waits for a daemon, and Popen complains of that when it is freed.
-    """
+    """Start dockerd detached from this process; return its process id."""
+    # posix_spawn and not Popen: nothing waits for a daemon, and Popen warns of that when it is freed.
     # Two daemons would fight over docker0 and the firewall's DOCKER chains (even one without a bridge deletes
-    # docker0), so a second one gets a network of its own, which leads nowhere.
+    # docker0), so a second one gets a separate network without connections.
     isolation = [] if paths.primary else ["unshare", "--net", "--"]
     search = f"{prefix.bin}:{environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     command = [*isolation, str(prefix.path / "usr/sbin/dockerd"), "--config-file", str(paths.config)]
@@ -167,10 +178,9 @@ def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> in
 
 
 def _wait(paths: EnginePaths, pid: int, deadline: float, environ: Mapping[str, str] | None) -> RunningEngine | None:
-    """Wait until the engine answers; None if it ended as its containerd was slow and there is time for another try.
+    """Wait until the engine answers; None if it ended because containerd was slow and there is time for another start.
 
-    Raises:
-        EngineError: it ended, or did not answer by the deadline (of the monotonic clock), or has no overlayfs.
+    Raises EngineError if it ended, or did not answer by the deadline (of the monotonic clock), or has no overlayfs.
     """
     reason = f"the engine did not answer within {START_TIMEOUT_S:.0f} s"
     while time.monotonic() < deadline:
@@ -191,8 +201,8 @@ def _wait(paths: EnginePaths, pid: int, deadline: float, environ: Mapping[str, s
 def _require_overlay(paths: EnginePaths) -> None:
     """Stop the engine and raise EngineError if it cannot stack layers where its data is."""
     try:
-        driver = get(paths.socket, "/info").get("Driver")
-    except ApiError as error:
+        driver = _get(paths, "/info").get("Driver")
+    except _ApiError as error:
         raise EngineError(f"the engine does not answer: {error}", details=_tail(paths.log)) from error
     if driver != "overlayfs":
         _end(paths)
@@ -211,11 +221,7 @@ def _tail(path: Path, lines: int = 20) -> list[str]:
 
 
 def stop(environ: Mapping[str, str] | None = None) -> bool:
-    """Stop the private engine; say whether one was running.
-
-    Raises:
-        EngineError: it does not end.
-    """
+    """Stop the private engine; return whether one was running. Raises EngineError if it does not end."""
     paths = engine_paths(environ)
     if not paths.run.is_dir():
         return False
@@ -229,18 +235,14 @@ def _end(paths: EnginePaths) -> bool:
     if pid is not None:
         _terminate(pid, lambda: engine_pid(paths) == pid)
     containerd_pid_file = paths.exec_root / "containerd" / "containerd.pid"
-    # A killed dockerd's containerd.pid may name a stranger by now: dockerd would wait for it in vain.
+    # The containerd.pid of a killed dockerd may name another process by now, and dockerd would wait for its end.
     for leftover in (paths.pid_file, paths.socket, containerd_pid_file):
         leftover.unlink(missing_ok=True)
     return pid is not None
 
 
 def _terminate(pid: int, alive: Callable[[], bool]) -> None:
-    """End a process, by force after STOP_TIMEOUT_S.
-
-    Raises:
-        EngineError: it is still there after that.
-    """
+    """End a process, by force after STOP_TIMEOUT_S. Raises EngineError if it is still there after that."""
     for number, patience in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -262,7 +264,7 @@ def engine_pid(paths: EnginePaths) -> int | None:
 
 
 def _engine_command(paths: EnginePaths, pid: int) -> list[str]:
-    """Return the command line of our dockerd if that is what a process is, else nothing."""
+    """Return the command line of a process if it is the private dockerd, otherwise an empty list."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
     except OSError:
@@ -277,8 +279,8 @@ def status(environ: Mapping[str, str] | None = None) -> RunningEngine | None:
     if pid is None:
         return None
     try:
-        version = get(paths.socket, "/version").get("Version")
-    except ApiError:
+        version = _get(paths, "/version").get("Version")
+    except _ApiError:
         return None
     # The programs' folder is in its command line, so no state file can be out of date.
     command = _engine_command(paths, pid)
@@ -289,14 +291,7 @@ def status(environ: Mapping[str, str] | None = None) -> RunningEngine | None:
 
 
 def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables with which ``docker buildx bake`` talks to a private engine.
-
-    Args:
-        environ: whose PATH is extended; the process's own when None.
-
-    Returns:
-        PATH, DOCKER_HOST and DOCKER_CONFIG; the rest of the caller's environment stays as it is.
-    """
+    """Return PATH, DOCKER_HOST and DOCKER_CONFIG with which docker clients in ``environ`` use a private engine."""
     env = os.environ if environ is None else environ
     entries = [entry for entry in env.get("PATH", os.defpath).split(":") if entry != str(engine.prefix.bin)]
     return {
@@ -309,14 +304,12 @@ def environment(engine: RunningEngine, environ: Mapping[str, str] | None = None)
 def remove(environ: Mapping[str, str] | None = None) -> None:
     """Stop the private engine and delete its images, build cache and state (not the downloads).
 
-    Raises:
-        EngineError: it does not end, or something of it is still in use.
-        OSError: something cannot be deleted.
+    Raises EngineError if it does not end, or something of it is still in use; OSError if something cannot be deleted.
     """
     paths = engine_paths(environ)
     stop(environ)
     for folder in (paths.data, paths.run):
         if folder.is_dir():
-            # Never delete through a mount: what it shows may be somebody else's.
+            # Never delete through a mount: its files may belong to something else.
             machine.unmount_below(folder)
             shutil.rmtree(folder)

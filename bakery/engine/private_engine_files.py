@@ -1,4 +1,4 @@
-"""The private engine's programs: which packages they come from, and how they run from a folder."""
+"""The private engine's programs: their packages, and wrappers that run them from a folder."""
 
 from __future__ import annotations
 
@@ -30,17 +30,13 @@ ENGINE_BUNDLE = Bundle(
 
 @dataclass(frozen=True)
 class Prefix:
-    """An unpacked engine.
-
-    Attributes:
-        path: the folder that holds it.
-    """
+    """The folder of an unpacked engine."""
 
     path: Path
 
     @property
     def bin(self) -> Path:
-        """What belongs on PATH: docker, dockerd and the programs that dockerd calls."""
+        """The folder for PATH: docker, dockerd and the programs that dockerd calls."""
         return self.path / "bin"
 
     @property
@@ -50,7 +46,7 @@ class Prefix:
 
 
 def link_programs(root: Path, final: Path) -> None:
-    """Give an unpacked engine its ``bin`` folder: links, and wrappers where libraries must be found."""
+    """Create the ``bin`` folder of an unpacked engine: links, and wrappers for programs that need its libraries."""
     folder = root / "bin"
     folder.mkdir()
     for name in ("usr/bin/docker", "usr/sbin/dockerd", "usr/sbin/docker-proxy", "usr/bin/ctr"):
@@ -71,16 +67,12 @@ def _libraries(root: Path) -> list[Path]:
     return sorted({path.parent.relative_to(root) for path in root.glob("**/lib/*-linux-gnu*/*.so.*")})
 
 
-def _extensions(root: Path) -> Path:
-    """Return the folder of iptables' extensions, relative to an unpacked engine."""
-    return next(root.glob("**/xtables/libxt_*.so")).parent.relative_to(root)
-
-
 def _write_wrapper(path: Path, root: Path, final: Path, program: str, *arguments: str) -> None:
     """Write a script that runs a program of the engine with the engine's own libraries."""
+    extensions = next(root.glob("**/xtables/libxt_*.so")).parent.relative_to(root)
     variables = {
         "LD_LIBRARY_PATH": ":".join(str(final / folder) for folder in _libraries(root)),
-        "XTABLES_LIBDIR": str(final / _extensions(root)),
+        "XTABLES_LIBDIR": str(final / extensions),
     }
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
     command = shlex.join([str(final / program), *arguments])

@@ -1,21 +1,20 @@
 """Registers QEMU with the kernel, so that this machine can run programs of another architecture.
 
 The registration lasts until the next boot and holds for all containers and programs of the machine. QEMU comes from
-Debian's package of static programs, unpacked into the cache folder. The kernel keeps it open (flag F), so containers need
-no file of it.
+Debian's static programs, unpacked into the cache folder. The kernel keeps it open (flag F): containers need no file.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from bakery.core.errors import UnavailableError
 from bakery.core.names import MACHINES
 from bakery.engine import debian_packages
 from bakery.engine.debian_packages import Bundle, Progress
+from bakery.engine.host import run_tool
 from bakery.engine.paths import engine_paths
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
@@ -38,12 +37,7 @@ def emulated(platform: str) -> bool:
 def enable(platform: str, progress: Progress) -> bool:
     """Register an emulator for a platform; return False if there is nothing to do.
 
-    Args:
-        platform: in Docker's spelling, one of MACHINES.
-
-    Raises:
-        UnavailableError: not possible here: not root, not Debian, or a kernel without binfmt_misc.
-        OSError: the cache cannot be written.
+    Raises UnavailableError without root, Debian or binfmt_misc; OSError if the cache cannot be written.
     """
     if platform.partition("/")[2] == debian_packages.architecture() or emulated(platform):
         return False
@@ -53,7 +47,10 @@ def enable(platform: str, progress: Progress) -> bool:
         folder = debian_packages.unpack_bundle(engine_paths(), BUNDLE, progress, lambda root, _: _trim(root))
     except UnavailableError as error:
         raise UnavailableError(error.message, hint=HINT, details=error.details) from error
-    _mount()
+    if not (BINFMT / "register").exists():
+        errors = run_tool(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
+        if errors is not None:
+            raise UnavailableError("this kernel has no binfmt_misc", hint=HINT, details=errors)
     name = f"qemu-{MACHINES[platform]}"
     progress(f"registering {name} with the kernel")
     try:
@@ -66,8 +63,7 @@ def enable(platform: str, progress: Progress) -> bool:
 def registration(text: str, folder: Path) -> str:
     """Return a line of binfmt.d(5), with the interpreter below ``folder``.
 
-    Raises:
-        UnavailableError: the kernel would not keep the interpreter open, so containers could not find it.
+    Raises UnavailableError if the kernel would not keep the interpreter open, so containers could not find it.
     """
     line = text.strip()
     *head, interpreter, flags = line.rsplit(":", 2)
@@ -82,17 +78,3 @@ def _trim(root: Path) -> None:
         if path.name.removesuffix("-static") not in _EMULATORS:
             path.unlink()
     shutil.rmtree(root / "usr/share", ignore_errors=True)
-
-
-def _mount() -> None:
-    """Mount binfmt_misc if it is not mounted.
-
-    Raises:
-        UnavailableError: the kernel has none.
-    """
-    if (BINFMT / "register").exists():
-        return
-    command = ["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UnavailableError("this kernel has no binfmt_misc", hint=HINT, details=done.stderr.splitlines())

@@ -10,31 +10,23 @@ from pathlib import Path
 
 from bakery.core.names import platform_of
 from bakery.engine import package_index
-from bakery.engine.base_images import Bases
 from bakery.engine.builder_config import nodes_of
 from bakery.engine.client import EXECUTION, Engine, EngineInfo
+from bakery.engine.debian_rootfs import Bases
 from bakery.engine.discover import EngineAddress, find
-from bakery.engine.nodes import Nodes, gather
+from bakery.engine.nodes import Client, Nodes, gather
 from bakery.engine.oci_layouts import Layouts
 from bakery.engine.paths import engine_paths
 
 
-def warm_up() -> None:
-    """Import what a bake needs and what is slow to import; called while the engine is asked who it is."""
+def _warm_up() -> None:
+    """Import slow packages that a bake needs, while the engine answers."""
     for name in ("python_on_whales", "pip._internal.configuration"):
         importlib.import_module(name)
 
 
 class EngineSession:
-    """The engine, and what this machine gives it; one serves any number of recipes.
-
-    Attributes:
-        environment: the process' environment with what leads to the engine.
-        ca_bundle: a PEM file that build steps shall trust; None for none.
-        say: tells a person one line.
-        bases: the base images it has.
-        nodes: what bakes it in the engine's place; None for the engine itself.
-    """
+    """The engine, and the settings of this machine for builds. `nodes`, if any, bake instead of the engine."""
 
     def __init__(
         self,
@@ -54,29 +46,17 @@ class EngineSession:
 
     @cached_property
     def info(self) -> EngineInfo:
-        """What the engine says of itself, asked once.
-
-        Raises:
-            EngineError: the engine does not answer.
-        """
+        """The output of ``docker info``, queried once. Raises EngineError if the engine does not answer."""
         return Engine(self.environment).info()
 
     @cached_property
     def offers_execution(self) -> bool:
-        """Whether its buildx can go on with the other targets of a bake when one fails (buildx#3297), asked once.
-
-        Raises:
-            EngineError: buildx does not answer.
-        """
+        """Whether buildx can go on with the other targets of a bake when one fails (buildx#3297), queried once."""
         return Engine(self.environment).bake_offers(EXECUTION)
 
     @cached_property
     def platforms(self) -> tuple[str, ...]:
-        """The own platforms of what builds: of the nodes, or of the engine.
-
-        Raises:
-            EngineError: the engine does not answer.
-        """
+        """The native platforms of the nodes or the engine. Raises EngineError if the engine does not answer."""
         if self.nodes:
             return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
         return (platform_of(self.info.architecture),)
@@ -91,22 +71,14 @@ def open_engine(
     folder: Path = Path(),
     find_engine: Callable[[Mapping[str, str]], EngineAddress] = find,
 ) -> EngineSession:
-    """Find the engine and return a session on it.
+    """Find the engine with ``find_engine``, and return a session on it or on the nodes of ``builder`` (see `nodes_of`).
 
-    Args:
-        environ: leads to the engine; usually ``os.environ``.
-        builder: if the configuration in ``folder`` has a builder of this name, its nodes bake instead of the engine.
-        find_engine: finds the engine, or starts one.
-
-    Raises:
-        EngineError: there is no engine, or no node of the builder answers.
-        RecipeError: the configuration of builders is malformed.
-        UsageError: a file that it names is missing.
+    Raises EngineError if there is no engine, or no node of the builder answers; RecipeError if the configuration of
+    builders is malformed; UsageError if a file that it names is missing.
     """
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(warm_up)
+        pool.submit(_warm_up)
         environment = {**environ, **find_engine(environ).environment}
-    nodes = nodes_of(builder, folder) if builder else ()
-    return EngineSession(
-        environment, ca_bundle, say, gather(builder, nodes, environment, say) if builder and nodes else None
-    )
+    configured = nodes_of(builder, folder) if builder else ()
+    nodes = gather(builder, configured, Client(environment), say) if builder and configured else None
+    return EngineSession(environment, ca_bundle, say, nodes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.core.errors import OutputError
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 
 MOST_ENTRIES = 50_000
 """Files and folders that are listed."""

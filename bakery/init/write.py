@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.core.errors import OutputError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.init.draft import KEYS, TABLES, Draft, Entry
 from bakery.init.findings import Rest
 from bakery.recipe.files import PYPROJECT

@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.core.errors import BakeError, BakeryError, ModuleError, RegressionError
+from pydantic import ValidationError
+
+from bakery.core.errors import BakeError, BakeryError, ModuleError, RegressionError, UsageError
+from bakery.core.files import read_plain
 from bakery.iree.call_args import Call, read_call
 from bakery.iree.devices import Device, Devices
-from bakery.iree.limits import limits_for
-from bakery.iree.models.baseline import Baseline, Measured
 from bakery.iree.models.job import Benchmark
-from bakery.iree.models.module import BenchmarkRecord
+from bakery.iree.models.module import Baseline, BenchmarkRecord, Measured
 from bakery.iree.modules import Compiled, inspect
 from bakery.iree.npy import DataError
-from bakery.iree.sandbox import ProgramResult, Sandbox
+from bakery.iree.sandbox import RESULT, Limits, ProgramResult, Sandbox
 
 REPETITIONS = 100
 WARMUP = 10
@@ -31,17 +32,13 @@ THRESHOLD = 0.1
 SECONDS = 600
 """Time limit of one benchmark."""
 
+_LARGEST_BASELINE = 4 << 20
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_RESULT = "measured.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A module and how to benchmark it.
-
-    Attributes:
-        threshold: how much slower than the baseline is a regression.
-    """
+    """A module and how to benchmark it. If it is slower than the baseline by more than ``threshold``, it is a regression."""
 
     module: Compiled
     call: Call
@@ -68,10 +65,7 @@ class Measurement:
 
 
 def read_subjects(modules: Iterable[tuple[Compiled, Benchmark, Path]]) -> list[Subject]:
-    """Read the benchmarks of modules. No engine is needed.
-
-    Args:
-        modules: each with its benchmark, and the folder that its paths are relative to.
+    """Read the benchmarks of modules; each comes with the folder that its paths are relative to. No engine is needed.
 
     Raises:
         ModuleError: a call does not fit its function; all problems are listed.
@@ -105,11 +99,10 @@ def measure(
     baseline: Mapping[str, Measured],
     on_measurement: Callable[[Measurement], None] = lambda measurement: None,
 ) -> list[Measurement]:
-    """Benchmark modules, one after the other.
+    """Benchmark modules, one after the other, and call ``on_measurement`` with each result.
 
     Args:
         baseline: title of a module → its earlier measurement.
-        on_measurement: called with each measurement.
 
     Raises:
         EngineError: a container cannot be run.
@@ -147,15 +140,15 @@ def _run(subject: Subject, sandbox: Sandbox, device: Device) -> ProgramResult:
     argv = ["iree-benchmark-module", "--module=module.vmfb", f"--device={subject.module.target.device}"]
     argv += [f"--function={subject.call.function.name}", *subject.call.words]
     argv += [f"--benchmark_repetitions={subject.repetitions + subject.warmup}", "--benchmark_min_time=1x"]
-    argv += [f"--benchmark_out=out/{_RESULT}", "--benchmark_out_format=json", "--benchmark_format=csv"]
+    argv += [f"--benchmark_out=out/{RESULT}", "--benchmark_out_format=json", "--benchmark_format=csv"]
     # The progress is discarded. The name of the CPU is for the record.
     command = 'grep -m 1 "model name" /proc/cpuinfo > out/machine; exec "$@" > /dev/null'
     return sandbox.run(
         device.image,
         ["sh", "-c", command, "sh", *argv],
         files,
-        outputs=(_RESULT, "machine"),
-        limits=limits_for(files, SECONDS, cores=subject.cores),
+        outputs=(RESULT, "machine"),
+        limits=Limits.for_files(files, SECONDS, subject.cores),
         platform=device.platform,
         gpus=device.gpus,
     )
@@ -164,7 +157,7 @@ def _run(subject: Subject, sandbox: Sandbox, device: Device) -> ProgramResult:
 def _times(result: ProgramResult) -> list[float]:
     """Read the seconds of each call from the untrusted output, in order; nothing if it has none."""
     try:
-        items = json.loads(result.files[_RESULT].read_bytes())["benchmarks"]
+        items = json.loads(result.files[RESULT].read_bytes())["benchmarks"]
         times = [item["real_time"] * _UNITS[item["time_unit"]] for item in items if item["run_type"] == "iteration"]
     except (KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):
         return []
@@ -228,6 +221,23 @@ def baseline_of(measurements: Iterable[Measurement]) -> Baseline:
         if item.record
     )
     return Baseline(version=1, benchmarks=benchmarks)
+
+
+def read_baseline(path: Path) -> dict[str, Measured]:
+    """Read a baseline: title of a module → its earlier measurement.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    try:
+        baseline = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="write one with --save-baseline") from error
+    except ValidationError as error:
+        raise UsageError(
+            f"{path} is not a baseline: {error.errors()[0]['msg']}", hint="write one with --save-baseline"
+        ) from error
+    return {item.module: item for item in baseline.benchmarks}
 
 
 def conclusion(measurements: Sequence[Measurement]) -> BakeryError | None:

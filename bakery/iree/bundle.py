@@ -49,11 +49,7 @@ def bundle(modules: Sequence[Compiled], target: Path) -> None:
 
 
 def contents(modules: Sequence[Compiled]) -> dict[str, Path | bytes]:
-    """Return the files of a bundle, by relative name.
-
-    Raises:
-        ModuleError: a module has no record, or they need different runtimes.
-    """
+    """Return the files of a bundle, by relative name. It raises what `bundle` raises."""
     unrecorded = [str(module.path) for module in modules if module.record is None]
     if unrecorded:
         raise ModuleError(
@@ -88,11 +84,7 @@ def _entry(module: Compiled, name: str) -> dict[str, Json]:
         architectures[0] if target.backend in ("cuda", "rocm") and len(architectures) == 1 else target.architecture
     )
     functions: list[Json] = [
-        {
-            "name": item.name,
-            "arguments": [str(type_) for type_ in item.arguments],
-            "results": [str(t) for t in item.results],
-        }
+        {"name": item.name, "arguments": [*map(str, item.arguments)], "results": [*map(str, item.results)]}
         for item in module.functions
     ]
     return {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir import Function, Type
 from bakery.iree.models.job import Check
 from bakery.iree.modules import Compiled
-from bakery.iree.npy import ELEMENTS, Array, DataError, Scalar, Value, mismatch, raw, read_data, size
+from bakery.iree.npy import ELEMENTS, DataError, Scalar, Value, mismatch, raw, read_data
 from bakery.recipe.problems import nearest, one_of
 
 BYTES = ("bfloat16",)
@@ -30,18 +30,12 @@ class Call:
     words: tuple[str, ...]
     files: dict[str, Path | bytes] = field(default_factory=dict)
 
-    @property
-    def size(self) -> int:
-        """The size of its arguments in bytes."""
-        return sum(size(value) for value in self.arguments if isinstance(value, Array))
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A check that fits its module.
 
     Attributes:
-        check: as the user wrote it.
         folder: the folder that its paths are relative to.
         results: names of the files for the module's results.
         expected: the expected results; None if a reference returns them.
@@ -63,7 +57,7 @@ def find_function(module: Compiled, name: str | None) -> Function:
     """Return the function of a call.
 
     Raises:
-        DataError: there is no function of that name, or no name and several functions.
+        DataError: no function has that name, or there is no name and several functions.
     """
     functions = {function.name: function for function in module.functions}
     if name is None:
@@ -78,10 +72,7 @@ def find_function(module: Compiled, name: str | None) -> Function:
 
 
 def read_values(texts: Sequence[str], types: Sequence[Type], folder: Path, what: str) -> tuple[Value, ...]:
-    """Read values and check that they fit types.
-
-    Args:
-        what: ``input`` or ``expected``, for messages.
+    """Read values and check that they fit types. ``what`` names them in messages: ``input`` or ``expected``.
 
     Raises:
         DataError: they do not fit; one line for each problem.
@@ -107,8 +98,7 @@ def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder:
     """Return a call of a module's function.
 
     Args:
-        inputs: the arguments, as the user writes them.
-        folder: the folder that paths are relative to.
+        inputs: the arguments, as the user writes them; paths are relative to ``folder``.
         prefix: of the names of its files, so that several calls can share a folder.
 
     Raises:
@@ -135,11 +125,7 @@ def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder:
 
 
 def result_name(type_: Type, prefix: str, index: int) -> str:
-    """Return the name of the file for a result.
-
-    Raises:
-        DataError: IREE's tools cannot write such a result.
-    """
+    """Return the name of the file for a result; raise DataError if IREE's tools cannot write such a result."""
     if ELEMENTS.get(type_.element) in BYTES:
         if None in (type_.shape or ()):
             raise DataError(f"result {index}: iree-run-module cannot write {type_}: its shape would be lost")
@@ -148,10 +134,7 @@ def result_name(type_: Type, prefix: str, index: int) -> str:
 
 
 def read_case(module: Compiled, check: Check, folder: Path, index: int) -> Case:
-    """Read a check and check that it fits its module.
-
-    Args:
-        index: its number among the module's checks, for the names of its files.
+    """Read check number ``index`` of a module, and check that it fits the module.
 
     Raises:
         DataError: it does not fit; one line for each problem.

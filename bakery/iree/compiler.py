@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import signal
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,23 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
+from bakery.build.buildx.progress import Listener
 from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
+from bakery.build.processes import caught
 from bakery.build.publish import check_output, holds, publish
-from bakery.build.run_files import write_programs
 from bakery.build.run_folders import run_folder
-from bakery.build.signals import caught
+from bakery.build.session import write_programs
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError
-from bakery.core.files import file_sha256, write
+from bakery.core.files import file_sha256, read_plain, write
 from bakery.core.names import Kind
-from bakery.core.plain_files import read_plain
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.memory_peaks import is_here
 from bakery.iree import programs
-from bakery.iree.compiler_errors import failure, with_users_paths
-from bakery.iree.emit_job import (
+from bakery.iree.emit import (
     BAKEFILE,
     CONTEXT,
     PROGRAM,
@@ -40,7 +39,7 @@ from bakery.iree.emit_job import (
     generate_job,
     input_name,
 )
-from bakery.iree.mlir.signature import Type
+from bakery.iree.mlir import Type
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
 from bakery.iree.modules import record_text
 from bakery.iree.plan import JobPlan, ModuleCell
@@ -56,27 +55,31 @@ LARGEST = 16 * 1024**3
 JOURNAL = "iree.modules"
 """The journal of compiled modules; no recipe has a dot in its name."""
 
+_PARALLEL = 2
+"""Batches that are baked at the same time."""
+
 _LOG = 4 * 1024**2
 """Bytes of a compiler's log that are kept."""
+
+_SHOWN = 20
+"""Lines of a log that an error shows."""
+
+_BAD_ARGUMENT = 74
+"""The exit code of iree-compile for an argument that LLVM refuses, such as an unknown CPU."""
+
+_NOISE = re.compile(r"Please report issues|^PLEASE submit|^Stack dump|^ ?#?\d+ +0x|^\d+\.\s|^Stack dump without symbol")
 
 _STAGE = re.compile(r"\[(?:\S+ )?(cell-\S+) ")
 
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options of a run.
-
-    Attributes:
-        state: the project's state folder, with the journal of compiled modules.
-        again: also compile modules that the output folder already has.
-        parallel: batches that are baked in parallel; 0 for two.
-        timeout_s: seconds that a batch may take; None for no limit.
+    """The options of a run: the project's state folder, with the journal of compiled modules; with ``again``, modules that the
+    output folder already has are compiled, too.
     """
 
     state: Path
     again: bool = False
-    parallel: int = 0
-    timeout_s: float | None = None
     no_cache: bool = False
     builder: str | None = None
 
@@ -86,12 +89,11 @@ def compile_job(
 ) -> ModuleRun:
     """Compile the cells of a plan. The modules of a batch are published as soon as it is finished.
 
+    A run that a signal ended, or whose cells failed, has a report, too.
+
     Args:
         root: the folder whose ``.bakery`` holds logs.
         engine: finds the engine; called only if a cell must be compiled.
-
-    Returns:
-        The report, which includes failed cells. A run that a signal ended has a report, too.
 
     Raises:
         BakeryError: a failure of all cells. Modules that were published before remain.
@@ -116,7 +118,9 @@ def _initial_report(plan: JobPlan, cell: ModuleCell, options: CompileOptions, en
     if cell.source.problem:
         return ModuleReport(cell, "failed", ModuleError(cell.source.problem, subject=cell.id))
     record = None if options.again or options.no_cache else reusable_record(plan, cell, entry)
-    return ModuleReport(cell, "kept", record=record, path=_module(plan, cell)) if record else ModuleReport(cell)
+    return (
+        ModuleReport(cell, "kept", record=record, path=plan.output / cell.file_name) if record else ModuleReport(cell)
+    )
 
 
 def reusable_record(plan: JobPlan, cell: ModuleCell, entry: Record | None) -> ModuleRecord | None:
@@ -148,11 +152,7 @@ def _key(plan: JobPlan, cell: ModuleCell) -> str:
 
 def _output(plan: JobPlan, cell: ModuleCell) -> str:
     """Return the path of a cell's module. The journal needs it: two jobs of a project may have cells of the same name."""
-    return str(plan.output.resolve() / f"{cell.id}.vmfb")
-
-
-def _module(plan: JobPlan, cell: ModuleCell) -> Path:
-    return plan.output / f"{cell.id}.vmfb"
+    return str(plan.output.resolve() / cell.file_name)
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class _Run:
         names = [name for name, _ in self._waiting]
         with caught() as signals, open_bakes(names, self.state / "logs", signals, listener) as bakes:
             while (self._waiting or self._running) and not (signals.arrived and not self._running):
-                while self._waiting and not signals.arrived and len(self._running) < (self.options.parallel or 2):
+                while self._waiting and not signals.arrived and len(self._running) < _PARALLEL:
                     name, cells = self._waiting.pop(0)
                     self._running[name] = cells
                     bakes.start(self._request(name))
@@ -196,11 +196,7 @@ class _Run:
         return signals.name
 
     def _host_digest(self) -> str:
-        """Return a digest of this machine's CPU if a cell depends on it; else empty.
-
-        Raises:
-            PlanError: a cell depends on it, and the engine is on another machine.
-        """
+        """Return a digest of this machine's CPU if a cell depends on it, else empty; raise PlanError if the engine is elsewhere."""
         if not any(cell.target.is_local for cell in self.cells):
             return ""
         if not is_here(self.engine.environment):
@@ -234,7 +230,6 @@ class _Run:
             scope=cache_scope(self.engine.environment, self.plan.root, "modules"),
             builder=self.options.builder,
             no_cache=self.options.no_cache,
-            timeout_s=self.options.timeout_s,
         )
 
     def _finish_batch(self, name: str, outcome: BakeOutcome) -> None:
@@ -249,8 +244,7 @@ class _Run:
         errors: dict[str, BakeryError] = {}
         for failed in outcome.failures:
             match = _STAGE.match(failed.step)
-            cell = by_stage.get(match[1]) if match else None
-            if cell is not None:
+            if match and (cell := by_stage.get(match[1])):
                 reason = failed.tail[-1] if failed.tail else "the step failed"
                 hint = failed.hint or "compile it alone, or with more memory"
                 errors[cell.id] = CompilerError(reason, subject=cell.id, hint=hint, details=failed.tail)
@@ -258,11 +252,13 @@ class _Run:
             if len(cells) > 1:
                 raise BakeFailure(outcome)
             errors[cells[0].id] = BakeFailure(outcome)
-        for cell in (cell for cell in cells if cell.id in errors):
-            log = self.state / "logs" / f"{name}.log"
-            self.reports[cell.id] = ModuleReport(cell, "failed", errors[cell.id], log=log)
-        # The finished compilations of the others are cached. One by one, none of them can end another.
-        self._waiting += [(cell_target(cell), (cell,)) for cell in cells if cell.id not in errors]
+        for cell in cells:
+            if cell.id in errors:
+                log = self.state / "logs" / f"{name}.log"
+                self.reports[cell.id] = ModuleReport(cell, "failed", errors[cell.id], log=log)
+            else:
+                # The finished compilations of the others are cached. One by one, none of them can end another.
+                self._waiting.append((cell_target(cell), (cell,)))
 
     def _collect(self, cells: Sequence[ModuleCell], stage: Path, *, single: bool) -> None:
         """Publish the modules in a stage folder, and write them to the journal."""
@@ -272,7 +268,7 @@ class _Run:
             folder = stage if single else stage / cell.id
             reports[cell.id] = self._read_result(cell, folder)
             if reports[cell.id].record:
-                files += [folder / f"{cell.id}.vmfb", folder / f"{cell.id}.json"]
+                files += [folder / cell.file_name, folder / f"{cell.id}.json"]
         if files:
             publish(files, self.plan.output, root=self.plan.root)
         for cell in cells:
@@ -295,7 +291,7 @@ class _Run:
                 return ModuleReport(cell, "failed", error, seconds, log=log)
             module = folder / "module.vmfb"
             _check_plain(module)
-            final = folder / f"{cell.id}.vmfb"
+            final = folder / cell.file_name
             module.rename(final)
             final.chmod(0o644)
             record = _record(self.plan, cell, final)
@@ -303,7 +299,7 @@ class _Run:
         except (OSError, ValueError) as damage:
             reason = f"the output of the compilation is damaged: {damage}"
             return ModuleReport(cell, "failed", CompilerError(reason, subject=cell.id))
-        return ModuleReport(cell, "done", None, seconds, record, _module(self.plan, cell), log)
+        return ModuleReport(cell, "done", None, seconds, record, self.plan.output / cell.file_name, log)
 
 
 def _read(path: Path, limit: int) -> str:
@@ -313,14 +309,46 @@ def _read(path: Path, limit: int) -> str:
 
 
 def _check_plain(path: Path) -> None:
-    """Check that the output of a container is a plain file.
-
-    Raises:
-        ValueError: it is something else, or too large.
-    """
+    """Check that the output of a container is a plain file; raise ValueError if not, or if it is too large."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > LARGEST:
         raise ValueError(f"{path.name} is not a plain file, or too large")
+
+
+def with_users_paths(cell: ModuleCell, text: str) -> str:
+    """Return the log of a compiler with the user's file name in place of the one inside the container."""
+    shown = cell.source.shown
+    return re.sub(r"(?<![\w./-])module\.mlir(?=[\"':])", lambda _: shown, text)
+
+
+def failure(cell: ModuleCell, code: int, log: str, log_file: Path) -> BakeryError:
+    """Return why a compilation failed.
+
+    Args:
+        code: the exit code of the compiler as a shell reports it: 128 plus the number of a signal for a crash.
+        log: the output of the compiler; all of it is in ``log_file``.
+    """
+    lines = [line for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\b(?:error|fatal|LLVM ERROR|Assertion)\b", line)]
+    messages = [line for line in lines if not _NOISE.search(line)]
+    details = [line[:400] for line in (errors or messages or lines)[:_SHOWN]]
+    if code > 128:
+        name = signal.Signals(code - 128).name if code - 128 in set(signal.Signals) else f"signal {code - 128}"
+        first = messages[0][:200] if messages else "no output"
+        return CompilerError(
+            f"the compiler crashed ({name}): {first}",
+            subject=cell.id,
+            hint=f"this is a bug of iree-compile, triggered by {cell.source.shown}; the whole log: {log_file}",
+            details=details,
+        )
+    first = (errors or messages or [f"iree-compile ended with exit code {code}"])[0][:300]
+    refused = "an argument" if code == _BAD_ARGUMENT else "the module"
+    return ModuleError(
+        f"the compiler refused {refused}: {first}",
+        subject=cell.id,
+        hint=f"the whole log: {log_file}",
+        details=details,
+    )
 
 
 def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
@@ -340,7 +368,7 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
         target=TargetRecord.model_validate(target),
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
-        output=FileRecord(name=f"{cell.id}.vmfb", sha256=file_sha256(module), size=size),
+        output=FileRecord(name=cell.file_name, sha256=file_sha256(module), size=size),
         functions=tuple(
             FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
             for item in cell.source.functions

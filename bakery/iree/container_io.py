@@ -35,13 +35,10 @@ def pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
 
 
 def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, Path]:
-    """Write the files of a tar into a folder, under names of our own.
-
-    Returns:
-        Name in the tar → file.
+    """Write the files of a tar into a folder, under names of our own; return name in the tar → file.
 
     Raises:
-        OutputError: it is no tar, or it has something else than plain files with names in ``outputs``.
+        OutputError: it is not a tar, or has something else than plain files with names in ``outputs``.
     """
     files: dict[str, Path] = {}
     try:
@@ -81,9 +78,7 @@ class _PipeReader:
 class Tail(_PipeReader):
     """Reads a pipe to its end in a thread, and keeps the last `LOG` bytes.
 
-    Attributes:
-        has_begun: ``marker`` was read; it is not kept.
-        changed: set when something was read.
+    After ``marker``, which is not kept, ``has_begun`` is true. ``changed`` is set when something was read.
     """
 
     def __init__(self, pipe: IO[bytes], marker: bytes = b"") -> None:
@@ -112,9 +107,7 @@ class Tail(_PipeReader):
 class Receiver(_PipeReader):
     """Reads a pipe into an unnamed file in a thread, to its end or to ``limit`` bytes.
 
-    Attributes:
-        exceeds_limit: there was more.
-        size: bytes that were read.
+    ``size`` is the number of bytes read, and ``exceeds_limit`` is true if there were more.
     """
 
     def __init__(self, pipe: IO[bytes], limit: int, folder: Path) -> None:

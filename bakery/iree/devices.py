@@ -6,18 +6,17 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from bakery.core.errors import BakeryError, InterruptedBake
-from bakery.core.names import MACHINES
 from bakery.engine.client import Engine, EngineInfo
 from bakery.engine.qemu import emulated
-from bakery.iree.limits import Limits
 from bakery.iree.models.module import TargetRecord
 from bakery.iree.modules import Compiled
-from bakery.iree.sandbox import Sandbox
+from bakery.iree.plan import PLATFORMS
+from bakery.iree.sandbox import Limits, Sandbox
 from bakery.iree.vmfb import Code, as_spirv_1_6, spirv_version
 
 CPU_IMAGE = "iree-cpu"
@@ -28,8 +27,6 @@ CUDA_IMAGE = "iree-cuda"
 
 Images = Callable[[str, str], str]
 """Recipe and platform → the name of an image that the engine has. Raises UnavailableError if there is none."""
-
-_PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 
 _NVIDIA = Path("/dev/nvidiactl")
 _TOOL_S = 120
@@ -47,11 +44,9 @@ class Device:
     """The device that a module runs on.
 
     Attributes:
-        image: the image that runs it; empty if the device is not available.
-        reason: why it is not available; empty if it is.
-        platform: of the image, in Docker's spelling.
-        emulated: whether programs of the platform are emulated.
-        gpus: whether the container gets the GPUs.
+        image: the image that runs it; empty if the device is not available, for the ``reason``.
+        platform: of the image, in Docker's spelling; it may be ``emulated``.
+        gpus: the container gets the GPUs.
     """
 
     image: str = ""
@@ -61,22 +56,13 @@ class Device:
     gpus: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Inspection:
-    """The outcome of a tool; ``ok`` is also true if the tool is missing."""
-
-    ok: bool
-    text: str
+_Inspection = tuple[bool, str]
+"""Whether a tool accepts a file, also true if the tool is missing; and what to report."""
 
 
 @dataclass
 class Devices:
-    """The devices of the engine's machine.
-
-    Attributes:
-        environment: the docker client's whole environment.
-        images: finds or makes images.
-    """
+    """The devices of the engine's machine; ``images`` finds or builds images."""
 
     environment: Mapping[str, str]
     images: Images
@@ -85,13 +71,13 @@ class Devices:
 
     @cached_property
     def engine(self) -> EngineInfo:
-        """What the engine says of itself."""
+        """The description of the engine."""
         return Engine(self.environment).info()
 
     @property
     def platform(self) -> str:
         """The engine's own platform."""
-        return _PLATFORMS.get(self.engine.architecture, "linux/amd64")
+        return PLATFORMS.get(self.engine.architecture, "linux/amd64")
 
     @cached_property
     def has_gpu(self) -> bool:
@@ -111,7 +97,7 @@ class Devices:
         return Device(reason=_NEEDS[target.backend])
 
     def _cpu(self, target: TargetRecord) -> Device:
-        platform = _PLATFORMS.get(target.machine, self.platform)
+        platform = PLATFORMS.get(target.machine, self.platform)
         is_foreign = platform != self.platform
         if is_foreign and not emulated(platform):
             command = f"`wheel-bakery engine emulate {platform}`"
@@ -125,7 +111,7 @@ class Devices:
         return Device(image, platform=platform, emulated=is_foreign)
 
     def prepare(self, modules: Sequence[Compiled]) -> None:
-        """Make the images that are needed. Call this in the main thread, where a signal ends a build."""
+        """Build the images that are needed. Call this in the main thread, where a signal ends a build."""
         for module in modules:
             self.find(module.target)
         if {code.kind for module in modules for code in module.content.codes} & {"cuda", "vulkan"}:
@@ -137,40 +123,37 @@ class Devices:
 
         Returns:
             What is right or was not checked, and what is wrong.
-
-        Raises:
-            EngineError: a container cannot be run.
         """
         right: list[str] = []
         wrong: list[str] = []
         for code in module.content.codes:
             if code.kind == "cuda":
                 command = f'ptxas --gpu-name={code.architecture} "$file" --output-file=code.cubin'
-                inspection = self._run_tool(sandbox, "ptxas", command, code.texts)
+                accepted, text = self._run_tool(sandbox, "ptxas", command, code.texts)
             elif code.kind == "vulkan":
-                inspection = self._inspect_spirv(sandbox, code)
+                accepted, text = self._inspect_spirv(sandbox, code)
             else:
                 continue
-            (right if inspection.ok else wrong).append(f"{code.name}: {inspection.text}")
+            (right if accepted else wrong).append(f"{code.name}: {text}")
         return right, wrong
 
     def _inspect_spirv(self, sandbox: Sandbox, code: Code) -> _Inspection:
         command = 'spirv-val --target-env vulkan1.3 "$file"'
-        first = self._run_tool(sandbox, "spirv-val", command, code.texts)
-        if first.ok or "NoSignedWrap" not in first.text:
-            return first
+        accepted, text = self._run_tool(sandbox, "spirv-val", command, code.texts)
+        if accepted or "NoSignedWrap" not in text:
+            return accepted, text
         # iree-org/iree#24724: iree-compile 3.13.0 writes version 1.0 into the header, and features of 1.4 and later into
         # the module. Drivers accept that. Everything else in the module is checked as 1.6.
-        second = self._run_tool(sandbox, "spirv-val", command, tuple(map(as_spirv_1_6, code.texts)))
+        accepted, text = self._run_tool(sandbox, "spirv-val", command, tuple(map(as_spirv_1_6, code.texts)))
         version = ", ".join(sorted(set(map(spirv_version, code.texts))))
-        return replace(second, text=f"{second.text}, as SPIR-V 1.6; its header says {version} (iree-org/iree#24724)")
+        return accepted, f"{text}, as SPIR-V 1.6; its header says {version} (iree-org/iree#24724)"
 
     def _run_tool(self, sandbox: Sandbox, tool: str, command: str, texts: Sequence[bytes]) -> _Inspection:
         """Run a tool on files in a container."""
         try:
             image = self._image(CUDA_IMAGE, self.platform)
         except BakeryError as error:
-            return _Inspection(True, f"not checked by {tool}: {error.message}")
+            return True, f"not checked by {tool}: {error.message}"
         script = (
             f"command -v {tool} >/dev/null || exit 99; for file in in/*; do {command} || exit 1; done; {tool} --version"
         )
@@ -178,11 +161,11 @@ class Devices:
         result = sandbox.run(image, ["sh", "-c", script], files, limits=Limits(seconds=_TOOL_S))
         lines = [line.strip() for line in result.log.splitlines() if line.strip()]
         if result.code == 99:
-            return _Inspection(True, f"not checked by {tool}: the image does not have it")
+            return True, f"not checked by {tool}: the image does not have it"
         if result.code:
-            return _Inspection(False, f"{tool} refuses it: {' | '.join(lines[-3:])[:400]}")
+            return False, f"{tool} refuses it: {' | '.join(lines[-3:])[:400]}"
         version = next((line for line in lines if re.search(r"\d+\.\d+", line)), "")
-        return _Inspection(True, f"accepted by {tool} ({version})")
+        return True, f"accepted by {tool} ({version})"
 
     def _image(self, name: str, platform: str) -> str:
         """Return an image. Each one is requested once, even if it is not available."""

@@ -1,4 +1,4 @@
-"""Compiled modules on disk: ``NAME.TARGET.vmfb``, and its record next to it."""
+"""Compiled modules on disk (``NAME.TARGET.vmfb``), their records, and the checks and benchmarks of jobs for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bakery.core.errors import AuditError, ModuleError, UsageError
-from bakery.core.files import file_sha256, write
-from bakery.core.plain_files import read_plain
-from bakery.iree.mlir.signature import Function
+from bakery.core.files import file_sha256, read_plain, write
+from bakery.iree.job.load import OUTPUT, LoadedJob
+from bakery.iree.mlir import Function
+from bakery.iree.models.job import Benchmark, Check, name_of
 from bakery.iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery.iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 
@@ -25,13 +26,9 @@ DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "me
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled module.
+    """A compiled module: its ``.vmfb`` file and the content of that, and the record next to it, if there is one.
 
-    Attributes:
-        path: the ``.vmfb`` file.
-        record: the record next to it; None if there is none.
-        content: the content of the file.
-        target: from its record; without one, from its content.
+    Without a record, the target is that of the content.
     """
 
     path: Path
@@ -42,12 +39,12 @@ class Compiled:
     @property
     def name(self) -> str:
         """The name without the target."""
-        return self.record.name if self.record else self.path.name.removesuffix(SUFFIX)
+        return self.record.name if self.record else self.title
 
     @property
     def title(self) -> str:
         """The name in tables and logs, and for ``--only``."""
-        return self.path.name.removesuffix(SUFFIX)
+        return self.path.stem
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -76,9 +73,9 @@ def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compil
         raise UsageError(
             f"no module in {', '.join(map(str, paths))}", hint=f"expected *{SUFFIX} files, as `compile` writes"
         )
-    selected = [file for file in files if not only or _selected(file.name.removesuffix(SUFFIX), only)]
+    selected = [file for file in files if any(fnmatch.fnmatchcase(file.stem, glob) for glob in only or ("*",))]
     if not selected:
-        titles = ", ".join(file.name.removesuffix(SUFFIX) for file in files[:8])
+        titles = ", ".join(file.stem for file in files[:8])
         raise UsageError(f"no module matches {' '.join(only)}", hint=f"modules: {titles}")
     opened, problems = [], []
     for file in dict.fromkeys(selected):
@@ -191,16 +188,8 @@ def _described(code: Code) -> str:
     }[code.kind]
 
 
-def _selected(title: str, globs: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(title, glob) for glob in globs)
-
-
 def _target(path: Path, content: Vmfb) -> TargetRecord:
-    """Return the target of a module without a record.
-
-    Raises:
-        ModuleError: it has code for several.
-    """
+    """Return the target of a module without a record; raise ModuleError if it has code for several."""
     kinds = content.kinds or ("cpu",)
     architectures = sorted({code.architecture for code in content.codes})
     if len(kinds) > 1 or len(architectures) > 1:
@@ -209,13 +198,48 @@ def _target(path: Path, content: Vmfb) -> TargetRecord:
             hint="put the record that `compile` wrote next to it",
         )
     kind, architecture = kinds[0], architectures[0] if architectures else ""
-    machine = architecture if kind == "cpu" else ""
-    return TargetRecord.model_validate(
-        {
-            "name": f"{kind}:{architecture}" if architecture else kind,
-            "backend": kind,
-            "architecture": "" if kind == "cpu" else architecture,
-            "machine": machine,
-            "device": DEVICES[kind],
-        }
-    )
+    name = f"{kind}:{architecture}" if architecture else kind
+    key = "machine" if kind == "cpu" else "architecture"
+    fields = {"name": name, "backend": kind, "architecture": "", "device": DEVICES[kind]}
+    return TargetRecord.model_validate(fields | {key: architecture})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A module with its checks and its benchmark, and the folder that their paths are relative to."""
+
+    module: Compiled
+    checks: tuple[Check, ...]
+    benchmark: Benchmark | None
+    folder: Path
+
+
+def requests_of_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Request]:
+    """Return a request for each compiled module of a job, in ``output`` or in the folder of the job.
+
+    Raises:
+        ModuleError: one of its modules is not compiled.
+        UsageError: ``only`` matches no module.
+    """
+    results = output or loaded.folder / (loaded.job.output or OUTPUT)
+    if not results.is_dir():
+        raise ModuleError(f"{results} does not exist", hint=f"run `wheel-bakery compile {loaded.file}` first")
+    modules = find_modules([results], only)
+    names = {module.name for module in modules}
+    missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
+    if missing:
+        raise ModuleError(
+            f"not compiled: {', '.join(missing)}",
+            hint=f"run `wheel-bakery compile {loaded.file}` first, or select other modules with --only",
+        )
+    return requests_of(loaded, modules)
+
+
+def requests_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Request]:
+    """Return a request for each of ``modules`` that belongs to the job."""
+    inputs = {name_of(item): item for item in loaded.job.modules}
+    return [
+        Request(module, inputs[module.name].checks or (), inputs[module.name].benchmark, loaded.folder)
+        for module in modules
+        if module.name in inputs
+    ]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from bakery.audit.zips import ZIP_ERRORS
-from bakery.iree.mlir.signature import ELEMENT_TYPES, Type
+from bakery.iree.mlir import ELEMENT_TYPES, Type
 
 LARGEST = 1024**3
 """Maximum size of a constant, or of all arrays of a ``.npz`` file, in bytes."""
@@ -55,15 +55,7 @@ _HEADER = 64 * 1024
 _LITERAL = re.compile(r"(?P<shape>(?:[0-9]{1,10}x)*)(?P<type>[a-z]{1,2}[0-9]{1,2})(?:=(?P<values>.*))?\Z", re.DOTALL)
 _SCALAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)\Z")
 
-_FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"} | {
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float16": "e",
-    "float32": "f",
-    "float64": "d",
-}
+_FLOATS = {2: "e", 4: "f", 8: "d"}
 
 
 class DataError(ValueError):
@@ -88,11 +80,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number that is not a tensor.
-
-    Attributes:
-        source: the number as the user wrote it.
-    """
+    """A number that is not a tensor, as the user wrote it."""
 
     source: str
 
@@ -104,8 +92,7 @@ def read_data(text: str, folder: Path) -> list[Value]:
     """Read values: several from a ``.npz`` file, else one.
 
     Args:
-        text: a path (``.npy``, ``.npz``; may start with ``@``), ``64x64xf32=1``, or a number.
-        folder: the folder that paths are relative to.
+        text: a path (``.npy``, ``.npz``; may start with ``@``) relative to ``folder``, ``64x64xf32=1``, or a number.
 
     Raises:
         DataError: it is none of these, or an array that IREE does not accept.
@@ -163,20 +150,11 @@ def npy(dtype: str, shape: Sequence[int], data: bytes) -> bytes:
 
 
 def raw(array: Array) -> bytes:
-    """Return the elements of an array as bytes.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Return the elements of an array as bytes; raise OSError if its file cannot be read."""
     data = array.content if isinstance(array.content, bytes) else array.content.read_bytes()
     width = 2 if data[6] == 1 else 4
     start = 8 + width + int.from_bytes(data[8 : 8 + width], "little")
     return data[start : start + prod(array.shape) * _item(array.dtype)]
-
-
-def size(array: Array) -> int:
-    """Return the size of an array's elements in bytes."""
-    return prod(array.shape) * _item(array.dtype)
 
 
 def _words(type_: Type) -> str:
@@ -202,8 +180,7 @@ def _archive(path: Path, source: str) -> list[Array]:
                 name = f"{source}[{member.filename.removesuffix('.npy')}]"
                 with archive.open(member) as file:
                     dtype, shape = _header(file, name, member.file_size)
-                content = archive.read(member)
-                arrays.append(Array(name, dtype, shape, content))
+                arrays.append(Array(name, dtype, shape, archive.read(member)))
             return arrays
     except (DataError, OSError):
         raise
@@ -227,10 +204,8 @@ def _header(file: IO[bytes], source: str, size: int) -> tuple[str, tuple[int, ..
         raise DataError(f"{source}: the header of the .npy file cannot be read") from error
     names = {text: name for name, text in DESCRIPTIONS.items()} | {"|V2": "bfloat16"}
     if not isinstance(description, str) or description not in names:
-        hint = "save it little-endian: array.astype(array.dtype.newbyteorder('<'))" if ">" in str(description) else ""
-        raise DataError(
-            f"{source}: IREE does not accept an array of {str(description)[:60]!r}{'; ' if hint else ''}{hint}"
-        )
+        hint = "; save it little-endian: array.astype(array.dtype.newbyteorder('<'))" if ">" in str(description) else ""
+        raise DataError(f"{source}: IREE does not accept an array of {str(description)[:60]!r}{hint}")
     if not isinstance(shape, tuple) or not all(type(item) is int and item >= 0 for item in shape) or len(shape) > 64:
         raise DataError(f"{source}: the header of the .npy file has no shape")
     if fortran and sum(item > 1 for item in shape) > 1:
@@ -251,7 +226,7 @@ def _literal(text: str) -> Value:
         return Scalar(text)
     match = _LITERAL.match(text)
     dtype = ELEMENTS.get(match["type"].removeprefix("s"), "") if match else ""
-    if match is None or not (dtype in _FORMATS or dtype == "bfloat16"):
+    if match is None or not dtype:
         raise DataError(f"{text[:100]!r}: expected a .npy or .npz file, a constant such as 64x64xf32=1, or a number")
     shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
     count = prod(shape)
@@ -274,5 +249,6 @@ def _packed(dtype: str, word: str) -> bytes:
         return struct.pack("<H", ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF)
     if dtype == "bool":
         return struct.pack("?", {"0": False, "1": True, "false": False, "true": True}[word.lower()])
-    number: float | int = float(word) if dtype.startswith("float") else int(word)
-    return struct.pack(f"<{_FORMATS[dtype]}", number)
+    if dtype.startswith("float"):
+        return struct.pack(f"<{_FLOATS[_item(dtype)]}", float(word))
+    return int(word).to_bytes(_item(dtype), "little", signed=dtype.startswith("int"))

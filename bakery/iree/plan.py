@@ -1,7 +1,4 @@
-"""The plan of a job: the intermediate representation between a job file and the files that compile it.
-
-Every value is set. Emitters, the compiler and reports read nothing else.
-"""
+"""The plan of a job. It has no unset values; emitters, the compiler and reports read nothing else."""
 
 from __future__ import annotations
 
@@ -11,8 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.core.errors import UsageError
-from bakery.iree.mlir.signature import Function
+from bakery.core.names import MACHINES
+from bakery.iree.mlir import Function
 from bakery.plan.values import Json
+
+PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
+"""CPU architecture → platform in Docker's spelling."""
 
 BATCH = 16
 """Cells that are baked together: one call of buildx costs as much as the compilation of a small module."""
@@ -53,9 +54,9 @@ class Source:
     Attributes:
         shown: the path in messages.
         sha256: of its bytes, in hexadecimal.
-        size: bytes.
+        size: in bytes.
         functions: the exported functions; empty for bytecode.
-        problem: why it cannot be compiled; empty if nothing is known against it.
+        problem: why it cannot be compiled; empty if no problem is known.
     """
 
     path: Path
@@ -68,11 +69,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCell:
-    """One module for one target.
-
-    Attributes:
-        is_measured: its job has a benchmark for it.
-    """
+    """One module for one target; ``is_measured`` if its job has a benchmark for it."""
 
     name: str
     source: Source
@@ -84,6 +81,11 @@ class ModuleCell:
     def id(self) -> str:
         """The name of its files and logs, and of its row in tables."""
         return f"{self.name}.{self.target.slug}"
+
+    @property
+    def file_name(self) -> str:
+        """The file name of its module."""
+        return f"{self.id}.vmfb"
 
     @property
     def slug(self) -> str:
@@ -153,11 +155,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job of a repository, for the generated workflow.
-
-    Attributes:
-        path: its file, relative to the repository, in POSIX form.
-    """
+    """A job of a repository, for the generated workflow; ``path`` is relative to the repository, in POSIX form."""
 
     path: str
     plan: JobPlan

@@ -1,19 +1,37 @@
-"""The report of a compilation: as a table and as JSON."""
+"""Reports of compilations, validations and benchmarks: as tables and as JSON."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
+from bakery.core.text import printable
 from bakery.iree.models.module import ModuleRecord
 from bakery.iree.plan import JobPlan, ModuleCell
 from bakery.plan.values import Json
 
-_STYLES = {"done": "green", "kept": "green", "failed": "bold red", "canceled": "yellow"}
+if TYPE_CHECKING:
+    from bakery.iree.benchmark import Measurement
+    from bakery.iree.validate import Verdict
+
+VERSION = 1
+"""Version of the JSON formats. Increase it when a key changes its meaning."""
+
+_STYLES = {
+    "done": "green",
+    "kept": "green",
+    "failed": "bold red",
+    "canceled": "yellow",
+    "passed": "green",
+    "not run": "yellow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +42,7 @@ class ModuleReport:
         result: ``done``, ``failed``, ``canceled``, or ``kept`` if the output folder already had the module.
         error: why it failed.
         seconds: the run time of the compiler, which may have run earlier.
-        record: the record of the module; None if there is no module.
-        path: the module in the output folder; None if there is none.
+        record: the record of the module, and ``path`` its file; None if there is no module.
     """
 
     cell: ModuleCell
@@ -55,7 +72,7 @@ class ModuleRun:
     def to_json(self) -> dict[str, Json]:
         """Return the report as JSON values."""
         return {
-            "version": 1,
+            "version": VERSION,
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
             "stopped": self.stopped,
@@ -148,4 +165,72 @@ def cells(plan: JobPlan) -> Table:
         table.add_row(
             cell.id, Text(cell.source.shown), cell.target.name, Text(names or cell.source.problem or "(bytecode)")
         )
+    return table
+
+
+def validation_table(verdicts: Sequence[Verdict]) -> Table:
+    """Return verdicts as a table."""
+    table = _table("module", "result", "checks", "largest error", "")
+    for verdict in verdicts:
+        record = verdict.record
+        passed = sum(check.status == "passed" for check in record.checks)
+        errors = [error.absolute for check in record.checks for error in check.errors if error.absolute is not None]
+        note = record.reason or ("emulated" if record.emulated and record.status == "passed" else "")
+        reasons = dict.fromkeys(check.reason for check in record.checks if check.reason)
+        table.add_row(
+            Text(printable(verdict.module.title)),
+            Text(record.status, _STYLES[record.status]),
+            f"{passed} of {len(record.checks)}",
+            f"{max(errors):.2g}" if errors else "",
+            Text(printable(note or "; ".join(reasons)), "" if record.status == "failed" else "dim"),
+        )
+    return table
+
+
+def validation_rows(verdicts: Sequence[Verdict]) -> list[Json]:
+    """Return verdicts as JSON values."""
+    return [{"module": item.module.title, **item.record.model_dump(mode="json", by_alias=True)} for item in verdicts]
+
+
+def benchmarks_table(measurements: Sequence[Measurement]) -> Table:
+    """Return measurements as a table; times in milliseconds."""
+    table = _table("module", "p50 ms", "p90 ms", "p99 ms", "calls/s", "× baseline", "")
+    for item in measurements:
+        title, record = Text(printable(item.module.title)), item.record
+        if record is None:
+            # The reason is in the log; there is no room for it in this table.
+            table.add_row(title, *[""] * 5, Text("not measured", "yellow"))
+            continue
+        ratio = f"{record.p50 / record.baseline:.2f}" if record.baseline else ""
+        table.add_row(
+            title,
+            *(f"{time * 1e3:.4g}" for time in (record.p50, record.p90, record.p99)),
+            f"{record.throughput:.4g}",
+            Text(ratio, "bold red" if record.regression else "green"),
+            Text(printable(item.reason or ("slower" if record.regression else "")), "dim"),
+        )
+    return table
+
+
+def benchmark_rows(measurements: Sequence[Measurement]) -> list[Json]:
+    """Return measurements as JSON values; times in seconds."""
+    return [
+        {
+            "module": item.module.title,
+            "reason": item.reason,
+            "benchmark": item.record.model_dump(mode="json", by_alias=True) if item.record else None,
+        }
+        for item in measurements
+    ]
+
+
+def to_json(modules: list[Json]) -> str:
+    """Return the report with the rows of all modules as JSON."""
+    return json.dumps({"version": VERSION, "modules": modules}, indent=2, ensure_ascii=False)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=index < len(columns) - 1)
     return table

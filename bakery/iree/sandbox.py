@@ -15,6 +15,7 @@ bakery closes it when the time is over, and the kernel closes it when bakery is 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import subprocess
@@ -27,11 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from bakery.build.signals import caught
+from bakery.build.processes import caught
 from bakery.core.errors import EngineError, OutputError
 from bakery.engine.client import DOCTOR, ClientError, Engine
+from bakery.iree import programs
 from bakery.iree.container_io import Receiver, Tail, pack, unpack
-from bakery.iree.limits import Limits
+from bakery.plan.values import Json
 
 LABEL = "bakery.sandbox"
 """Label of every container: the process that runs it, see `_owner`."""
@@ -45,8 +47,14 @@ USER = 65534
 WATCHER = 65533
 """The user of the container's first process. No other process or file belongs to it."""
 
+RESULT = "result.json"
+"""The output file of `Sandbox.run_program`."""
+
 GRACE_S = 5
 """Seconds between SIGTERM and SIGKILL when the time is over."""
+
+CALL_S = 300
+"""Seconds that one call of a function may take."""
 
 _START_S = 300
 """Seconds that docker may take to start and to end a container, besides the program's own time."""
@@ -80,14 +88,37 @@ exit $code
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramResult:
-    """How a program ended.
+class Limits:
+    """Limits of a container; sizes are in bytes.
 
     Attributes:
-        code: its exit code; 128 plus the number of the signal that ended it.
-        timed_out: it exceeded its time limit.
-        files: name → output file.
-        log: the end of its output.
+        memory: of the program and of its files together.
+        files: of its files: inputs, and those that it writes.
+        processes: processes and threads.
+        cores: CPU cores that it may use, as ``0-3,6``; empty for all.
+        seconds: run time of the program.
+        output: of its output files.
+    """
+
+    memory: int = 4 * 1024**3
+    files: int = 2 * 1024**3
+    processes: int = 256
+    cores: str = ""
+    seconds: int = 600
+    output: int = 1024**3
+
+    @classmethod
+    def for_files(cls, files: Mapping[str, Path | bytes], seconds: int, cores: str = "") -> Limits:
+        """Return the default limits, with space for input files and results."""
+        inputs = sum(len(item) if isinstance(item, bytes) else item.stat().st_size for item in files.values())
+        space = inputs + cls().output
+        return cls(memory=cls().memory + space, files=space, cores=cores, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """How a program ended: its exit code (128 plus the number of the signal that ended it), its output files by name,
+    and the end of its log.
     """
 
     code: int
@@ -98,12 +129,7 @@ class ProgramResult:
 
 @dataclass(slots=True)
 class Sandbox:
-    """Runs programs in containers. It can be used from several threads; `open_sandbox` makes one.
-
-    Attributes:
-        engine: the engine that runs the containers.
-        scratch: the folder for output files.
-    """
+    """Runs programs in containers of an engine. Several threads can use it; `open_sandbox` makes one."""
 
     engine: Engine
     scratch: Path
@@ -129,7 +155,6 @@ class Sandbox:
             files: the input files, by relative name.
             outputs: the names of files that it may leave in ``out``; any other file is an error.
             platform: for an image of several platforms; empty for the engine's own.
-            gpus: the program can use the machine's GPUs.
 
         Raises:
             EngineError: the engine does not run it.
@@ -151,13 +176,42 @@ class Sandbox:
                 self._remove(["--filter", f"name=^/?{name}$"])
                 raise
 
-    @contextmanager
-    def _container(self, words: Sequence[str]) -> Iterator[None]:
-        """Run a container while the context lasts.
+    def run_program(
+        self,
+        image: str,
+        program: str,
+        tasks: Sequence[Json],
+        files: Mapping[str, Path | bytes],
+        *,
+        outputs: Sequence[str] = (),
+        seconds: int = CALL_S,
+        cores: str = "",
+        platform: str = "",
+        gpus: bool = False,
+        options: Sequence[str] = ("-I",),
+    ) -> ProgramResult:
+        """Run one of `bakery.iree.programs`, which reads its tasks from a JSON file and writes `RESULT`.
+
+        Args:
+            options: of Python.
 
         Raises:
-            EngineError: the engine does not run it, or does not end it.
+            EngineError, OutputError: see `run`.
         """
+        inputs = {**files, "program.py": programs.text(program).encode(), "tasks.json": json.dumps(tasks).encode()}
+        return self.run(
+            image,
+            ["python3", *options, "program.py", "tasks.json", f"out/{RESULT}"],
+            inputs,
+            outputs=(RESULT, *outputs),
+            limits=Limits.for_files(inputs, seconds, cores),
+            platform=platform,
+            gpus=gpus,
+        )
+
+    @contextmanager
+    def _container(self, words: Sequence[str]) -> Iterator[None]:
+        """Run a container while the context lasts; raise EngineError if the engine does not run it, or does not end it."""
         process = self.engine.start(words, subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -260,11 +314,7 @@ def _not_run(log: str) -> EngineError:
 def open_sandbox(environment: Mapping[str, str], scratch: Path) -> Iterator[Sandbox]:
     """Give a sandbox. When the context ends, all of its containers and files are removed.
 
-    Leftovers of killed processes are removed first.
-
-    Args:
-        environment: the docker client's whole environment.
-        scratch: an existing folder; a folder in it is made and removed.
+    Leftovers of killed processes are removed first. ``scratch`` is an existing folder.
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-", dir=scratch, ignore_cleanup_errors=True) as folder:
         sandbox = Sandbox(Engine(environment), Path(folder))

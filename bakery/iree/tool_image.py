@@ -1,7 +1,7 @@
-"""The image with IREE's tools: its recipe ships with bakery, and it is baked as any other when it is first needed.
+"""The image with IREE's tools. Bakery ships its recipe, and bakes it when it is first needed.
 
-The hashes of its packages ship, too, for the release that the recipe names: `wheel-bakery lock -r RECIPE`, less what is of one
-machine (base images, their packages). Those of another release are what the index has.
+Bakery also ships the hashes of its packages for the release that the recipe names: `wheel-bakery lock -r RECIPE` without
+the materials of one machine (base images and their packages). Other releases are installed without hashes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.build.buildx.listener import Listener
-from bakery.build.exit_status import conclusion
+from bakery.build.buildx.progress import Listener
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
-from bakery.build.lock.materials import Materials
+from bakery.build.lock.model import Materials
 from bakery.build.lock.requirements import requirements_of
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
+from bakery.build.report import conclusion
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, Kind
 from bakery.emit.bakefile import bake_json
@@ -39,9 +39,9 @@ RECIPE = "iree-cpu"
 def tool_image(
     engine: EngineSession, listener: Listener, version: str, *, recipe: str = RECIPE, machine: str = ""
 ) -> str:
-    """Return the name of the image with IREE's tools; it is baked where the engine does not have it.
+    """Return the name of the image with IREE's tools; bake it if the engine does not have it.
 
-    Its name holds a digest of all that its recipe says, so another recipe is another image.
+    Its name has a digest of its recipe, so another recipe is another image.
 
     Args:
         version: the release of IREE.
@@ -49,12 +49,14 @@ def tool_image(
         machine: ``x86_64`` or ``aarch64``; empty for the engine's own.
 
     Raises:
-        BakeryError: it cannot be made.
+        BakeryError: it cannot be built.
     """
     folder = engine.paths.cache / "images" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     client = Engine(engine.environment)
-    plan, target = _planned(recipe, version, machine or _machine(client.info().architecture), folder)
+    # ``docker info`` says x86_64 or aarch64; other engines amd64 or arm64.
+    architecture = machine or client.info().architecture
+    plan, target = _planned(recipe, version, MACHINES.get(f"linux/{architecture}", architecture), folder)
     name = _name(plan, target, version)
     if not client.has_image(name):
         engine.say(f"baking {name}, which compiles and runs modules; this is done once")
@@ -63,12 +65,12 @@ def tool_image(
 
 
 def image_name(recipe: str, version: str, machine: str) -> str:
-    """Return what the image of a recipe, a release of IREE and a machine is called, wherever it is made.
+    """Return the name of the image for a recipe, a release of IREE and a machine. It is the same on every computer.
 
     Raises:
         PlanError: the recipe has none for that machine.
     """
-    # Not the recipe's own folder: there it would be a file of the project, and the files that it stands for others.
+    # A folder that does not exist: in its own folder, the recipe would be a file of the project.
     plan, target = _planned(recipe, version, machine, shipped()[recipe].parent / "nowhere")
     return _name(plan, target, version)
 
@@ -76,28 +78,19 @@ def image_name(recipe: str, version: str, machine: str) -> str:
 def _planned(recipe: str, version: str, machine: str, folder: Path) -> tuple[Plan, Target]:
     (loaded,) = load(recipe, folder)
     plan = resolve(loaded, SetOptions({"IREE_VERSION": version}))
-    return plan, _target(plan, machine)
+    targets = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
+    if not targets:
+        platforms = ", ".join(cell.platform for cell in plan.cells)
+        raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {platforms}")
+    return plan, targets[0]
 
 
 def _name(plan: Plan, target: Target, version: str) -> str:
     return f"{plan.recipe}:{version}-{MACHINES[target.cell.platform]}-{_digest(plan, target)}"
 
 
-def _target(plan: Plan, machine: str) -> Target:
-    targets = [item for item in plan.targets() if item.kind is Kind.IMAGE and MACHINES[item.cell.platform] == machine]
-    if not targets:
-        platforms = ", ".join(cell.platform for cell in plan.cells)
-        raise PlanError(f"recipe {plan.recipe} has no image for {machine}", hint=f"it has {platforms}")
-    return targets[0]
-
-
-def _machine(architecture: str) -> str:
-    """Return the machine of an engine as wheels call it: ``docker info`` says x86_64 or aarch64, others amd64, arm64."""
-    return MACHINES.get(f"linux/{architecture}", architecture)
-
-
 def hashes(plan: Plan, target: Target) -> dict[str, Materials]:
-    """Return cell → the packages whose hashes ship with bakery; nothing where the plan asks for others."""
+    """Return cell → the packages whose hashes Bakery ships; empty if the plan needs other packages."""
     file = shipped()[plan.recipe].with_suffix(".lock")
     lock = lock_file.read(file, file.name)
     locked = lock_file.cells(lock) if lock else {}

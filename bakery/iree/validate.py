@@ -1,8 +1,4 @@
-"""Validates compiled modules: inspects each one, and runs it and compares its results if its device is available.
-
-There are three containers, so that no program can forge the results of another: one runs the module, one the reference
-(the user's own Python), and one only bakery's program that compares their results.
-"""
+"""Validates compiled modules: inspects each one, and runs it and compares its results if its device is available."""
 
 from __future__ import annotations
 
@@ -13,14 +9,12 @@ from pathlib import Path
 
 from bakery.core.errors import BakeryError, ModuleError, WrongResultError
 from bakery.iree.call_args import Case, read_case
-from bakery.iree.comparison import Pending, compare
+from bakery.iree.check_runs import Pending, Reference, call_references, compare, run_cases
 from bakery.iree.devices import Device, Devices
 from bakery.iree.models.job import Check
 from bakery.iree.models.module import CheckRecord, ValidationRecord
 from bakery.iree.modules import Compiled, inspect
 from bakery.iree.npy import Array, DataError, Value
-from bakery.iree.references import Reference, call_references
-from bakery.iree.run_module import run_cases
 from bakery.iree.sandbox import Sandbox
 
 
@@ -41,10 +35,9 @@ class Verdict:
 
 
 def read_subjects(modules: Iterable[tuple[Compiled, Sequence[Check], Path]]) -> list[Subject]:
-    """Read the checks of modules: files, shapes and dtypes. No engine is needed.
+    """Read the checks of modules: files, shapes and dtypes. Each comes with the folder that its paths are relative to.
 
-    Args:
-        modules: each with its checks, and the folder that their paths are relative to.
+    No engine is needed.
 
     Raises:
         ModuleError: a check does not fit its module; all problems are listed.
@@ -72,12 +65,10 @@ def validate(
     cores: str = "",
     on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
-    """Validate modules.
+    """Validate modules, several in ``parallel``. ``on_verdict`` gets each verdict, in order, in the caller's thread.
 
     Args:
-        parallel: modules at a time.
         cores: the CPU cores that each container may use; empty for all.
-        on_verdict: called with each verdict, in order, in the caller's thread.
 
     Raises:
         EngineError: a container cannot be run.
@@ -121,17 +112,9 @@ def _validate(
         checks, runtime = _run(subject, sandbox, devices, device, references, cores)
         status, reason = ("failed" if any(item.status == "failed" for item in checks) else "passed"), ""
     has_run = any(check.status != "not run" for check in checks)
-    record = ValidationRecord.model_validate(
-        {
-            "status": status,
-            "reason": reason,
-            "inspected": inspected,
-            "checks": checks,
-            "emulated": has_run and device.emulated,
-            "runtime": runtime,
-        }
-    )
-    return Verdict(module, record)
+    fields: dict[str, object] = {"status": status, "reason": reason, "inspected": inspected, "checks": checks}
+    fields |= {"emulated": has_run and device.emulated, "runtime": runtime}
+    return Verdict(module, ValidationRecord.model_validate(fields))
 
 
 def _not_run(case: Case, reason: str) -> CheckRecord:
@@ -168,9 +151,8 @@ def _content(value: Value) -> Path | bytes:
 
 def conclusion(verdicts: Sequence[Verdict], *, strict: bool = False) -> BakeryError | None:
     """Return the failure of a validation; None if nothing failed."""
-    failed = [
-        item for item in verdicts if item.record.status == "failed" or (strict and item.record.status != "passed")
-    ]
+    failures = ("failed", "not run") if strict else ("failed",)
+    failed = [item for item in verdicts if item.record.status in failures]
     if not failed:
         return None
     return WrongResultError(

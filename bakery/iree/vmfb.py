@@ -20,8 +20,8 @@ from pathlib import Path
 from bakery.audit.limits import OverLimit
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.errors import AuditError
-from bakery.core.plain_files import open_plain
-from bakery.iree.mlir.signature import Function, Type
+from bakery.core.files import open_plain
+from bakery.iree.mlir import Function, Type
 
 LARGEST = 1024**3
 """Maximum size of the code, in bytes. The weights of a module are not read."""
@@ -180,7 +180,7 @@ def _elf_machine(data: bytes) -> int:
 
 
 def _spirv(data: bytes) -> list[bytes]:
-    """Return the SPIR-V modules of a FlatBuffer: vectors of words, behind the number of these.
+    """Return the SPIR-V modules of a FlatBuffer: vectors of words, after their length.
 
     Raises:
         AuditError: its modules overlap so much that reading them would take too long.
@@ -202,7 +202,7 @@ def _spirv(data: bytes) -> list[bytes]:
 
 
 def spirv_problem(data: bytes) -> str:
-    """Return why bytes are not SPIR-V (specification 1.6, section 2.3): a header, and instructions that fill the rest exactly."""
+    """Return why bytes are not SPIR-V (specification 1.6, section 2.3): a header, then instructions up to the last byte."""
     if len(data) < 20 or len(data) % 4:
         return "no header"
     words = array("I", data)

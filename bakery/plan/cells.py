@@ -1,4 +1,4 @@
-"""The matrix of a plan: cells, the images and releases they need, and their targets."""
+"""The cells of a plan, the images and releases that they need, and their targets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Image:
     """A base image that an engine must have before anything is baked.
 
     Attributes:
-        ref: the image's name as the files write it.
-        platform: the platform it is needed for; empty for that of whoever builds.
-        suite: the suite of an image of Debian, which bakery makes itself if no registry can be reached; else empty.
-        tests: the test alone stands on it.
+        ref: the name of the image in the generated files.
+        platform: empty for the platform of the builder.
+        suite: the Debian suite of an image that Bakery makes itself if no registry can be reached; else empty.
+        tests: only the test stage uses it.
     """
 
     ref: str
@@ -30,11 +30,9 @@ class Need:
     """A release that must exist in the package index before anything is baked.
 
     Attributes:
-        name: the distribution in the index.
-        version: the exact version.
-        sdist: a source archive is needed.
-        why: what it is needed for, for messages.
-        alternatives: who else could provide it, for messages.
+        sdist: a source distribution is needed.
+        why: what it is needed for, in messages.
+        alternatives: other sources of it, in messages.
     """
 
     name: str
@@ -46,16 +44,16 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the matrix.
+    """One combination of the matrix.
 
     Attributes:
-        id: names the targets, the log, the stage directory and the row of every table.
+        id: names its targets, log, stage folder and table rows.
         axes: axis → value.
         args: build arguments that this cell adds to `Plan.args` or changes.
-        images: the base images it needs, the one that compiles first.
-        needs: the releases it needs from the package index.
+        images: its base images, the one that compiles first.
+        needs: the releases that it needs from the package index.
         built_by: the id of the cell that builds its wheel; its own unless it shares a stable-ABI wheel.
-        abi3: its wheel must be a stable-ABI one.
+        abi3: its wheel must be a stable-ABI wheel.
     """
 
     id: str
@@ -75,13 +73,13 @@ class Cell:
         return self.axes["platform"]
 
     def has(self, kind: Kind) -> bool:
-        """Whether the cell has a target of ``kind``: all but the wheel that another cell builds."""
+        """Whether the cell has a target of a kind: all but the wheel that another cell builds."""
         return kind is not Kind.WHEEL or self.built_by == self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bake target, multiplied out: ``wheel-cp312``."""
+    """A target of the bake file, for one cell: ``wheel-cp312``."""
 
     name: str
     kind: Kind

@@ -27,11 +27,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """``ARG``: declares a build argument in a stage.
-
-    Attributes:
-        default: a value that follows from other arguments; empty where the emitter takes it from the plan.
-    """
+    """``ARG``: declares a build argument in a stage. Without a default here, the emitter takes that of the plan."""
 
     name: str
     default: Value = ()
@@ -39,14 +35,14 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """``ENV``: sets variables for what follows in the stage and for the image."""
+    """``ENV``: sets variables for the following steps and for the image."""
 
     values: tuple[tuple[str, Value], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as words; each word is quoted by the emitter, so no word reaches the shell as syntax."""
+    """A command as words. The emitter quotes each word, so none reaches the shell as syntax."""
 
     words: tuple[Value, ...]
     environment: tuple[tuple[str, Value], ...] = ()
@@ -54,19 +50,19 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Shell text that is taken as it stands: bakery's own, or a command that the recipe's author wrote."""
+    """Shell text that is written as it is: Bakery's own, or a command of the recipe."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Resolves:
-    """What a step resolves to packages of the index.
+    """The packages that a step installs from the index.
 
     Attributes:
-        place: what the set is called in a lock.
-        words: requirements and options of pip; after ``-r`` a file that only the build knows.
-        direct: distributions that may come from an address, and not only from the index.
+        place: the name of the set in a lock.
+        words: requirements and options of pip; after ``-r`` a file that only exists during the build.
+        direct: distributions that may come from a URL, and not only from the index.
     """
 
     place: str
@@ -76,10 +72,10 @@ class Resolves:
 
 @dataclass(frozen=True, slots=True)
 class RequirementsFile:
-    """A file of requirements that a step makes of the project's pyproject.toml.
+    """A requirements file that a step writes from the project's pyproject.toml.
 
     Attributes:
-        path: the file, inside the image.
+        path: inside the image.
         kind: ``build`` for those of [build-system], ``run`` for those of [project].
         without: distributions that are left out.
     """
@@ -91,11 +87,8 @@ class RequirementsFile:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``RUN``: its commands one after the other, stopping at the first that fails.
-
-    Attributes:
-        resolves: what it finds out about packages; None for other steps.
-        lists: the files of requirements that it writes.
+    """``RUN``: commands in order, up to the first that fails; the packages that it resolves, and the requirements files that it
+    writes (``lists``).
     """
 
     commands: tuple[Command | Script, ...]
@@ -132,7 +125,7 @@ class Workdir:
 
 @dataclass(frozen=True, slots=True)
 class Cmd:
-    """``CMD`` in its JSON form."""
+    """``CMD`` in exec form."""
 
     words: tuple[str, ...]
 
@@ -142,11 +135,7 @@ Step: TypeAlias = Arg | Env | Run | Copy | Add | Workdir | Cmd
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the Dockerfile. ``base`` may refer to global arguments.
-
-    Attributes:
-        on_builder: it stands on an image for whoever builds, not for the cell's platform.
-    """
+    """A stage of the Dockerfile. ``base`` may refer to global arguments; ``on_builder``: it runs on the platform of the builder."""
 
     name: str
     base: Value
@@ -157,8 +146,7 @@ class Stage:
     def dependencies(self, args: Mapping[str, str]) -> tuple[str, ...]:
         """Return the stages and images that it starts from, copies from and mounts, once each.
 
-        Args:
-            args: values of the build arguments that its base refers to.
+        ``args`` has the values of the build arguments that its base refers to.
         """
         sources = [expand(self.base, args)]
         for step in self.steps:

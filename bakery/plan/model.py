@@ -1,11 +1,11 @@
 """The plan: the intermediate representation between recipes and files.
 
-Nothing in it is unset, everything is sorted or in the order a person wrote it, and it dumps to JSON.
-Emitters, the build and the audit read the plan and nothing before it.
+It has no unset values, everything is sorted or in the order of the recipe, and it can be written as JSON. Emitters, the
+build and the audit read nothing else.
 
 Values that all targets share are in `Plan.args`, those of a cell in `Cell.args`, and those of a kind of targets in
-`core.names.TARGET_KINDS`. `Plan.targets` multiplies them out. A test compares ``docker buildx bake --print`` of the
-emitted file with ``emit.bakefile.bake_json``.
+`core.names.TARGET_KINDS`. A test compares ``docker buildx bake --print`` of the emitted file with
+``emit.bakefile.bake_json``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bakery.core.errors import UsageError
-from bakery.core.names import TARGET_KINDS, WHEEL_PYTHON, Kind, Phase, with_derived
+from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, Phase, with_derived
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Stage
 from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
@@ -25,23 +25,22 @@ from bakery.plan.values import Value, substitute
 VERSION = 1
 """Version of the plan's JSON; raised when a reader would have to change."""
 
+_SHARED = ("args", "contexts", "network", "platform")
+"""Keys of overrides that change what steps do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is decided about one recipe.
+    """Everything that is decided about one recipe. Paths are relative to the project.
 
     Attributes:
         recipe: the recipe's name; names the files.
-        source_file: the recipe file relative to the project, for the header of generated files.
-        context: the build context relative to the directory bake runs in.
-        args: build arguments of all targets.
-        global_args: the arguments that ``FROM`` lines use.
+        source_file: the recipe file, for the header of generated files.
+        context: the build context, relative to the folder that bake runs in.
+        args: build arguments of all targets; ``global_args`` are those that ``FROM`` lines use.
+        cells: those of Linux; cibuildwheel builds ``cibuildwheel_cells``, those of macOS and Windows.
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
-        kinds: the kinds of targets.
-        source_context: which part of the project's folder is sent to BuildKit.
-        cibuildwheel_cells: the cells of macOS and Windows, which cibuildwheel builds; ``cells`` are those of Linux.
-        cibuildwheel: the settings for cibuildwheel.
         network: the phases whose commands may use the network.
         requested_grants: what the recipe needs of the machine that builds, as ``--allow`` writes it, including paths in
             the project, which need no ``--allow``.
@@ -49,9 +48,8 @@ class Plan:
         job_memory: the peak memory of one compiler in MB; 0 if unknown.
         jobs: the number of parallel compilers; 0 if the machine decides.
         origins: dotted path → (value, where it came from), for ``--explain``.
-        workflow: the file of the workflow.
-        ci: what the workflow does; None for a recipe without one.
-        lock: the lock's file, relative to the project.
+        workflow, ci: the file of the workflow, and what it does; empty and None for a recipe without one.
+        lock: the lock file.
     """
 
     recipe: str
@@ -207,6 +205,25 @@ class Plan:
                 hint=f"cells: {some}{', …' if len(self.cells) > 8 else ''}",
             )
         return targets
+
+    def materials_of(self, targets: Iterable[Target]) -> tuple[Target, ...]:
+        """Return the materials targets of the wheels among ``targets``: they list the packages, digests and commits of the
+        steps that they share with the wheels.
+        """
+        cells = {target.cell.id for target in targets if target.kind is Kind.WHEEL}
+        return tuple(item for item in self.targets() if item.kind is Kind.MATERIALS and item.cell.id in cells)
+
+    def materials_overrides(self, target: Target) -> tuple[str, ...]:
+        """Return the overrides that make a materials target use the same steps as its wheel."""
+        wheel = f"{Kind.WHEEL.value}-{target.cell.id}"
+        shared = [
+            str(replace(override, pattern=target.name))
+            for override in self.overrides
+            if fnmatch.fnmatchcase(wheel, override.pattern)
+            and not fnmatch.fnmatchcase(target.name, override.pattern)
+            and override.key.partition(".")[0] in _SHARED
+        ]
+        return (*shared, f"{target.name}.target={INGREDIENTS}")
 
     def filter_by_id(self, ids: Iterable[str]) -> Plan:
         """Return the plan with only the cells that have these ids; their order stays."""

@@ -1,4 +1,4 @@
-"""The parts of a plan beside its stages and cells: variables, caches, secrets, the audit, the workflow."""
+"""The parts of a plan besides its stages and cells: variables, caches, secrets, the audit, the workflow."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from bakery.plan.values import Value
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of the bake file.
-
-    Attributes:
-        value: the default.
-        patterns: RE2 expressions that must all match the whole value.
-        choices: the allowed values; empty for any.
-        expected: describes a valid value, for error messages.
+    """A variable of the bake file, and what its value must be: one of the choices, or matched as a whole by all patterns (RE2).
+    ``expected`` describes a valid value.
     """
 
     name: str
@@ -47,11 +42,10 @@ class SourceContext:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The layer cache. Variable CACHE sets the backend; CACHE_REF, CACHE_DIR and CACHE_BRANCH its location. With
-    CACHE_READ_ONLY nothing is written.
+    """The layer cache. Variable CACHE sets the backend, one of those offered; CACHE_REF, CACHE_DIR and CACHE_BRANCH its
+    location. With CACHE_READ_ONLY nothing is written.
 
     Attributes:
-        offered: the backends that variable CACHE may have.
         mode: ``min`` or ``max``.
         compression: empty for BuildKit's default, as is None for ``compression_level``.
         timeout: the time limit of an import or export with ``gha``, in Go's notation; empty for BuildKit's default.
@@ -75,12 +69,10 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How one wheel of a build is named.
+    """How one wheel of a build is named. An empty local version label or build tag is the project's.
 
     Attributes:
         clean: the project's local version is removed.
-        local: the local version label; empty for the project's.
-        build_tag: the build tag; empty for the project's.
         index: ``public``, ``private``, or empty if unknown.
     """
 
@@ -101,11 +93,9 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the audit expects of every wheel of the plan.
+    """What the audit expects of every wheel of the plan. Name and version are empty if only the built wheel has them.
 
     Attributes:
-        name: the normalised project name; empty if only the built wheel has it.
-        version: the version; empty if only the built wheel has it.
         plat: the manylinux policy without the machine, ``auto`` for any.
         excludes: globs of sonames that must stay outside the wheel.
         repaired: auditwheel sets the platform tag.
@@ -128,13 +118,12 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The source of a secret, never its value.
+    """The source of a secret, never its value. One of ``env``, ``file`` and ``command`` is set.
 
     Attributes:
         name: the id of its mount.
-        env: the environment variable of this machine that holds it; empty for none.
-        file: the file that holds it, relative to the project or absolute; empty for none.
-        command: the program that prints it, and its arguments; empty for none.
+        file: relative to the project, or absolute.
+        command: the program that prints it, and its arguments.
         phases: the phases whose steps receive it.
         variable: the environment variable of these steps; empty for the file /run/secrets/NAME.
     """
@@ -172,12 +161,10 @@ class Ci:
         branches: globs of branches whose pushes are built.
         tags: globs of tags that are releases.
         runners: platform → label of the runner.
-        max_jobs: the maximum number of jobs for the cells.
         timeout: the time limit of a job in minutes.
         install: the requirement from which pip installs Bakery.
         cache: ``gha`` or ``none``; empty if an estimate decides.
         free_disk: remove preinstalled files first; None if an estimate decides.
-        attest: attest the provenance.
         publish: the GitHub environment of trusted publishing; empty for none.
         publish_url: the upload URL; empty for PyPI's.
         pages: keep a static package index on GitHub Pages.
@@ -199,21 +186,16 @@ class Ci:
 
 @dataclass(frozen=True, slots=True)
 class Cibuildwheel:
-    """The recipe's settings for cibuildwheel.
+    """The recipe's settings for cibuildwheel. Empty values are unset; commands and variables are by system.
 
     Attributes:
         frontend: ``build`` or ``uv``.
-        package: the folder of the source in the project; empty for a fetched source.
-        sdist: NAME==VERSION of the source distribution; empty for other sources.
-        git: URL and reference of the repository; None for other sources.
-        image: the recipe's base image; empty for none.
-        system_packages: packages to install in the image, on Linux.
+        package: the folder of the source in the project.
+        sdist: NAME==VERSION of a source distribution.
+        git: URL and reference of the repository.
         requirements: build requirements beside those of the project.
-        environment: system → variables of the build.
-        before_all: system → the command that prepares the machine; empty for none.
-        test_command: system → the test command; empty for none.
+        before_all: the command that prepares the machine.
         load: load every shared object before the imports.
-        minimum_macos: the oldest macOS; empty for cibuildwheel's default.
         toolkit: the CUDA toolkit, ``none`` for none.
         native: the recipe has a native step.
     """

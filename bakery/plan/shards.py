@@ -1,7 +1,7 @@
-"""Groups of cells: the jobs of a CI, and shards. Cells that share a compile stay in one group.
+"""Groups of cells: the jobs of a CI, and shards. The same plan always gives the same groups.
 
-Cells are sorted by the stages that they share, then cut into groups of nearly equal size. The same plan always gives the
-same groups.
+Cells that share a compile stay in one group. They are sorted by the stages that they share, then cut into groups of nearly
+equal size.
 """
 
 from __future__ import annotations

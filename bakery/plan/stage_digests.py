@@ -1,7 +1,7 @@
-"""Which layers a cell is made of: its stages, each with a digest of all that decides what the stage holds.
+"""The stages of a cell, each with a digest of all that decides its content.
 
-Two cells share a stage where its digests are equal, and a change of the recipe touches a cell where one differs. What
-the build context holds is no part of it: that is the same for all cells.
+Two cells share a stage if its digests are equal; a change of the recipe affects a cell if one differs. The content of the
+build context is not included: it is the same for all cells.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FULL = (Kind.IMAGE, Kind.WHEEL, Kind.TEST)
 
 
 class Lineage:
-    """The stages of a plan's cells; answers are remembered."""
+    """The stages of the cells of a plan. Results are cached."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -32,7 +32,7 @@ class Lineage:
         self._known: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
 
     def of(self, cell: Cell, kinds: Iterable[Kind] = FULL) -> dict[str, str]:
-        """Return stage → digest of all stages that the cell's targets of ``kinds`` are made of.
+        """Return stage → digest of all stages that the cell's targets of some kinds use.
 
         A wheel that another cell builds counts as the cell's own.
         """
@@ -47,23 +47,24 @@ class Lineage:
 
     @cached_property
     def order(self) -> Mapping[str, int]:
-        """Stage → its place in the Dockerfile: what is shared most stands first."""
-        return {name: place for place, name in enumerate(self._stages)}
+        """Stage → its position in the Dockerfile, where shared stages come first."""
+        return {name: index for index, name in enumerate(self._stages)}
 
     def _closure(self, name: str, args: Mapping[str, str], point: tuple[str, ...]) -> dict[str, str]:
-        """Return the digests of a stage and of all that it is made of; a base image's is that of its name."""
+        """Return the digests of a stage and of all stages and images below it; for a base image, the digest of its name."""
         if (name, point) not in self._known:
-            self._known[name, point] = self._made(name, args, point)
+            self._known[name, point] = self._compute(name, args, point)
         return self._known[name, point]
 
-    def _made(self, name: str, args: Mapping[str, str], point: tuple[str, ...]) -> dict[str, str]:
+    def _compute(self, name: str, args: Mapping[str, str], point: tuple[str, ...]) -> dict[str, str]:
         stage = self._stages.get(name)
         if stage is None:
             return {name: _digest(name, point[0])}
         below = {other: self._closure(other, args, point) for other in stage.dependencies(args)}
         values = [f"{arg}={args[arg]}" for arg in _args(stage) if arg in args]
-        own = _digest(self._texts[name], point[0], *values, *(part[other] for other, part in below.items()))
-        return {**{other: digest for part in below.values() for other, digest in part.items()}, name: own}
+        digest = _digest(self._texts[name], point[0], *values, *(part[other] for other, part in below.items()))
+        lower = {stage: digest for part in below.values() for stage, digest in part.items()}
+        return {**lower, name: digest}
 
 
 def _digest(*parts: str) -> str:

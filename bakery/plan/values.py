@@ -20,7 +20,7 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A build argument inside a value: written ``${NAME}`` in files, replaced when they are built.
+    """A build argument in a value: ``${NAME}`` in generated files.
 
     The name may end in one of BuildKit's expansions (`EXPANSIONS`), such as ``CUDA_VERSION%%.*``.
     """
@@ -33,7 +33,7 @@ class Ref:
         return re.split(r"%|//", self.name, maxsplit=1)[0]
 
     def expand(self, values: Mapping[str, str]) -> str:
-        """Return what BuildKit puts in its place; empty where the argument has no value."""
+        """Return what BuildKit replaces it with; empty for an argument without a value."""
         text = values.get(self.variable, "")
         return EXPANSIONS[self.name.removeprefix(self.variable)](text)
 

@@ -28,10 +28,10 @@ RESERVED = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"),
     )
 )
-"""Variable names that Docker, bake, the shell or bakery's own Dockerfiles give a meaning."""
+"""Variable names with a meaning to Docker, bake, the shell or Bakery's Dockerfiles."""
 
 RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_", "PIP_", "UV_", "LD_", "OPENSSL_", "GIT_CONFIG", "GIT_SS")
-"""Prefixes of such names. pip, uv, git and OpenSSL would read them in steps that have the password of the index."""
+"""Prefixes of such names. pip, uv, git and OpenSSL read them in steps with the password of the index."""
 
 _REQUIREMENTS = (
     *((table, "requirements") for table in ("builder", "native", "test", "image")),
@@ -60,11 +60,9 @@ def check(
     frameworks: Sequence[str],
     components: Mapping[str, bool],
 ) -> tuple[Problem, ...]:
-    """Return the problems between the fields of a recipe, given as its file's (partly wrong) data.
+    """Return the problems between the fields of a recipe in the (partly wrong) data of its file.
 
-    Args:
-        bases: the bases that exist, and whether each has cross compilers.
-        components: library → whether a recipe may set its version.
+    ``bases`` says whether each base has cross compilers, ``components`` whether a recipe may set their version.
     """
     builder = _table(data, "builder")
     base = builder.get("base")
@@ -108,7 +106,7 @@ def _direct(data: Table) -> Iterator[Problem]:
             name, at, address = REFERENCE.sub("0", str(word)).partition("@")
             name = name.partition("[")[0].strip()
             if at and address.strip() and ";" not in name and canonicalize_name(name) not in allowed:
-                what = f"{shorten(str(word))!r} is a URL and not a package of the index"
+                what = f"{shorten(str(word))!r} is a URL, not a package of the index"
                 fix = f'require a release of the index, or allow it by name: builder.allow-direct = ["{name}"]'
                 yield Problem((table, key, index), what, fix)
 

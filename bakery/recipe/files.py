@@ -1,4 +1,4 @@
-"""Files that hold recipes: where they are, and the table in them."""
+"""Files with recipes: their paths, and the tables in them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FILE = "bakery.toml"
 PYPROJECT = "pyproject.toml"
 _TABLE = ("tool", "bakery")
 _BESIDE = ("workspace", "builders")
-"""Tables next to a recipe that are not part of it."""
+"""Tables in the file of a recipe that are not part of it."""
 
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """The table of a file that holds a recipe, a workspace or both."""
+    """The table of a file with a recipe, a workspace or both."""
 
     file: Path
     shown: str
@@ -73,7 +73,7 @@ def find_table(folder: Path, cwd: Path) -> RecipeFile | None:
 
 
 def recipe_file(folder: Path) -> Path | None:
-    """Return the file in ``folder`` that may hold a recipe; None if there is none."""
+    """Return the file in ``folder`` that may contain a recipe; None if there is none."""
     return next((file for name in (FILE, PYPROJECT) if exists(file := folder / name)), None)
 
 
@@ -99,7 +99,7 @@ def table_of(file: Path, shown: str, document: Document) -> RecipeFile | None:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file, a folder or a link; also if it cannot be read."""
+    """Whether a file, a folder or a link exists, also if it cannot be read."""
     try:
         path.lstat()
     except PermissionError:
@@ -128,6 +128,6 @@ def resolved(path: Path) -> Path:
 
 
 def shown_path(path: Path, cwd: Path) -> str:
-    """Return ``path`` as messages write it: relative to ``cwd`` where it lies below it."""
+    """Return ``path`` for messages: relative to ``cwd`` if it is inside."""
     shown = path.relative_to(cwd) if path.is_relative_to(cwd) else path
     return shorten(shown.as_posix(), 200)

@@ -35,13 +35,13 @@ from bakery.toolchains import components, registry
 
 @dataclass(frozen=True)
 class Loaded:
-    """A recipe and where it came from.
+    """A recipe and its origin.
 
     Attributes:
         recipe: the recipe as written, without defaults.
-        file: the recipe's file; None for a recipe made in Python.
-        root: the project root, from which bake runs.
-        folder: the recipe's folder relative to ``root``, in POSIX form; ``source.path`` is relative to it.
+        file: its file; None for a recipe made in Python.
+        root: the project root, where bake runs.
+        folder: its folder relative to ``root``, in POSIX form; ``source.path`` is relative to it.
         positions: dotted path (``matrix.python``) → 1-based line in ``file``.
     """
 
@@ -62,13 +62,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class JobFiles:
-    """The jobs of a workspace.
-
-    Attributes:
-        files: relative to the workspace, in POSIX form.
-        ci: the settings of their workflow; None for no workflow.
-        alone: the workspace has no recipe.
-    """
+    """The job files of a workspace, relative to it, and their workflow; ``alone`` if it has no recipe."""
 
     files: tuple[str, ...] = ()
     ci: Ci | None = None
@@ -79,12 +73,11 @@ def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
     """Load the recipe, or the recipes of the workspace, that ``reference`` names.
 
     Args:
-        reference: a ``.toml`` file, a folder, the name of a recipe of ``cwd``'s workspace, the name of a
-            shipped recipe; or None for what ``cwd`` holds.
-        cwd: where relative paths start.
+        reference: a ``.toml`` file, a folder, the name of a recipe of ``cwd``'s workspace or of a shipped recipe; None
+            for the recipes in ``cwd``.
 
     Raises:
-        RecipeError: there is no such recipe, or it is malformed; ``details`` holds every problem.
+        RecipeError: there is no such recipe, or it is not valid; ``details`` has every problem.
     """
     cwd = cwd.absolute()
     if reference is None:
@@ -105,10 +98,10 @@ def load_text(text: str, file: Path) -> Loaded:
 
 
 def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
-    """Return the builders by name that the file in ``cwd`` declares, and the folder that their paths are relative to.
+    """Return the builders in the file of ``cwd``, by name, and the folder of their relative paths.
 
     Raises:
-        RecipeError: the table is malformed; ``details`` holds every problem of it.
+        RecipeError: the table is not valid; ``details`` has every problem.
     """
     source = find_table(cwd.absolute(), cwd.absolute())
     if source is None:
@@ -119,11 +112,7 @@ def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
 
 
 def job_files(cwd: Path) -> JobFiles:
-    """Return the jobs of the workspace in ``cwd``; empty if there is no workspace.
-
-    Raises:
-        RecipeError: the table is malformed, or an entry is not a file in the workspace.
-    """
+    """Return the jobs of the workspace in ``cwd``; RecipeError if the table or an entry is not valid."""
     source = find_table(cwd.absolute(), cwd.absolute())
     if source is None or "workspace" not in source.data:
         return JobFiles()
@@ -140,11 +129,7 @@ def job_files(cwd: Path) -> JobFiles:
 
 
 def from_python(recipe: Recipe, root: Path) -> Loaded:
-    """Return a recipe that was made in Python, after the checks across its fields.
-
-    Raises:
-        RecipeError: its fields contradict each other.
-    """
+    """Return a recipe that was made in Python; RecipeError if its fields contradict each other."""
     data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True)
     problems = _cross_problems(data)
     if problems:
@@ -188,7 +173,7 @@ def _load_name(name: str, cwd: Path) -> tuple[Loaded, ...]:
     if file is not None:
         return (_load_shipped(file, cwd, cwd),)
     if errors:
-        # It may be the name of a recipe that could not be read.
+        # One of the recipes with errors may have this name.
         raise merged(errors)
     raise _no_recipe(name, cwd, "no recipe has this name", [item.recipe.name for item in recipes])
 
@@ -289,7 +274,7 @@ def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:
         return problem
     source = find_table(folder, cwd)
     if source is None:
-        return f"'{shorten(entry)}' holds no recipe", f"write {shorten(entry)}/{FILE}, or remove the entry"
+        return f"'{shorten(entry)}' contains no recipe", f"write {shorten(entry)}/{FILE}, or remove the entry"
     if "workspace" in source.data:
         return f"'{shorten(entry)}' is a workspace itself", "name its recipes here, one by one"
     return _recipe(source, root, PurePosixPath(entry).as_posix())
@@ -297,7 +282,7 @@ def _member(entry: str, root: Path, cwd: Path) -> Loaded | tuple[str, str]:
 
 def _entry_problem(entry: str, folder: Path, root: Path) -> tuple[str, str] | None:
     if not is_inside(entry, root):
-        what = f"'{shorten(entry)}' lies outside the workspace"
+        what = f"'{shorten(entry)}' is outside the workspace"
         return what, "name a folder inside it, without '..' and without links that lead out"
     if not is_folder(folder):
         close = nearest(entry, shipped())

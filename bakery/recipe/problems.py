@@ -1,4 +1,4 @@
-"""A problem of a recipe file, its text, and the error that lists all problems of a file."""
+"""Problems of recipe files, and the error that lists all problems of a file."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _PRIVATE_VALUE = re.compile(
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong in a file.
+    """A problem in a file.
 
     Attributes:
-        path: the path of the value, as the file has it; empty for the whole file.
-        what: what is wrong, what was expected and what was found.
+        path: the path of the value in the file; empty for the whole file.
+        what: what is wrong: the expected and the found value.
         fix: what to do.
         line: 1-based; 0 for the whole file.
         column: 1-based; 0 if unknown.
         excerpt: the lines of the file with the problem.
-        meant: for a misspelt key, the key that was probably meant.
-        json_fix: what to do in a JSON file, where it differs from ``fix``.
+        meant: the correct key, if the key is misspelt.
+        json_fix: what to do in a JSON file, if it differs from ``fix``.
     """
 
     path: tuple[Step, ...]

@@ -127,7 +127,7 @@ def _as_written(location: Sequence[Step], data: Mapping[str, object]) -> tuple[S
 
 
 def _inside(here: object, step: Step) -> object:
-    """Return what lies at ``step``, or None where nothing does: TOML has no null."""
+    """Return the value at ``step``; None for none, since TOML has no null."""
     if isinstance(here, list) and isinstance(step, int) and step < len(here):
         return here[step]
     return here.get(step) if isinstance(here, dict) else None

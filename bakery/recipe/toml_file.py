@@ -1,4 +1,4 @@
-"""TOML files: bytes → data and lines, or one error that says where the text stops being TOML."""
+"""TOML files: bytes → data and lines, or one error with the position of the syntax error."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from functools import partial
 from pathlib import Path
 
 from bakery.core.errors import RecipeError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
 from bakery.recipe.problems import Number, Problem, is_private, recipe_error
 from bakery.recipe.toml_positions import MOST, TooMuch, positions
 from bakery.recipe.toml_positions import Path as KeyPath
 
 LARGEST = 1024 * 1024
-"""Bytes of a recipe file; a larger file is probably not a recipe."""
+"""The maximum size of a recipe file in bytes."""
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _HEADER = re.compile(r"[ \t]*\[+([^\]\n]*)\]")
 _LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _WIDTH = 76
 
-# Message of tomllib, which has no codes → what is wrong, and what to do. The first fragment that occurs counts.
+# Fragment of a message of tomllib, which has no codes → problem, fix. The first fragment that occurs counts.
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("Expected '=' after a key", "expected '=' after the key", "write key = value, and [name] to begin a table"),
     ("Cannot overwrite a value", "this key was set before", "keep one of the two"),
-    ("Duplicate inline table key", "this key stands twice in one inline table", "keep one of the two"),
+    ("Duplicate inline table key", "this key is twice in one inline table", "keep one of the two"),
     ("twice", "this table was begun before", "put the keys of both under one [table] line"),
     (
         "Cannot mutate immutable",
@@ -47,8 +47,12 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
         "a text that is not closed",
         "add the missing quote; a text on several lines needs three",
     ),
-    ("Illegal character", "a character that may not stand here", "remove it, or write it as an escape such as \\u0007"),
-    ("Found invalid character", "a character that may not stand here", "remove it"),
+    (
+        "Illegal character",
+        "a character that is not allowed here",
+        "remove it, or write it as an escape such as \\u0007",
+    ),
+    ("Found invalid character", "a character that is not allowed here", "remove it"),
     ("Invalid date", "a date that does not exist", "put text in quotes"),
     ("Expected newline", "expected the end of the line", "put one key on each line, and texts in quotes"),
     (
@@ -69,40 +73,29 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Document:
-    """A TOML file that was read.
-
-    Attributes:
-        data: its values; floats are `Number`, as they were written.
-        lines: path → 1-based line of every table, key and list item.
-    """
+    """The values of a TOML file, with floats as `Number`, and the 1-based line of every table, key and list item."""
 
     data: dict[str, object]
     lines: dict[KeyPath, int]
 
 
 def read(file: Path, shown: str, inside: Path | None = None, *, entries: int = MOST) -> Document:
-    """Read ``file``, which messages call ``shown``.
+    """Read ``file``, which messages call ``shown``, with at most ``entries`` keys and list items.
 
-    Args:
-        inside: the folder that a link may not lead out of, since messages quote what they find; None for the file's own.
-        entries: how many keys and list items the file may have.
+    A link must not lead out of ``inside`` (by default, the folder of the file), since messages quote the content.
 
     Raises:
-        RecipeError: it cannot be read, is not TOML, or has too much in it.
+        RecipeError: it cannot be read, is not TOML, or exceeds a limit.
     """
     _check_link(file, inside or file.parent, shown)
     return parse(_bytes(file, shown), shown, entries=entries)
 
 
 def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
-    """Parse the bytes of a file that messages call ``shown``. Other arguments as of `read`.
-
-    Raises:
-        RecipeError: they are not TOML, or too much of it.
-    """
+    """Parse the bytes of a file like `read`; RecipeError if they are not TOML, or exceed a limit."""
     text = _text(content, shown)
     try:
-        # First: it needs time in proportion to the text, and tomllib more than that for keys of many parts.
+        # First, because its time is linear; that of tomllib is not, for keys of many parts.
         lines = positions(text, entries)
     except TooMuch as error:
         raise _error(shown, str(error), "split it, or remove what is not needed", error.line) from None
@@ -113,7 +106,7 @@ def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
     except RecursionError:
         raise _error(shown, "lists or tables are nested too deeply", "a recipe needs at most four levels") from None
     except ValueError:
-        # Not TOML's grammar, but a limit of Python: more digits than it converts.
+        # Python limits the digits of a number.
         line = _line_of(text, _LONG_NUMBER)
         raise _error(shown, "a number with thousands of digits", "remove it", line) from None
     return Document(data, lines)
@@ -127,7 +120,7 @@ def _check_link(file: Path, inside: Path, shown: str) -> None:
     try:
         leaves = file.is_symlink() and not file.resolve().is_relative_to(inside.resolve())
     except (OSError, RuntimeError, ValueError):
-        # Reading it says what is wrong.
+        # Reading the file reports this.
         return
     if leaves:
         raise _error(shown, "this is a link to a file outside the project", "name the file that it leads to")
@@ -137,9 +130,7 @@ def _bytes(file: Path, shown: str) -> bytes:
     refuse = partial(_error, shown)
     try:
         if file.is_dir():
-            raise refuse(
-                "this is a folder; expected a file", "name the folder that holds bakery.toml, or the file itself"
-            )
+            raise refuse("this is a folder; expected a file", "name the folder with bakery.toml, or the file itself")
         return read_plain(file, LARGEST)
     except FileNotFoundError:
         raise refuse("there is no such file", "check the path") from None
@@ -150,7 +141,7 @@ def _bytes(file: Path, shown: str) -> bytes:
         if number == errno.EFBIG:
             raise refuse("the file is larger than 1 MiB", "a recipe is a short text; is this the right file?") from None
         if number in (errno.EINVAL, errno.ENXIO):
-            raise refuse("this is no regular file", "name a .toml file") from None
+            raise refuse("this is not a regular file", "name a .toml file") from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "its name is not possible"
         raise refuse(f"the file cannot be read: {reason.lower()}", "check the path") from None
 
@@ -191,13 +182,13 @@ def _syntax(message: str, text: str) -> Problem:
 
 
 def _excerpt(lines: list[str], line: int, column: int) -> tuple[str, ...]:
-    """Return the line and a caret under ``column``, or a note where it may hold a secret."""
+    """Return the line and a caret under ``column``, or a note if it may contain a secret."""
     if line > len(lines):
         return ()
     whole = lines[line - 1]
     table = next((match[1] for text in reversed(lines[:line]) if (match := _HEADER.match(text))), "")
     if is_private([*table.split("."), whole.partition("=")[0], *re.split(r"[\s{.,=]+", whole)], whole):
-        return ("(the line is not shown, since it may hold a secret)",)
+        return ("(the line is not shown, since it may contain a secret)",)
     first = max(0, column - 1 - _WIDTH // 2) if len(whole) > _WIDTH else 0
     part = whole[first : first + _WIDTH]
     return (_printable(part), " " * (column - 1 - first) + "^")

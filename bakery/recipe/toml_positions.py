@@ -1,7 +1,6 @@
-"""Where in a TOML text each key and list item stands.
+"""The line of each key and list item of a TOML text, which ``tomllib`` does not return.
 
-``tomllib`` reads values and forgets lines. This scanner finds the lines and forgets values: it is
-lenient, since it only ever runs beside ``tomllib``, and it ends on any text whatever.
+The scanner is lenient, because ``tomllib`` checks the same text, and it terminates for every text.
 """
 
 from __future__ import annotations
@@ -24,18 +23,14 @@ _STRINGS = (
     re.compile(r"'[^'\n]*'"),
 )
 MOST = 10_000
-"""Keys and list items that a recipe may have."""
+"""The maximum number of keys and list items of a recipe."""
 
 DEEPEST = 20
-"""Steps that the path of a value may have. ``tomllib`` needs quadratic time for deeper ones."""
+"""The maximum depth of a value. For deeper values, ``tomllib`` needs quadratic time."""
 
 
 class TooMuch(ValueError):
-    """A text with more levels or entries than its reader allows; the message names the limit.
-
-    Attributes:
-        line: where the limit is passed, 1-based.
-    """
+    """A text with too many levels or entries; ``line`` (1-based) is where it exceeds the limit."""
 
     def __init__(self, what: str, line: int) -> None:
         super().__init__(what)
@@ -45,11 +40,8 @@ class TooMuch(ValueError):
 def positions(text: str, most: int = MOST) -> dict[Path, int]:
     """Return the 1-based line of every table, key and list item of ``text``, by path.
 
-    Args:
-        most: how many keys and list items the text may have.
-
     Raises:
-        TooMuch: it has more, or one of them is nested more than `DEEPEST` levels deep.
+        TooMuch: it has more than ``most`` of them, or more than `DEEPEST` levels.
     """
     return _Scanner(text.replace("\r\n", "\n"), most).scan()
 

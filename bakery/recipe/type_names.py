@@ -30,7 +30,7 @@ def bare(annotation: object) -> object:
 
 
 def model_of(annotation: object) -> type[Model] | None:
-    """Return the model that ``annotation`` is, or holds as a list's item or a table's value."""
+    """Return the model in ``annotation``, also as the item of a list or the value of a table."""
     inner = bare(annotation)
     if isinstance(inner, type) and issubclass(inner, Model):
         return inner

@@ -1,4 +1,4 @@
-"""Builds a wheel again from what its provenance says, and tells whether it is the same bytes."""
+"""Builds a wheel again from its provenance, and compares the bytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.audit.difference import Difference, differences
-from bakery.build.buildx.listener import Listener
-from bakery.build.context_digest import files, tree_hash
-from bakery.build.exit_status import conclusion
+from bakery.build.buildx.progress import Listener
+from bakery.build.context_files import files, tree_hash
 from bakery.build.lock.failure import LockFailure
-from bakery.build.lock.materials import Materials
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
-from bakery.build.records import materials as wheel_materials
-from bakery.build.records.read import Provenance, read
+from bakery.build.records.read import Provenance, locked_from_provenance, read, recorded_images
+from bakery.build.report import conclusion
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
@@ -40,13 +38,8 @@ _SHIPPED = "shipped recipe "
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What building a wheel again came to.
-
-    Attributes:
-        differences: empty if the wheel is the same bytes.
-        materials: what both were made from, where that differs, one line each.
-        taken: what the build took from the provenance or the command line in place of the recipe's own, one line each.
-        not_compared: what nothing was compared with, one phrase each.
+    """The result of building a wheel again, as lines: the inputs of the two builds that differ, the inputs from the
+    provenance or the command line instead of the recipe, and what was not compared.
     """
 
     wheel: Path
@@ -75,12 +68,9 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """How a wheel is to be built again.
+    """How to build a wheel again: with another recipe than in its provenance, and with more settings, as in ``--set``.
 
-    Attributes:
-        recipe: in place of the one that the provenance names; None for that.
-        here: build the project as it is now, whatever the provenance says of its source and its recipe.
-        sets: further settings, as ``--set`` has them; a person gave them.
+    With ``here``, the project is built as it is now; the source and recipe in the provenance are ignored.
     """
 
     recipe: str | None = None
@@ -92,38 +82,26 @@ class RebuildOptions:
 def reproduce(
     wheel: Path, cwd: Path, options: RebuildOptions, engine: EngineSession, listener: Listener
 ) -> Reproduction:
-    """Build a wheel again, no step from a cache, and compare. Nothing is written into the project.
+    """Build a wheel of the project in ``cwd`` again without caches, and compare. The project is not changed.
 
-    Args:
-        cwd: the project that the wheel is of.
-
-    Raises:
-        UnavailableError: it cannot be built again: what it was made from is not there, or its provenance asks for what
-            nobody can verify.
-        BakeryError: any other of its kinds, from the build.
+    Raises UnavailableError if its inputs are not available or its provenance cannot be verified, BakeryError if the
+    build fails.
     """
     recorded = read(wheel, options.provenance)
     with _project(recorded, cwd, options) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
         output, state = Path(folder) / "output", Path(folder) / "state"
         state.mkdir()
-        pinned = (
-            None
-            if options.here
-            else PinnedMaterials(
-                {recorded.cell: _pinned_materials(plan, wheel_materials.locked_from_provenance(recorded))},
-                wheel_materials.images(recorded),
-            )
-        )
+        pinned = None if options.here else _pinned_materials(plan, recorded)
         if pinned and not recorded.requirements:
-            engine.say("its provenance names no packages: those that the index has now are taken")
+            engine.say("the provenance names no packages: the build uses those that the index has now")
         request = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, pinned=pinned, state=state)
         error = conclusion([bake_plan(root, plan, request, engine, listener)])
         if isinstance(error, LockFailure):
-            text = "the wheel cannot be built again: some of what it was made from is not available"
+            text = "the wheel cannot be built again: some of its inputs are not available"
             raise UnavailableError(text, details=error.details, hint="--here builds with what there is now") from error
         if error:
             raise error
-        taken, not_compared = tuple(_taken(recorded, options, pinned)), tuple(_not_compared(pinned, options))
+        taken, not_compared = tuple(_taken(recorded, options, pinned)), tuple(_not_compared(pinned))
         built = output / wheel.name
         if not built.exists():
             names = tuple(sorted(path.name for path in output.glob("*.whl")))
@@ -133,16 +111,12 @@ def reproduce(
 
 
 def against(wheel: Path, other: Path) -> Reproduction:
-    """Compare two wheels; nothing is built.
-
-    Raises:
-        BakeryError: one cannot be read.
-    """
+    """Compare two wheels without a build. Raises BakeryError if one cannot be read."""
     return Reproduction(wheel, differences(wheel, other), not_compared=("how the two were built",))
 
 
 def _taken(recorded: Provenance, options: RebuildOptions, pinned: PinnedMaterials | None) -> Iterator[str]:
-    """Yield what the build took from the provenance or the command line, one line each."""
+    """Yield the inputs that the build took from the provenance or the command line."""
     if options.recipe:
         yield f"the recipe, from the command line: {options.recipe}"
     yield from (f"a setting, from the command line: {text}" for text in options.sets)
@@ -153,21 +127,21 @@ def _taken(recorded: Provenance, options: RebuildOptions, pinned: PinnedMaterial
             yield f"a commit, from the provenance: {address.partition('#')[0]} at {commit}"
 
 
-def _not_compared(pinned: PinnedMaterials | None, options: RebuildOptions) -> Iterator[str]:
-    """Yield what the result says nothing about."""
+def _not_compared(pinned: PinnedMaterials | None) -> Iterator[str]:
     yield "the test of the wheel (it was not run)"
-    if options.here or pinned is None:
+    if pinned is None:
         yield "the recorded source (the project as it is now was built)"
         return
     if pinned.images:
         yield "what the tags of base images name now"
-    if pinned.cells and any(cell.sources for cell in pinned.cells.values()):
+    if any(cell.sources for cell in pinned.cells.values()):
         yield "what the branches and tags of cloned repositories name now"
     yield "who wrote the provenance (it is not signed)"
 
 
-def _pinned_materials(plan: Plan, materials: Materials) -> Materials:
-    """Return materials with the commits under the addresses that the plan has: a locked build asks for commits."""
+def _pinned_materials(plan: Plan, recorded: Provenance) -> PinnedMaterials:
+    """Return the recorded materials with the commits by the plan's addresses, as a locked build needs them."""
+    materials = locked_from_provenance(recorded)
     by_repository = {address.partition("#")[0]: commit for address, commit in materials.sources.items()}
     texts = (
         "".join(part for part in step.source if isinstance(part, str))
@@ -176,7 +150,7 @@ def _pinned_materials(plan: Plan, materials: Materials) -> Materials:
         if isinstance(step, Add)
     )
     commits = {text: commit for text in texts if (commit := by_repository.get(text.partition("#")[0]))}
-    return replace(materials, sources=commits)
+    return PinnedMaterials({recorded.cell: replace(materials, sources=commits)}, recorded_images(recorded))
 
 
 def _materials(old: Provenance, new: Provenance) -> Iterator[str]:
@@ -189,7 +163,7 @@ def _materials(old: Provenance, new: Provenance) -> Iterator[str]:
 
 
 def _digests(recorded: Provenance) -> dict[str, str]:
-    """Return material → its digests; where it has none, its address."""
+    """Return material → its digests, or its address if it has none."""
     return {
         item.name: ", ".join(f"{key}:{value}" for key, value in sorted(item.digest.items())) or item.uri
         for item in recorded.materials
@@ -198,11 +172,7 @@ def _digests(recorded: Provenance) -> dict[str, str]:
 
 @contextmanager
 def _project(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Iterator[tuple[Path, Plan]]:
-    """Give the root of a project as the wheel was built from, and the plan to build it again.
-
-    Raises:
-        UnavailableError: there is none; ``details`` says why.
-    """
+    """Give the root of the project that the wheel was built from, and its plan, or raise UnavailableError."""
     if options.here:
         loaded = _load_recipe(recorded, cwd, options)
         yield loaded.root, _plan(loaded, recorded, options)
@@ -222,14 +192,14 @@ def _project(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Iterat
                 return
             problems += mismatches
         raise UnavailableError(
-            "the wheel cannot be built again: what it was made from is not here",
+            "the wheel cannot be built again: its source is not here",
             details=problems,
             hint="work in the wheel's project (-C DIR) with its commit fetched; --here builds the project as it is",
         )
 
 
 def _sources(recorded: Provenance, cwd: Path, folder: Path, problems: list[str]) -> Iterator[tuple[str, Path]]:
-    """Yield where the sources of the wheel may be, with a name; ``problems`` gets why there are no more."""
+    """Yield possible sources of the wheel, each with a name; ``problems`` gets why there are no more."""
     yield "the project as it is", cwd
     digests, facts = recorded.source or ({}, {})
     if commit := digests.get("gitCommit"):
@@ -246,14 +216,14 @@ def _sources(recorded: Provenance, cwd: Path, folder: Path, problems: list[str])
 
 
 def _mismatches(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -> Iterator[str]:
-    """Yield why a recipe would not build the wheel that was recorded."""
+    """Yield why a recipe would not build the recorded wheel."""
     plan = resolve(loaded, _settings(recorded, loaded, options), {})
-    if not _has_cell(recorded, plan):
+    if recorded.cell not in {cell.id for cell in plan.cells}:
         yield f"its recipe has no cell {shorten(recorded.cell)!r}"
     if build_digest(plan) != recorded.dockerfile:
         versions = f"recorded by bakery {shorten(recorded.bakery)}, this is {__version__}"
         yield f"its recipe gives other build steps ({versions})"
-    # Which files are looked at is never the provenance's to say.
+    # The plan, not the provenance, says which files are compared.
     paths = plan.context_paths()
     if paths and not recorded.source:
         yield "the provenance has no hash of its files (dirHash)"
@@ -264,7 +234,7 @@ def _mismatches(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -
 
 
 class _UnverifiableError(UnavailableError):
-    """A provenance asks for what nobody can verify."""
+    """A provenance asks for what cannot be verified."""
 
 
 def _load_recipe(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Loaded:
@@ -272,15 +242,11 @@ def _load_recipe(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Lo
     for loaded in load(reference, cwd):
         if loaded.recipe.name == recorded.recipe:
             return loaded
-    raise UnavailableError(f"{reference} holds no recipe {recorded.recipe!r}")
+    raise UnavailableError(f"{reference} has no recipe {recorded.recipe!r}")
 
 
 def _reference(recorded: Provenance, cwd: Path) -> str:
-    """Return how the recipe that a provenance names is loaded.
-
-    Raises:
-        UnavailableError: it is neither a shipped recipe nor a file of the project.
-    """
+    """Return the reference to load the recipe that a provenance names: a shipped recipe or a file of the project."""
     file = recorded.recipe_file
     name = file.removeprefix(_SHIPPED)
     if name != file and name in shipped():
@@ -294,34 +260,25 @@ def _reference(recorded: Provenance, cwd: Path) -> str:
 
 
 def _settings(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -> SetOptions:
-    """Return the settings to build with: those of the provenance, which may set the recipe's variables, and a person's.
-
-    Raises:
-        UnavailableError: the provenance sets something else.
-    """
+    """Return the settings of the provenance, which may set only the recipe's variables, and of the command line."""
     variables = build_variables(loaded)
     prefix = f"{Kind.WHEEL}-{recorded.cell}.args."
     settings = [text for text in recorded.settings if text not in options.sets]
     refused = [text for text in settings if text.partition("=")[0].removeprefix(prefix) not in variables]
     if refused:
         raise _UnverifiableError(
-            "the provenance sets what is no variable of the recipe",
+            "the provenance sets values that are not variables of the recipe",
             details=[f"--set {shlex.quote(shorten(text, 200))}" for text in refused],
-            hint="anybody may have written it: give these on the command line if you want them",
+            hint="anyone may have written the provenance: pass these on the command line if you want them",
         )
     return parse_set_options((*settings, *options.sets))
 
 
-def _has_cell(recorded: Provenance, plan: Plan) -> bool:
-    """Whether the recipe has a cell of the recorded name; a pattern is none."""
-    return recorded.cell in {cell.id for cell in plan.cells}
-
-
 def _plan(loaded: Loaded, recorded: Provenance, options: RebuildOptions) -> Plan:
-    """Return the plan as it was, without the caches: what one gives back was not built again, and none is written."""
+    """Return the recorded plan without caches: nothing is read from them, and nothing is written."""
     builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
     recipe = loaded.recipe.model_copy(update={"builder": builder, "cache": None})
     plan = resolve(replace(loaded, recipe=recipe), _settings(recorded, loaded, options), {})
-    if not _has_cell(recorded, plan):
+    if recorded.cell not in {cell.id for cell in plan.cells}:
         raise UnavailableError(f"the recipe has no cell {shorten(recorded.cell)!r}")
     return plan

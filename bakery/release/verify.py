@@ -1,33 +1,27 @@
-"""A set of wheels against the plan that it was baked from: all there, each what it promises, and nothing else."""
+"""Compares a set of wheels with the plans: none is missing, each passes its audit, and there are no others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.result_cache import audit
+from bakery.audit.tags import installable_abis, parse_platform
 from bakery.build.expectations import expected, promises
 from bakery.core.errors import AuditError, OutputError
-from bakery.core.names import MACHINES, python_tag
 from bakery.core.wheel_names import parse_wheel_name
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.resolve.rules.device import device_promises
 
 
-def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
-    """Check a whole set of wheels; return how many there are.
+def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
+    """Check a set of wheels with different names; return their number. ``cache`` is the folder of audit results.
 
-    Args:
-        wheels: files with different names.
-        memory: the folder that remembers what was audited.
-
-    Raises:
-        AuditError: a planned wheel is missing, one is not what it promises, or one is in no plan; all of them are told.
+    Raises AuditError with all missing wheels, failed audits and wheels that are in no plan.
     """
     problems: list[str] = []
     left: list[Path] = []
@@ -41,12 +35,12 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     for plan in plans:
         device = device_promises(plan)
         for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id):
-            mine, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
+            matched, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
             missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
-            left = [path for path in left if path not in mine]
+            left = [path for path in left if path not in matched]
             if not absent:
-                for path, expectation in zip(mine, promises(plan, cell, device.get(cell.id), mine), strict=True):
-                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in _faults(path, expectation, memory)]
+                for path, expectation in zip(matched, promises(plan, cell, device.get(cell.id), matched), strict=True):
+                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in _faults(path, expectation, cache)]
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
     if problems:
         raise AuditError(
@@ -57,36 +51,24 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], memory: Path) -> int:
     return len(wheels)
 
 
-def _faults(path: Path, expected: ExpectedWheel, memory: Path) -> Sequence[str]:
-    """Return what is wrong with a wheel, one that cannot be opened included: the others are judged all the same."""
+def _faults(path: Path, expected: ExpectedWheel, cache: Path) -> Sequence[str]:
+    """Return the faults of a wheel; if it cannot be opened, that is its fault, and the others are still checked."""
     try:
-        return audit(path, expected, memory).faults
+        return audit(path, expected, cache).faults
     except OutputError as error:
         return [error.message]
 
 
 def _fits(plan: Plan, cell: Cell, path: Path) -> bool:
-    """Whether a wheel's name is one that the cell can have: its project, Python, ABI and machine."""
+    """Whether a wheel of the cell can have this name: project, Python, ABI and machine."""
     name, version, _, tags = parse_wheel_name(path.name)
     if plan.audit.name and (name != plan.audit.name or version.public != plan.audit.version.partition("+")[0]):
         return False
-    return any(_is_for(tag, cell) for tag in tags)
-
-
-def _is_for(tag: Tag, cell: Cell) -> bool:
-    python = python_tag(cell.axes["python"])
-    if tag.abi == "abi3":
-        minor = tag.interpreter.removeprefix("cp3")
-        serves = minor.isdigit() and not python.endswith("t") and int(minor) <= int(python.removeprefix("cp3"))
-    elif tag.abi == "none":
-        serves = tag.interpreter.startswith("py") or tag.interpreter == python.removesuffix("t")
-    else:
-        serves = (tag.interpreter, tag.abi) == (python.removesuffix("t"), python)
-    return serves and (tag.platform == "any" or _is_of(tag.platform, cell.platform))
+    abis = installable_abis(cell.axes["python"])
+    return any((tag.interpreter, tag.abi) in abis and _is_of(tag.platform, cell.platform) for tag in tags)
 
 
 def _is_of(tag: str, platform: str) -> bool:
-    """Whether a platform tag is of a platform's system and machine; macOS has one for both machines."""
-    prefixes = {"macos": ("macosx_",), "windows": ("win_",)}.get(platform.partition("/")[0], ("linux_", "manylinux"))
-    machines = (MACHINES[platform], *(("universal2",) if platform.startswith("macos/") else ()))
-    return tag.startswith(prefixes) and tag.endswith(tuple(f"_{machine}" for machine in machines))
+    """Whether wheels with a platform tag run on ``platform``; bakery builds none for musl."""
+    parsed = parse_platform(tag)
+    return parsed.system == "any" or (parsed.system != "musllinux" and parsed.is_for(platform))

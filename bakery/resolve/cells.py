@@ -1,4 +1,4 @@
-"""The cells of a recipe: their ids, build arguments, base images and releases."""
+"""The cells of a recipe: their ids, build arguments, base images and releases, and which cell builds whose wheel."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ from bakery.plan.cells import Cell, Image, Need
 from bakery.plan.options import Override
 from bakery.plan.values import Ref
 from bakery.recipe.load import Loaded
-from bakery.resolve.abi3 import share_wheels
-from bakery.resolve.apply_overrides import check_patterns, override_platforms, selects
-from bakery.resolve.cell_draft import CellDraft
-from bakery.resolve.matrix import combinations, identifiers, matches
+from bakery.resolve.matrix import CellDraft, combinations, identifiers, matches
 from bakery.resolve.select_toolkits import needed_releases
+from bakery.resolve.set_option import check_patterns, override_platforms, selects
 from bakery.resolve.settings import Settings, check_releases, check_values
 from bakery.resolve.stage_inputs import Parts
 
 
 def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override]) -> tuple[CellDraft, ...]:
-    """Return the cells of the matrix with the build arguments that overrides give them.
-
-    Args:
-        overrides: the overrides of single cells on the command line.
+    """Return the cells of the matrix with the build arguments that overrides of single cells set.
 
     Raises:
         UsageError: an override matches no target, or gives a cell another platform than its id has.
@@ -69,11 +64,7 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
 
 
 def _check_args(settings: Settings, args: Sequence[Mapping[str, str]]) -> None:
-    """Check the build arguments that overrides give to single cells.
-
-    Raises:
-        PlanError: a value does not fit its variable, or contradicts the cell's id.
-    """
+    """Raise PlanError if an override of single cells sets an invalid value, or contradicts the id of a cell."""
     axis_variables = {axis_variable(axis) for axis in settings.axes}
     for name in (name for values in args for name in values if name in axis_variables):
         raise PlanError(
@@ -90,7 +81,7 @@ def finish_cells(parts: Parts, drafts: Sequence[CellDraft]) -> tuple[Cell, ...]:
     """Return the cells with their base images and the releases that they need from the package index.
 
     Raises:
-        PlanError: a base image or a toolkit does not have what a cell needs.
+        PlanError: a base image or a toolkit lacks what a cell needs.
     """
     values = {item.name: item.value for item in parts.settings.variables}
     image_variables = [part.name for part in parts.request.image if isinstance(part, Ref)]
@@ -120,3 +111,45 @@ def _images(parts: Parts, pythons: Sequence[str], platform: str, args: Mapping[s
         yield parts.base.image(parts.request, python, "" if parts.crosses else platform, args)
     image = parts.base.image(parts.request, tester, platform, args)
     yield replace(image, tests=True) if parts.crosses else image
+
+
+def python_release(python: str) -> tuple[int, ...]:
+    """Return a Python version for comparisons: ``3.13t`` → (3, 13)."""
+    return tuple(map(int, python.removesuffix("t").split(".")))
+
+
+def share_wheels(drafts: Sequence[CellDraft], floor: str) -> tuple[CellDraft, ...]:
+    """Return the cells with the cell that builds their wheel: of cells that differ only in their Python, the lowest.
+
+    Cells that also differ in other build arguments build their own wheels, but with the same Python, since the tested
+    wheel is the published one. ``floor`` is the lowest Python of stable-ABI wheels; empty if the project has none.
+    """
+    pythons: dict[object, str] = {}
+    builders: dict[object, str] = {}
+    for draft in sorted(drafts, key=lambda draft: python_release(draft.python)):
+        if _is_served(draft.python, floor):
+            pythons.setdefault(_axes_key(draft), draft.python)
+            builders.setdefault(_build_key(draft), draft.id)
+    return tuple(
+        replace(draft, built_by=builders[_build_key(draft)], wheel_python=pythons[_axes_key(draft)], abi3=True)
+        if _is_served(draft.python, floor)
+        else draft
+        for draft in drafts
+    )
+
+
+def _is_served(python: str, floor: str) -> bool:
+    # A free-threaded Python loads no abi3 module.
+    return bool(floor) and not python.endswith("t") and python_release(python) >= python_release(floor)
+
+
+def _axes_key(draft: CellDraft) -> object:
+    return _without(draft.axes, "python")
+
+
+def _build_key(draft: CellDraft) -> object:
+    return _axes_key(draft), _without(draft.args, axis_variable("python"))
+
+
+def _without(values: Mapping[str, str], name: str) -> frozenset[tuple[str, str]]:
+    return frozenset((key, value) for key, value in values.items() if key != name)

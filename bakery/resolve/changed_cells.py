@@ -13,16 +13,16 @@ from pathlib import Path, PurePosixPath
 
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import OutputError, UsageError
+from bakery.core.files import read_plain
 from bakery.core.git import differing, git, top_of
 from bakery.core.names import is_baked
-from bakery.core.plain_files import read_plain
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.recipe.toml_positions import positions
 
 RECIPES = ("bakery.toml", "pyproject.toml")
-"""Files that may hold a recipe or a workspace."""
+"""Files that may contain a recipe or a workspace."""
 
 _DOCUMENTATION = re.compile(
     r"(?:docs?|\.github)/.*|[^/]+\.(?:md|rst)|\.gitignore|\.editorconfig|\.pre-commit-config\.yaml"
@@ -34,19 +34,12 @@ _BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMake
 _SHOWN = 3
 
 _LARGEST = 4 << 20
-"""Bytes of a build file that are read."""
+"""The maximum size of a build file in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The differences to a revision.
-
-    Attributes:
-        revision: the revision as the user wrote it.
-        commit: its commit.
-        top: the root of the repository.
-        files: paths relative to ``top``; untracked files are among them.
-    """
+    """The differences to a revision; ``files`` are relative to ``top``, the root of the repository."""
 
     revision: str
     commit: str
@@ -66,7 +59,7 @@ def changes_since(folder: Path, revision: str) -> Change:
     """Return the changes in the repository of ``folder`` since ``revision``, including uncommitted ones.
 
     Raises:
-        UsageError: it is no checkout, or git knows no such revision.
+        UsageError: it is no checkout, or git does not know the revision.
     """
     top = top_of(folder)
     if top is None:
@@ -77,7 +70,7 @@ def changes_since(folder: Path, revision: str) -> Change:
     if commit is None:
         raise UsageError(
             f"--since: there is no revision {revision!r}",
-            hint="a CI's clone often has the newest commit only: fetch the revision first, or all of them (fetch-depth: 0)",
+            hint="a clone in CI often has only the newest commit: fetch the revision, or all of them (fetch-depth: 0)",
         )
     files = differing(top, commit.strip())
     if files is None:
@@ -86,11 +79,7 @@ def changes_since(folder: Path, revision: str) -> Change:
 
 
 def write_old_recipes(change: Change, folder: Path) -> None:
-    """Write the recipe files of the revision into ``folder``.
-
-    Raises:
-        OutputError: git cannot read them, or they cannot be written.
-    """
+    """Write the recipe files of the revision into ``folder``; OutputError if git cannot read one."""
     listing = git(change.top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", change.commit)
     for name in (listing or "").split("\0"):
         if PurePosixPath(name).name in RECIPES:
@@ -103,12 +92,9 @@ def write_old_recipes(change: Change, folder: Path) -> None:
 
 
 def affected_cells(root: Path, now: Plan, then: Plan | str, change: Change) -> AffectedCells:
-    """Return which cells of a recipe must be built.
+    """Return which cells of the project in ``root`` must be built.
 
-    Args:
-        root: the project.
-        now: the recipe's plan, without the commit's time.
-        then: its plan at the revision, also without; or the reason why there is none.
+    ``now`` and ``then`` (the plan at the revision, or the reason why there is none) are made without the commit's time.
     """
     used, unused = _uses(root, now, change)
     if used:
@@ -139,7 +125,7 @@ def _some(items: Sequence[str]) -> str:
 
 
 def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]:
-    """Return the changed files that builds use, and the other changed files with the reason why they do not matter."""
+    """Return the changed files that builds use, and the others with the reason why they do not matter."""
     used, unused = [], []
     folders = plan.context_paths()
     project = root.resolve()
@@ -209,7 +195,7 @@ def _differing(then: Plan, now: Plan) -> str:
     if then.audit != now.audit:
         return "the recipe changed how wheels are named or what they promise"
     if then.cibuildwheel != now.cibuildwheel and not all(is_baked(cell.platform) for cell in now.cells):
-        return "the recipe changed what cibuildwheel is told"
+        return "the recipe changed the settings of cibuildwheel"
     return ""
 
 

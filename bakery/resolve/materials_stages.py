@@ -10,8 +10,7 @@ from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
 from bakery.resolve.stage_inputs import VENV_PYTHON, Parts
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.network_mounts import CERTIFICATES
-from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
 SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"
@@ -62,12 +61,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
 
 
 def image_materials(recipe: str, line: Line, image: str, requirements: str) -> tuple[Stage, ...]:
-    """Return the stages that list what an image is made of.
-
-    Args:
-        image: its stage.
-        requirements: the stage that resolves its packages.
-    """
+    """Return the stages that list what ``image`` is made of; ``requirements`` resolves its packages."""
     packages, suites = _image(image, line, VENV_PYTHON), _suites(image, VENV_PYTHON)
     steps = (*_packages(requirements), *_system(packages, suites))
     return (

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, PYTHON, axis_tag, platform_tag
@@ -16,10 +17,10 @@ LONGEST = 120
 """The maximum length of an id: with the kind of a target, it must fit into the tag of an image (128)."""
 
 MOST_CELLS = 200_000
-"""Combinations that a matrix may have, including excluded ones."""
+"""The maximum number of combinations, including excluded ones."""
 
 MOST_CHECKS = 3_000_000
-"""Combinations times the comparisons for each: axes, and entries of ``exclude`` and ``overrides``."""
+"""The maximum number of combinations times comparisons (axes, and entries of ``exclude`` and ``overrides``)."""
 
 
 def combinations(
@@ -30,11 +31,8 @@ def combinations(
 ) -> list[dict[str, str]]:
     """Return the axes of each cell: the product, without ``exclude``, with ``include``; no cell twice.
 
-    Args:
-        overrides: how many entries ``overrides`` has.
-
     Raises:
-        PlanError: no cell is left, there are too many, or the value of an axis is not valid.
+        PlanError: no cell is left, a value is not valid, or the matrix, with ``overrides`` entries, is too large.
     """
     _check_size(axes, len(include), len(exclude) + overrides)
     names = tuple(axes)
@@ -52,7 +50,7 @@ def combinations(
 
 
 def _check_size(axes: Mapping[str, tuple[str, ...]], more: int, entries: int) -> None:
-    """Raise PlanError if a matrix is too large to be made."""
+    """Raise PlanError if the matrix is too large."""
     hint = "leave out values of its axes, or split the recipe"
     number = math.prod(map(len, axes.values())) + more
     if number > MOST_CELLS:
@@ -122,3 +120,36 @@ def _tags(axis: str, values: Sequence[str]) -> dict[str, str]:
     if len(set(short.values())) == len(values):
         return short
     return {value: axis_tag(axis, value, short=False) for value in values}
+
+
+@dataclass(frozen=True, slots=True)
+class CellDraft:
+    """A cell whose base images and releases are not decided yet.
+
+    Attributes:
+        args: the build arguments that the cell adds or changes.
+        built_by: the id of the cell that builds its wheel; by default its own.
+        wheel_python: the Python that builds its wheel; by default its own.
+        abi3: its wheel must be a stable-ABI wheel.
+    """
+
+    id: str
+    axes: Mapping[str, str]
+    args: Mapping[str, str] = field(default_factory=dict)
+    built_by: str = ""
+    wheel_python: str = ""
+    abi3: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "built_by", self.built_by or self.id)
+        object.__setattr__(self, "wheel_python", self.wheel_python or self.python)
+
+    @property
+    def python(self) -> str:
+        """The Python version of the cell."""
+        return self.axes["python"]
+
+    @property
+    def platform(self) -> str:
+        """The platform in Docker's spelling."""
+        return self.axes["platform"]

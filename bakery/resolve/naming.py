@@ -1,14 +1,21 @@
-"""The names of finished wheels, and the requirements in their metadata."""
+"""The names of finished wheels and the requirements in their metadata, and the check of both in every cell."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from packaging.utils import canonicalize_name
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
+from bakery.core.errors import PlanError
+from bakery.core.names import DERIVED, WHEEL_PYTHON, some_cells
+from bakery.plan.model import Plan
 from bakery.plan.options import Naming
-from bakery.plan.values import Value
+from bakery.plan.values import Ref, Value, substitute
 from bakery.recipe import models
+from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL
 from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings
 
@@ -35,7 +42,7 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
 
 
 def requires(settings: Settings) -> tuple[Value, ...]:
-    """Return the requirements in the wheel's metadata: the recipe's, and that of the framework if the recipe has none."""
+    """Return the requirements in the wheel's metadata: the recipe's, and the framework's if the recipe has none."""
     return tuple(map(parse, required_texts(settings)))
 
 
@@ -57,3 +64,78 @@ def distribution(requirement: str) -> str:
 
 def _value(text: str) -> Value:
     return parse(text) if text else ()
+
+
+_REQUIREMENTS = ("builder.requirements", "native.requirements", "test.requirements", "image.requirements")
+_NAMED = ("a local version label, such as 'cu128' or 'cu128torch2.8'", "a build tag that starts with a digit")
+
+
+def check_names(plan: Plan, settings: Settings) -> None:
+    """Check the names of wheels and all requirements in every cell.
+
+    Raises:
+        PlanError: one is not valid, or two names of a build are equal; the details list all problems.
+    """
+    requirements = [(path, parse(text)) for path in _REQUIREMENTS for text in settings.texts(path)]
+    requirements += [("wheel.requires", value) for value in plan.audit.requires]
+    namings = plan.audit.namings
+    texts = [value for _, value in requirements] + [value for item in namings for value in _parts(item)]
+    refs = {part.name for text in texts for part in text if isinstance(part, Ref)}
+    arguments = sorted({DERIVED[name][0] if name in DERIVED else name for name in refs} | {WHEEL_PYTHON})
+    problems_by_values: dict[tuple[str | None, ...], tuple[str, ...]] = {}
+    cells_by_problem: dict[str, list[str]] = {}
+    for cell in plan.cells:
+        key = tuple(map(cell.args.get, arguments))
+        if key not in problems_by_values:
+            values = plan.values_of_wheel(cell)
+            problems_by_values[key] = (*_name_problems(namings, values), *_requirement_problems(requirements, values))
+        for problem in problems_by_values[key]:
+            cells_by_problem.setdefault(problem, []).append(cell.id)
+    if cells_by_problem:
+        raise PlanError(
+            f"recipe {plan.recipe}: a name or a requirement is not valid with the values of its variables",
+            details=[
+                problem if len(cells) == len(plan.cells) else f"{problem} ({some_cells(cells)})"
+                for problem, cells in cells_by_problem.items()
+            ],
+            hint="wheel-bakery plan --explain shows every value and its origin",
+        )
+
+
+def _parts(naming: Naming) -> tuple[Value, Value]:
+    return naming.local, naming.build_tag
+
+
+def _requirement_problems(requirements: Sequence[tuple[str, Value]], values: Mapping[str, str]) -> Iterator[str]:
+    for path, value in requirements:
+        text = substitute(value, values)
+        try:
+            Requirement(text)
+        except (InvalidRequirement, RecursionError):
+            yield f"{path}: expected a requirement, such as 'cmake>=3.26', got {text[:80]!r}"
+
+
+def _name_problems(namings: Sequence[Naming], values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the invalid parts of names, and names that are equal to installers."""
+    paths: dict[object, str] = {}
+    for index, naming in enumerate(namings):
+        path = f"wheel.also-named[{index - 1}]" if index else "wheel.naming"
+        local, tag = (substitute(part, values) for part in _parts(naming))
+        invalid_parts = [
+            f"{path}.{key}: expected {expected}, got {text[:80]!r}"
+            for key, expected, text, part, pattern in zip(
+                ("local", "build-tag"), _NAMED, (local, tag), _parts(naming), (LOCAL_LABEL, BUILD_TAG), strict=True
+            )
+            if part and not pattern.match(text)
+        ]
+        yield from invalid_parts
+        if not invalid_parts:
+            name = (naming.clean, local and Version(f"0+{local}").local, tag and _build(tag))
+            if name in paths:
+                yield f"{path}: gives the wheel the same name as {paths[name]}"
+            paths.setdefault(name, path)
+
+
+def _build(tag: str) -> object:
+    # Installers compare the number: 01 equals 1.
+    return parse_wheel_filename(f"x-0-{tag}-py3-none-any.whl")[2]

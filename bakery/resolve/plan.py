@@ -15,18 +15,20 @@ from bakery.plan.options import Audit
 from bakery.plan.values import Ref
 from bakery.recipe.files import PYPROJECT
 from bakery.recipe.load import Loaded
-from bakery.resolve.abi3 import python_release
-from bakery.resolve.apply_overrides import NO_ARGUMENT, apply_to_recipe, buildx_overrides
-from bakery.resolve.cache import layer_cache
-from bakery.resolve.cells import draft_cells, finish_cells
-from bakery.resolve.check_names import check_names
-from bakery.resolve.ci import workflow_settings
-from bakery.resolve.cibuildwheel import cibuildwheel
-from bakery.resolve.naming import namings, requires
+from bakery.resolve.cells import draft_cells, finish_cells, python_release
+from bakery.resolve.naming import check_names, namings, requires
+from bakery.resolve.plan_options import (
+    cibuildwheel,
+    layer_cache,
+    networked_phases,
+    requested_grants,
+    secret_variables,
+    secrets_of,
+    workflow_settings,
+)
 from bakery.resolve.references import parse as parse_value
-from bakery.resolve.secrets import networked_phases, requested_grants, secret_variables, secrets_of
 from bakery.resolve.select_toolkits import select_toolkits
-from bakery.resolve.set_option import SetOptions
+from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
 from bakery.resolve.settings import Settings, decide
 from bakery.resolve.source_context import ignore_patterns, source_context
 from bakery.resolve.stage_inputs import Parts, job_memory
@@ -129,7 +131,7 @@ def _groups(kinds: Sequence[Kind]) -> dict[str, tuple[Kind, ...]]:
 
 
 def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
-    """Return the variable that holds the platform of all cells; empty if an override gave one cell another one."""
+    """Return the variable with the platform of all cells; empty if an override sets another one for a cell."""
     value = next((item.value for item in settings.variables if item.name == settings.platform_variable), "")
     return settings.platform_variable if {cell.platform for cell in cells} == {value} else ""
 

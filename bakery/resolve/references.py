@@ -12,7 +12,7 @@ from bakery.plan.values import Ref, Value
 from bakery.recipe.models.text import REFERENCE
 
 _EXPANSIONS = {"MAJOR": "%%.*", "MINOR": "%.*"}
-"""Part of a release → what BuildKit makes it with, so that the file itself derives it from any value."""
+"""Part of a release → the expansion that BuildKit derives it with from any value."""
 
 
 def parse(text: str) -> Value:
@@ -30,7 +30,7 @@ def parse(text: str) -> Value:
 
 
 def declarations(steps: Iterable[Step]) -> tuple[Arg, ...]:
-    """Return the ``ARG`` lines of a stage: every build argument that its steps refer to, and what it is derived from."""
+    """Return the ``ARG`` lines of a stage: the build arguments that its steps refer to, and their sources."""
     # PATH is a variable of the image, not a build argument.
     args = (arg for name in references(steps) if name != "PATH" for arg in _declaration(name))
     return tuple(dict.fromkeys(args))
@@ -47,11 +47,7 @@ def _declaration(name: str) -> tuple[Arg, ...]:
 
 
 def from_value(value: Value) -> Value:
-    """Return a value as ``FROM`` takes it, where derived arguments are not known.
-
-    Raises:
-        PlanError: it refers to one that no single expansion makes.
-    """
+    """Return a value for ``FROM``, where derived arguments are unknown; PlanError if no expansion replaces one."""
     return tuple(_expanded(part) if isinstance(part, Ref) else part for part in value)
 
 
@@ -62,14 +58,14 @@ def _expanded(ref: Ref) -> Ref:
     if part not in _EXPANSIONS:
         raise PlanError(
             f"the name of a base image cannot refer to ${{{ref.name}}}",
-            hint=f"${{{variable}}} can stand there, and its parts {' and '.join(_EXPANSIONS)}; "
+            hint=f"use ${{{variable}}}, or its parts {' and '.join(_EXPANSIONS)}; "
             "or declare a variable for it, with its value for each cell under [[matrix.overrides]]",
         )
     return Ref(variable + _EXPANSIONS[part])
 
 
 def references(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the names that steps refer to, in order and once each: what the stage must declare."""
+    """Return the names that steps refer to, once each, in order."""
     refs = (part.name for step in steps for value in _values(step) for part in value if isinstance(part, Ref))
     return tuple(dict.fromkeys(refs))
 

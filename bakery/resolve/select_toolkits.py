@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bakery.core.errors import PlanError
 from bakery.plan.cells import Need
@@ -14,6 +15,8 @@ from bakery.toolchains import components
 from bakery.toolchains.registry import ANY_CUDA, toolkits
 from bakery.toolchains.toolkits.base import Toolkit
 from bakery.toolchains.toolkits.repository import Repository
+
+_OTHER_BASE = 'or use an image with CUDA as the base: base = { image = "…" }, toolkit = "image"'
 
 
 def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
@@ -29,7 +32,7 @@ def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     if isinstance(toolkit, Repository):
         url = parse_value(settings.text("builder.cuda-repository"))
         args = declarations((Env((("CUDA_REPOSITORY", url),)),))
-        return (toolkit.at(url, args, settings.text("builder.cuda-repository-key")),)
+        return (replace(toolkit, address=url, declared=args, key=settings.text("builder.cuda-repository-key")),)
     return (toolkit,)
 
 
@@ -43,7 +46,7 @@ def needed_releases(settings: Settings, selected: tuple[Toolkit, ...], cuda: str
     if sdist := settings.text("source.sdist"):
         name, version = sdist.split("==")
         needs.append(Need(name, version, True, "the project's source"))
-    # A toolkit without majors takes any release that its image or repository has.
+    # A toolkit without majors has the releases of its image or repository.
     major = _cuda_major(settings, selected, cuda) if any(toolkit.majors for toolkit in selected) else 0
     if not any(isinstance(toolkit, Repository) for toolkit in selected):
         check_components(settings.texts("builder.components"), settings.text("builder.toolkit"), major, cuda)
@@ -66,13 +69,12 @@ def _cuda_major(settings: Settings, selected: tuple[Toolkit, ...], cuda: str) ->
             return major
     raise PlanError(
         f"toolkit {settings.text('builder.toolkit')!r} has no CUDA {cuda}",
-        hint=f"it has the releases {', '.join(f'{major}.x' for major in majors)}; "
-        'an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
+        hint=f"it has the releases {', '.join(f'{major}.x' for major in majors)}; {_OTHER_BASE}",
     )
 
 
 def component_names(settings: Settings) -> tuple[str, ...]:
-    """Return the components that a toolkit is to add: the recipe's, and those whose headers the framework's include."""
+    """Return the components to install: those of the recipe, and those whose headers the framework includes."""
     listed = settings.texts("builder.components")
     named = {components.name(item) for item in listed}
     more = settings.framework.components if settings.framework else ()
@@ -80,30 +82,22 @@ def component_names(settings: Settings) -> tuple[str, ...]:
 
 
 def check_release(toolkit: Toolkit, cuda: str) -> None:
-    """Check that a toolkit with a fixed choice of releases has the one asked for.
-
-    Raises:
-        PlanError: it has not.
-    """
+    """Raise PlanError if a toolkit with a fixed list of releases lacks this one."""
     if toolkit.releases and cuda not in toolkit.releases:
         major = cuda.partition(".")[0]
         near = [release for release in toolkit.releases if release.partition(".")[0] == major]
         raise PlanError(
             f"toolkit {toolkit.name!r} has no CUDA {cuda}, only {' and '.join(toolkit.releases)}",
-            hint=f'set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang", for '
-            'what needs no nvcc, has others of CUDA 12, and an image with its own CUDA can be the base: base = { image = "…" }, toolkit = "image"',
+            hint=f'set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang" has other releases of '
+            f"CUDA 12, without nvcc; {_OTHER_BASE}",
         )
 
 
 def check_components(listed: Sequence[str], toolkit: str, major: int, release: str) -> None:
-    """Check that the components of a recipe exist for a CUDA release; its major is 0 for a toolkit that installs none.
-
-    Raises:
-        PlanError: one does not, or the toolkit has none to choose from.
-    """
+    """Raise PlanError if a component does not exist for a CUDA release; major 0 is a toolkit that installs none."""
     if listed and not major:
         raise PlanError(
-            f"toolkit {toolkit!r} adds no components: what is there is what its image or its packages bring",
+            f"toolkit {toolkit!r} installs no components: its image or its packages contain them",
             hint='remove builder.components, or take toolkit "cuda", which adds them from NVIDIA\'s wheels',
         )
     if missing := components.lacking(listed, major, release):

@@ -2,21 +2,32 @@
 
 ``NAME=VALUE`` sets a recipe variable. ``PATTERN.KEY[.SUB][+]=VALUE`` is bake's grammar: the first ``=``
 ends the key, dots split the left side into at most three parts, and the pattern is a glob over target
-names (buildx v0.29, bake/bake.go newOverrides). Bakery also takes the name of a kind or group as the
-pattern, and ``platforms`` for ``platform``, as guides write it.
+names (buildx v0.29, bake/bake.go newOverrides). Bakery also accepts the name of a kind or group as the
+pattern, and ``platforms`` for ``platform``, which guides use.
+
+Overrides of all cells change the recipe itself: its variables, axes and platforms. Overrides of single cells change
+these cells before anything is derived from them. The other overrides are passed to buildx.
 """
 
 from __future__ import annotations
 
 import csv
+import fnmatch
 import re
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import cast
 
 from bakery.core.errors import UsageError
-from bakery.core.names import VARIABLE, normal
+from bakery.core.names import GROUPS, PLATFORM, VARIABLE, Kind, normal
 from bakery.core.text import is_line
+from bakery.plan.cells import Cell
 from bakery.plan.options import Override
+from bakery.recipe.load import Loaded
+from bakery.resolve.defaults import DEFAULTS
+from bakery.resolve.matrix import CellDraft
+from bakery.resolve.settings import settable
 
 _CACHES = ("cache-from", "cache-to")
 _LISTS = ("tags", *_CACHES)
@@ -44,18 +55,13 @@ _SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """The values of all ``--set`` options, in their order.
-
-    Attributes:
-        variables: name → value; the last one wins.
-        overrides: the options in bake's grammar.
-    """
+    """The values of all ``--set`` options: recipe variables (the last value wins) and overrides in bake's grammar."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
 
     def for_variables(self, names: Set[str]) -> SetOptions:
-        """Return the options for one of several recipes, which has the variables ``names``."""
+        """Return the options for a recipe with the variables ``names``, one of several recipes."""
         return SetOptions(
             {name: value for name, value in self.variables.items() if name in names},
             tuple(item for item in self.overrides if _variable(item) in ("", *names)),
@@ -69,11 +75,7 @@ def _variable(override: Override) -> str:
 
 
 def parse_set_options(texts: Iterable[str]) -> SetOptions:
-    """Parse the values of ``--set``.
-
-    Raises:
-        UsageError: one or more values are not valid; the details list all of them.
-    """
+    """Parse the values of ``--set``; UsageError, with all problems, if any is not valid."""
     variables: dict[str, str] = {}
     overrides: list[Override] = []
     problems: list[str] = []
@@ -118,7 +120,7 @@ def _override(path: str, value: str) -> Override:
             raise ValueError(f"{sub[0]!r} is not the name of a build argument")
         return Override(pattern, f"{key}.{sub[0]}", False, value)
     if sub:
-        raise ValueError(f"{key} takes no part after a second dot")
+        raise ValueError(f"{key} has no part after a second dot")
     if key in _CACHES:
         _check_cache(value)
     if key == "platform" or key in _LISTS:
@@ -140,11 +142,7 @@ def _check_scalar(key: str, value: str) -> None:
 
 
 def _check_cache(value: str) -> None:
-    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or of NAME=VALUE.
-
-    Raises:
-        ValueError: it is neither, or NAME=VALUE without a type.
-    """
+    """Check the value of a cache as buildx v0.29 does (util/buildflags/cache.go): CSV of references or NAME=VALUE."""
     if not _FIELDS.match(value):
         raise ValueError("misplaced quote; quote a whole field: '\"dest=a,b\"'")
     if "=" not in value:
@@ -155,3 +153,108 @@ def _check_cache(value: str) -> None:
         raise ValueError(f"expected NAME=VALUE, got {bare[0]!r}")
     if not any(name.lower() == "type" and kind for name, _, kind in fields):
         raise ValueError("expected a type, such as type=registry,ref=…")
+
+
+NO_ARGUMENT = frozenset({"DEST", "CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY"})
+"""Variables of the bake file that are not build arguments."""
+
+_PLATFORMS = cast(tuple[str, ...], DEFAULTS["platforms"])
+
+
+def apply_to_recipe(
+    sets: SetOptions, loaded: Loaded
+) -> tuple[dict[str, str], tuple[str, ...] | None, tuple[Override, ...]]:
+    """Return the variables and platforms (None if unset) that options set for all cells, and the other overrides."""
+    variables = dict(sets.variables)
+    platforms: tuple[str, ...] | None = None
+    rest: list[Override] = []
+    args = {f"args.{name}": name for name in settable(loaded) - NO_ARGUMENT}
+    for override in sets.overrides:
+        if _selects_all(override.pattern) and override.key in args:
+            variables[args[override.key]] = override.value
+        elif _selects_all(override.pattern) and override.key == "platform":
+            before = (platforms or loaded.recipe.platforms or _PLATFORMS) if override.append else ()
+            platforms = tuple(dict.fromkeys((*before, *_platforms(override))))
+        else:
+            rest.append(override)
+    return variables, platforms, tuple(rest)
+
+
+def _selects_all(pattern: str) -> bool:
+    """Whether a pattern selects every cell: all targets, or all of one kind, since a cell's targets are one build."""
+    return pattern == "*" or pattern in GROUPS or pattern in {f"{kind}-*" for kind in Kind}
+
+
+def _platforms(override: Override) -> tuple[str, ...]:
+    values = tuple(item.strip() for item in override.value.split(","))
+    unknown = [item for item in values if not PLATFORM.match(item)]
+    if unknown:
+        raise UsageError(
+            f"--set '{override}': unknown platform {', '.join(map(repr, unknown))}",
+            hint="expected platforms such as linux/amd64, linux/arm64 or macos/arm64, separated by commas",
+        )
+    return values
+
+
+def check_patterns(overrides: Sequence[Override], ids: Sequence[str]) -> None:
+    """Raise UsageError if an override matches no target."""
+    for override in overrides:
+        if not any(selects(override.pattern, cell) for cell in ids):
+            raise UsageError(f"--set '{override}' matches no target", hint=_no_match(override.pattern, ids))
+
+
+def override_platforms(drafts: Sequence[CellDraft], overrides: Sequence[Override]) -> list[CellDraft]:
+    """Return the cells with the platforms that overrides of single cells give them.
+
+    Raises:
+        UsageError: a cell would have several platforms, or another one than its id has.
+    """
+    result = list(drafts)
+    for override in (item for item in overrides if item.key == "platform"):
+        platforms = _platforms(override)
+        if override.append or len(platforms) != 1 or len({draft.platform for draft in drafts}) > 1:
+            raise UsageError(
+                f"--set '{override}': a cell has one platform, and its id names it if platforms differ",
+                hint="write '*.platform=…' for all cells, and select cells with --only",
+            )
+        result = [
+            replace(draft, axes={**draft.axes, "platform": platforms[0]})
+            if selects(override.pattern, draft.id)
+            else draft
+            for draft in result
+        ]
+    return result
+
+
+def buildx_overrides(overrides: Sequence[Override], cells: Sequence[Cell]) -> tuple[Override, ...]:
+    """Return the overrides for buildx, with patterns of targets: buildx matches no groups.
+
+    Raises:
+        UsageError: one names the wheel of a cell whose wheel another cell builds.
+    """
+    passed = tuple(
+        replace(override, pattern=pattern)
+        for override in overrides
+        if override.key != "platform" and not override.key.startswith("args.")
+        for pattern in ([f"{kind}-*" for kind in GROUPS.get(override.pattern, ())] or [override.pattern])
+    )
+    targets = [f"{kind}-{cell.id}" for kind in Kind for cell in cells if cell.has(kind)] if passed else []
+    for override in passed:
+        if not fnmatch.filter(targets, override.pattern):
+            builders = {cell.built_by for cell in cells if selects(override.pattern, cell.id)}
+            raise UsageError(
+                f"--set '{override}' matches no target: the wheel is built by another cell",
+                hint=f"write {' or '.join(f'{Kind.WHEEL}-{builder}' for builder in sorted(builders))}",
+            )
+    return passed
+
+
+def selects(pattern: str, cell_id: str) -> bool:
+    """Whether a pattern of the command line selects a cell: one of its targets, or a group."""
+    return pattern in GROUPS or any(fnmatch.fnmatchcase(f"{kind}-{cell_id}", pattern) for kind in Kind)
+
+
+def _no_match(pattern: str, ids: Sequence[str]) -> str:
+    names = [f"{kind}-{cell}" for kind in Kind for cell in ids]
+    near = get_close_matches(pattern, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"targets are called {names[0]}, …; '*' matches all"

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
 from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
-from bakery.core.regex import matches_whole
-from bakery.core.text import is_line
+from bakery.core.text import is_line, matches_whole
 from bakery.plan.options import Variable as PlanVariable
 from bakery.plan.values import Value
 from bakery.recipe.load import Loaded
@@ -21,7 +20,7 @@ from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.references import parse as parse_value
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.registry import frameworks
 
 PREFIX = "BAKERY_"
@@ -34,7 +33,7 @@ RELEASES = {
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
     "JAX_VERSION": (_THREE_PARTS, "a JAX release in three parts, such as 0.10.2"),
 }
-"""Variables that hold a release → its pattern and a description. Other values are derived from its parts."""
+"""Variables with a release → its pattern and a description. Other values are derived from its parts."""
 
 EPOCH = 315532800
 """SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the earliest time that a zip archive can have."""
@@ -53,11 +52,11 @@ class Settings:
     """Every setting of one recipe.
 
     Attributes:
-        values: dotted path, as a recipe writes it → value.
-        variables: the variables that are not axes, in order.
+        values: dotted path in the recipe → value.
+        variables: the variables that are not axes.
         axes: axis → its values, ``python`` first and ``platform`` last.
         origins: dotted path → (value as text, its origin).
-        platform_variable: the variable that holds the only platform; empty if the recipe lists platforms.
+        platform_variable: the variable with the only platform; empty if the recipe lists platforms.
         given: the variables that the environment or the command line sets.
     """
 
@@ -114,24 +113,18 @@ def decide(
     platforms: tuple[str, ...] | None,
     committed: int | None = None,
 ) -> Settings:
-    """Return the settings of a recipe.
-
-    Args:
-        environ: the environment; only names that start with `PREFIX` are read.
-        sets: variables of the command line.
-        platforms: platforms of the command line; None for those of the recipe.
-        committed: the time of the source's last commit; None without one.
+    """Return the settings of a recipe; ``sets`` and ``platforms`` are those of the command line.
 
     Raises:
         UsageError: a variable of the command line does not exist.
-        PlanError: a value does not fit its variable's pattern, or the recipe lacks CUDA_VERSION.
+        PlanError: a value does not match its variable's pattern, or the recipe lacks a release, such as CUDA_VERSION.
     """
     values: dict[str, object] = dict(DEFAULTS)
     origins = {path: (_as_text(value), "default") for path, value in DEFAULTS.items()}
     if loaded.recipe.source is None:
         values["source.path"] = values["source"]
     where = loaded.file.name if loaded.file else "python"
-    for path, value in leaves(loaded.recipe, ""):
+    for path, value in set_fields(loaded.recipe, ""):
         values[path] = value
         line = loaded.positions.get(path)
         origins[path] = (_as_text(value), f"{where}:{line}" if line else where)
@@ -155,7 +148,7 @@ def decide(
     epoch = (str(max(committed or EPOCH, EPOCH)), "default" if committed is None else "the source's last commit")
     given.setdefault("SOURCE_DATE_EPOCH", epoch)
     variables = _variables(loaded, values, axes, given, origins, formats)
-    _check_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
+    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
     check_values(variables)
     return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable, frozenset(given))
 
@@ -171,7 +164,7 @@ def build_variables(loaded: Loaded) -> set[str]:
     return {*recipe_variables(_declared(loaded), (matrix and matrix.axes) or ()), "SOURCE_DATE_EPOCH"}
 
 
-def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
+def set_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of every field that was set, as a recipe writes it."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -179,7 +172,7 @@ def leaves(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
             continue
         path = prefix + (field.alias or name)
         if isinstance(value, BaseModel):
-            yield from leaves(value, path + ".")
+            yield from set_fields(value, path + ".")
         elif path == "matrix.axes":
             yield from ((f"matrix.{axis}", items) for axis, items in value.items())
         elif path == "secrets":
@@ -201,11 +194,7 @@ def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, 
 def _expand_platforms(
     platforms: object, declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
 ) -> tuple[tuple[str, ...], str]:
-    """Return the platforms with variables replaced by their values, and the variable that holds the only platform.
-
-    Raises:
-        PlanError: the value of a variable is not a list of platforms.
-    """
+    """Return the platforms with variables replaced by their values, and the variable with the only platform."""
     written = [str(item) for item in platforms] if isinstance(platforms, tuple) else []
     expanded: dict[str, None] = {}
     variable = ""
@@ -271,12 +260,8 @@ def _variables(
     return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
 
 
-def _check_releases(names: set[str], values: Mapping[str, object]) -> None:
-    """Check that the recipe sets the releases of its toolkit and its framework.
-
-    Raises:
-        PlanError: a release is neither a variable nor an axis.
-    """
+def _require_releases(names: set[str], values: Mapping[str, object]) -> None:
+    """Raise PlanError unless the releases of the toolkit and the framework are variables or axes."""
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
     in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
     if toolkit != "none" and not in_image and "CUDA_VERSION" not in names:
@@ -293,11 +278,7 @@ def _check_releases(names: set[str], values: Mapping[str, object]) -> None:
 
 
 def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
-    """Check the axes that hold releases, like variables that hold releases.
-
-    Raises:
-        PlanError: one or more values are not valid; the details list all of them.
-    """
+    """Raise PlanError, with all problems, if the value of an axis such as ``cuda`` is not a release."""
     axis_values = dict.fromkeys((axis, value) for cell in cells for axis, value in cell.items())
     check_values(
         PlanVariable(f"matrix.{axis}", value, "", (pattern,), (), expected)
@@ -336,11 +317,7 @@ def cache_backends(values: Mapping[str, object]) -> tuple[CacheBackend, ...]:
 
 
 def check_values(variables: Iterable[PlanVariable]) -> None:
-    """Check the values of variables.
-
-    Raises:
-        PlanError: one or more values are not valid; the details list all of them.
-    """
+    """Raise PlanError, with all problems, if the value of a variable is not valid."""
     problems = []
     for variable in variables:
         wrong_choice = variable.choices and variable.value not in variable.choices

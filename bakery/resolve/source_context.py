@@ -36,17 +36,13 @@ IGNORED = (
 )
 """Files that never enter the build context.
 
-Results, caches and history change without changing a wheel. Objects, extensions and CMake's cache of a local build would
-be taken for up to date in a container, and end up in the wheel.
+Results, caches and history change without changing a wheel. A build in a container would treat objects, extensions and
+CMake's cache of a local build as up to date, and include them in the wheel.
 """
 
 
 def ignore_patterns(parts: Parts, generated: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of the plan's ignore file.
-
-    Args:
-        generated: files that bakery writes; empty ones are skipped.
-    """
+    """Return the patterns of the plan's ignore file; ``generated`` are the files that Bakery writes."""
     inside = folder(parts) if parts.settings.text("source.path") else "."
     patterns = (
         "build/lib" if inside == "." else f"{inside}/build/lib",

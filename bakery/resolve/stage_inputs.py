@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
-from bakery.core.names import CACHE_SCOPE, WHEEL_PYTHON, Phase, size_mb
+from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, WHEEL_PYTHON, Phase, size_mb
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
@@ -14,26 +14,27 @@ from bakery.resolve.references import declarations
 from bakery.resolve.settings import Settings
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
-from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
 VENV_PYTHON = f"{VENV}/bin/python"
 VENV_PATH = ("PATH", (f"{VENV}/bin:", Ref("PATH")))
-"""The variable that puts programs of the environment first."""
+"""Puts programs of the environment first on PATH."""
 
 VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
-"""Makes the virtual environment of the Python asked for."""
+"""Makes the virtual environment of PYTHON_VERSION."""
 
 _SCOPE = "cache-scope"
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
-"""Compiled objects; needs the build argument TARGETARCH."""
+"""ccache's objects; needs the build argument TARGETARCH."""
 
 COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
-"""The mounts of a step that uses compiled objects. The second one makes the scope a part of the step's cache key: what
-a step made with the objects of one project is no cache hit in another."""
+"""The mounts of a step that uses ccache. The second one makes the scope a part of the step's cache key, so a step that
+used the objects of one project is no cache hit in another."""
 
 _COUNT = "/tmp/ccache.log"
+_PACKED, _MADE = "/packed", "/made"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
 
@@ -43,11 +44,10 @@ class Parts:
     """The inputs of all stages.
 
     Attributes:
-        toolkits: the toolkits that serve the recipe, one for each CUDA major; none for plain C++.
+        toolkits: the CUDA toolkits of the recipe, one for each CUDA major.
         folder: the recipe's folder in the build context.
-        shared: one cell's wheel serves other cells.
-        secrets: the secrets that steps get.
-        native_python: the Python whose base the native step runs on; empty for a recipe without one.
+        shared: the wheel of one cell serves other cells.
+        native_python: the Python whose base runs the native step; empty for a recipe without one.
     """
 
     recipe: str
@@ -62,12 +62,12 @@ class Parts:
 
     @property
     def crosses(self) -> bool:
-        """Whether what compiles stands on the platform of whoever builds."""
+        """Whether the build platform compiles for other platforms."""
         return self.settings.flag("builder.cross")
 
     @property
     def python(self) -> str:
-        """The variable that holds the Python which builds the wheel."""
+        """The variable with the Python that builds the wheel."""
         return WHEEL_PYTHON if self.shared else "PYTHON_VERSION"
 
 
@@ -77,13 +77,13 @@ def literals(*words: str) -> tuple[Value, ...]:
 
 
 def install_packages(*packages: str, crosses: bool = False) -> Run:
-    """Return the step that installs packages of the base's own manager; libraries for the wheel's platform if it crosses."""
+    """Return the step that installs system packages; if it crosses, libraries for the wheel's platform."""
     words = ("net", *(("cross-tools",) if crosses else ()), "install-packages", *packages)
     return Run((Command(literals(*words)),), CERTIFICATES)
 
 
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
-    """Return the stage that names whose cache mounts a build uses; none where nothing is kept."""
+    """Return the stage that names the scope of cache mounts; none for a recipe without a compiler cache."""
     if not settings.flag("builder.compiler-cache"):
         return ()
     comment = (
@@ -91,6 +91,31 @@ def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     )
     steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
     return (Stage(_SCOPE, literal("scratch"), steps, comment),)
+
+
+def carry_stages(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stages that import and export the compiler cache, because no layer contains a cache mount."""
+    if not parts.settings.flag("builder.compiler-cache"):
+        return ()
+    command = Command(literals("carry-ccache", CCACHE.target, _PACKED, _MADE))
+    return (
+        Stage(
+            CARRIED,
+            literal("scratch"),
+            comment="A compiler cache from another machine is a context of this name.",
+        ),
+        Stage(
+            CARRY,
+            literal("builder"),
+            (
+                Arg("TARGETARCH"),
+                Arg(CARRIED_AT),
+                Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
+            ),
+            "No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.",
+        ),
+        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
+    )
 
 
 def toolkit_stage(parts: Parts) -> str:
@@ -106,21 +131,21 @@ def source_mount(parts: Parts, *, writable: bool) -> Mount:
 
 
 def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
-    """Return a step that also gets the secrets of its phase, and fails if one is missing.
-
-    ``required`` alone is not enough: buildx makes an empty secret of an environment variable that is not set.
-    """
-    mine = [item for item in parts.secrets if phase in item.phases]
-    mounts = (Mount("secret", "", id=item.name, env=item.variable, required=True) for item in mine)
-    held = ((item.name, f'-n "${item.variable}"' if item.variable else f"-s /run/secrets/{item.name}") for item in mine)
+    """Return a step that also gets the secrets of its phase, and fails if one is missing."""
+    # ``required`` is not enough: for an environment variable that is not set, buildx passes an empty secret.
+    secrets = [item for item in parts.secrets if phase in item.phases]
+    mounts = (Mount("secret", "", id=item.name, env=item.variable, required=True) for item in secrets)
+    tests = (
+        (item.name, f'-n "${item.variable}"' if item.variable else f"-s /run/secrets/{item.name}") for item in secrets
+    )
     checks = (
-        Script(f"{{ test {there} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, there in held
+        Script(f"{{ test {test} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, test in tests
     )
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
 
 
 def shell_programs() -> Copy:
-    """Return the step that gives an image for people the programs that they call in a shell."""
+    """Return the step that copies the programs for interactive use into an image."""
     names = ("net", "find-python", "install-packages")
     return Copy(tuple(f"/{name}" for name in names), f"{program_mounts.FOLDER}/", program_mounts.STAGE)
 
@@ -139,11 +164,8 @@ def network_words(run: Run) -> str:
 
 
 def folder(parts: Parts) -> str:
-    """Return the source's folder in the build context.
-
-    Raises:
-        PlanError: mounts and ``COPY`` would read its name as a pattern, a list or a variable.
-    """
+    """Return the source's folder in the build context; PlanError if a Dockerfile cannot name it."""
+    # Mounts and COPY read some characters as a pattern, a list or a variable.
     pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
     path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
     # BuildKit reads a mount's options byte by byte.
@@ -173,14 +195,9 @@ def compile_step(
     after: Sequence[Script] = (),
     mounts: Sequence[Mount] = (),
 ) -> Run:
-    """Return the step that compiles the source in /src; what it writes there is dropped.
+    """Return the step that runs ``words`` to compile the source in /src; what it writes there is dropped.
 
-    Args:
-        table: the recipe's table that has its ``environment`` and ``network``.
-        words: the command that compiles.
-        before: commands that come first.
-        after: commands that come last.
-        mounts: what else the step is given.
+    ``table`` is the table of the recipe with its ``environment`` and ``network``.
     """
     settings = parts.settings
     ccache_env: tuple[tuple[str, Value], ...] = ()
@@ -208,7 +225,7 @@ def job_memory(settings: Settings) -> int:
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
-    """Return stages with one more, before the first that mounts it: BuildKit mounts no later stage."""
+    """Insert a stage before the first one that mounts it, since BuildKit mounts no later stage."""
     uses = (
         any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
         for item in stages
@@ -237,16 +254,13 @@ def environment_stages(
 ) -> tuple[tuple[Stage, Stage], tuple[Step, ...]]:
     """Return the stages that resolve and build packages for `VENV` in a clean base, and the steps that install them.
 
-    Args:
-        place: what the packages are called in a lock.
-        stage: the name of the stage that resolves them.
-        words: the requirements.
-        mounts: files that the words name.
+    ``place`` is their name in a lock, ``stage`` the stage that resolves them, ``words`` the requirements, ``mounts`` the
+    files in these.
     """
     direct, python = parts.settings.texts("builder.allow-direct"), install_python(parts)
     by = pip_steps.with_environment(VENV)
     resolve = pip_steps.resolve(place, words, VENV_COMMAND, by=by, direct=direct, mounts=mounts)
-    # What is installed may put other programs in the place of this environment's Python and pip.
+    # Packages may replace the Python and pip of this environment.
     pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
     install = pip_steps.install_step(place, stage, VENV, VENV_COMMAND, mounts=(pip, built))
     resolve_steps = (*python, with_secrets(parts, Phase.REQUIREMENTS, resolve))

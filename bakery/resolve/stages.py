@@ -14,7 +14,7 @@
   the same layer, with or without a lock.
 - The test starts from a clean base and installs only the wheel, its requirements and those of the recipe's test.
 
-With a native step or a stable-ABI wheel, up to three lines of stages stand on different root file systems
+With a native step or a stable-ABI wheel, there are up to three lines of stages on different root file systems
 (`bakery.resolve.base_stages`): one compiles (prefix none), one packages (``wheel-``), one tests (``test-``).
 """
 
@@ -42,7 +42,6 @@ from bakery.plan.dockerfile import (
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
-from bakery.resolve.compiler_cache import carry_stages
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
@@ -54,6 +53,7 @@ from bakery.resolve.stage_inputs import (
     VENV_PATH,
     VENV_PYTHON,
     Parts,
+    carry_stages,
     ccache_args,
     compile_step,
     environment_stages,
@@ -73,14 +73,13 @@ from bakery.resolve.stage_inputs import (
 )
 from bakery.resolve.tool_image import image_stages
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.network_mounts import CERTIFICATES, INDEX, NETWORK
-from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, NETWORK, TOOLS
 from bakery.toolchains.program_mounts import with_programs
 from bakery.toolchains.toolkits.base import STUBS
 
 FIRST = "/wheels/first"
 LOCK = "/requirements.lock"
-"""What the build has, with a hash for every package, for those who look into the builder."""
+"""The packages of the build with their hashes, as information in the builder."""
 
 SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""

@@ -1,4 +1,4 @@
-"""Stages of a recipe whose result is an image: base → packages of the base → packages of the index, with their programs."""
+"""Stages of a recipe that builds an image: base → system packages → packages of the index, with their programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Components of CUDA that recipes name: NVIDIA's libraries, from the wheels in the package index.
+"""Components: CUDA libraries in recipes, from NVIDIA's wheels in the package index.
 
-Most are extras of the metapackage, so their versions are those of the CUDA release. cuDNN, NCCL and a few more are
-released on their own: theirs are those that torch pins for that CUDA, unless a recipe says another, ``cudnn==9.*``.
+Most are extras of the metapackage and have the version of the CUDA release. cuDNN, NCCL and a few more have their own
+releases: by default the version that torch pins for that CUDA release, or that of the recipe, ``cudnn==9.*``.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _NAME = re.compile(r"[a-z0-9]*")
 
 
 def known() -> dict[str, bool]:
-    """Return every component's name, and whether a recipe may say its version."""
+    """Return the names of all components, and whether a recipe may set their version."""
     return {row.name: bool(row.package) for row in facts.components()}
 
 
 def name(text: str) -> str:
-    """Return the name in a component as a recipe writes it: ``cudnn==9.*`` → ``cudnn``."""
+    """Return the name of a component of a recipe: ``cudnn==9.*`` → ``cudnn``."""
     match = _NAME.match(text)
     return match[0] if match else ""
 
 
 def of_release(extras: Iterable[str]) -> Value:
-    """Return the requirement that selects components of the CUDA release that is asked for."""
+    """Return the requirement for components of the release CUDA_VERSION."""
     return (f"{METAPACKAGE}[{','.join(extras)}]==", Ref("CUDA_VERSION"))
 
 
 def requirements(listed: Sequence[str], major: int) -> tuple[Value, ...]:
-    """Return what pip is to install for components of a CUDA major, but for what `tied` says.
+    """Return the requirements of components for a CUDA major, without those of `tied`.
 
-    What a component needs of the release is named, too: its own wheel asks for any version of it.
+    They include the dependencies of components on the release, since the wheels accept any version of these.
     """
     rows = [(text, row) for text in listed if (row := _row(name(text), major))]
     extras = dict.fromkeys(extra for _, row in rows for extra in row.extras)
@@ -53,10 +53,9 @@ def requirements(listed: Sequence[str], major: int) -> tuple[Value, ...]:
 
 
 def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
-    """Return the command that writes into ``file`` what else pip is to install: what has a version for each release.
+    """Return the command that writes the other requirements, whose version depends on the release, into ``file``.
 
-    The same Dockerfile serves all releases of a major, so that the shell chooses; a release that no row knows gets
-    the newest version. Nothing is returned where nothing is to be chosen.
+    The same Dockerfile serves all releases of a major, so the shell chooses; unknown releases get the newest version.
     """
     rows = [row for text in listed if (row := _row(name(text), major)) and _is_tied(text, row)]
     if not rows:
@@ -66,22 +65,18 @@ def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
     texts = list(dict.fromkeys(text for _, text in pairs))
     lines = ['case "${CUDA_VERSION}." in']
     for text in texts:
-        releases = [f"{release}.*" for release, its in pairs if its == text]
+        releases = [f"{release}.*" for release, listed_text in pairs if listed_text == text]
         lines.append(f"    {'*' if text == texts[-1] else '|'.join(releases)}) printf '{text}\\n' ;;")
     return (Script("\n".join([*lines, f"esac > {file}"])),)
 
 
 def _is_tied(text: str, row: Component) -> bool:
-    """Whether a component's version is to be chosen by the release: it has several, and the recipe says none."""
+    """Whether the version depends on the release: there are several, and the recipe sets none."""
     return len(row.versions) > 1 and text == row.name
 
 
 def lacking(listed: Sequence[str], major: int, release: str = "") -> str:
-    """Return what is to be said of the components that do not exist for a CUDA release; empty if all do.
-
-    Args:
-        release: the whole release; empty where only its major is known.
-    """
+    """Return a message about components that do not exist for a CUDA release, or for a major; empty if all exist."""
     problems = []
     for component in map(name, listed):
         row = _row(component, major)

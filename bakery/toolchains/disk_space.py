@@ -9,7 +9,7 @@ from bakery.toolchains.facts import disk_sizes
 
 
 def disk(group: CellGroup) -> int:
-    """Return an estimate of the GB that the layers of a group take."""
+    """Return the estimated size in GB of the layers of a group."""
     lineage = Lineage(group.plan)
     cells = [(lineage.of(cell), group.plan.args_of(cell)) for cell in group.cells]
     distinct = {
@@ -24,9 +24,5 @@ def disk(group: CellGroup) -> int:
 
 
 def cached(plan: Plan, packed: float) -> float:
-    """Return an estimate of the GB that the layers of all cells take in a cache.
-
-    Args:
-        packed: what share of their size layers have there.
-    """
+    """Return the estimated size in GB of the layers of all cells in a cache that compresses them to ``packed``."""
     return disk(CellGroup(plan, plan.cells)) * packed if plan.cells else 0.0

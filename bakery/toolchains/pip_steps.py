@@ -1,8 +1,8 @@
-"""Steps that resolve packages of the index, and steps that install what was resolved.
+"""Steps that resolve and install packages of the index, and their mounts.
 
 Each set of packages has a place: its name in ``bakery.lock``. One stage resolves it and another one installs it, so the
-same packages give the same layer, with or without a lock. Between the two, a stage without network and secrets builds
-the packages that have no wheel.
+same packages give the same layer, with or without a lock. A stage between them, without network and secrets, builds the
+packages without a wheel.
 """
 
 from __future__ import annotations
@@ -12,13 +12,27 @@ from collections.abc import Iterable, Sequence
 from bakery.plan.dockerfile import Command, Mount, Resolves, Run, Script, Stage
 from bakery.plan.values import Value, literal
 from bakery.toolchains import program_mounts
-from bakery.toolchains.network_mounts import NETWORK
+
+CERTIFICATES = (Mount("secret", "", id="ca-bundle"),)
+"""The company's CA bundle, which the program ``net`` uses if it exists."""
+
+INDEX = (*CERTIFICATES, Mount("secret", "", id="pip-conf"))
+"""The mounts of a step that uses the package index: pip's configuration may contain the password of the index.
+
+Such a step runs no code of the project or of a package: Python starts with ``-I -S``, and pip with `pip_alone.py`.
+"""
+
+PIP_CACHE = Mount("cache", "/root/.cache/pip", id="bakery-pip", sharing="shared")
+"""pip's download cache, for steps that run no code of packages."""
+
+NETWORK = (*INDEX, PIP_CACHE)
+"""All mounts of a step that downloads from the package index with pip."""
 
 TOOLS = "/opt/bakery"
-"""The virtual environment of bakery's own tools, in every builder; its pip acts for other interpreters, too."""
+"""The virtual environment of Bakery's tools in every builder. Its pip also works for other interpreters."""
 
 PIP = "/opt/pip"
-"""Where an installing step mounts the pip of another stage, whose environment has nothing else."""
+"""The folder where an install step mounts the pip of a clean environment of another stage."""
 
 PROGRAM = program_mounts.path("packages")
 """Resolves packages of the index, builds and installs them."""
@@ -30,17 +44,17 @@ SOURCES, BUILT = "/sources", "/built"
 """The folders of packages without a wheel, and of the wheels that were built from them."""
 
 STAGE = "lock"
-"""The stage, or the build context of that name in its place, with one folder for each place."""
+"""The stage, or the build context that replaces it, with one folder for each place."""
 
 LOCKED = "/lock"
 
 WITH_TOOLS = (literal(f"{TOOLS}/bin/python"),)
 WITH_PIP = (literal(f"{PIP}/bin/python"),)
-"""The words that start Python: that of bakery's own tools, and that of `PIP`."""
+"""The words that start the Python of `TOOLS`, and that of `PIP`."""
 
 
 def with_python(version: Value) -> tuple[Value, ...]:
-    """Return the words that start the base's own Python of a version."""
+    """Return the words that start a Python version of the base."""
     return (*map(literal, ("sh", "-c", 'exec "$(find-python "$0")" "$@"')), version)
 
 
@@ -50,23 +64,23 @@ def with_environment(folder: str) -> tuple[Value, ...]:
 
 
 def make_venv(folder: str, version: str = "") -> Script:
-    """Return the command that makes an empty virtual environment of the base's Python; no package's code runs."""
+    """Return the command that makes an empty virtual environment, without running code of packages."""
     python = f'find-python "{version}"' if version else "find-python"
     return Script(f'"$({python})" -I -S -m venv {folder}')
 
 
 def lock_mount(place: str) -> Mount:
-    """Return the mount of what is locked at a place: nothing, unless the build is given a lock."""
+    """Return the mount of the locked packages of a place; the folder is empty without a lock."""
     return Mount("bind", LOCKED, source=f"{LOCKED}/{place}", from_=STAGE)
 
 
 def pip_mount(stage: str, environment: str) -> Mount:
-    """Return the mount of the pip in an environment of another stage."""
+    """Return the mount of an environment of another stage, for its pip."""
     return Mount("bind", PIP, source=environment, from_=stage)
 
 
 def alone(by: Sequence[Value], program: str, *words: Value) -> Command:
-    """Return the command that runs a program with the network, and without the packages of any environment."""
+    """Return the command that runs a Python program with network and without site-packages."""
     return Command((literal("net"), *by, *map(literal, ("-I", "-S", program)), *words))
 
 
@@ -79,16 +93,12 @@ def resolve(
     direct: Sequence[str] = (),
     mounts: Iterable[Mount] = (),
 ) -> Run:
-    """Return the step that resolves requirements.
+    """Return the step that resolves the requirements ``words``.
 
     Args:
-        place: what the set is called in a lock.
-        words: the requirements.
-        before: commands that come first.
-        by: starts the Python that the packages are for.
+        by: the words that start the Python of the packages.
         options: options of ``pip install``.
-        direct: distributions that may come from an address.
-        mounts: files that the words name, and what else the step is given.
+        direct: distributions that may come from a URL.
     """
     direct_options, pip_options = allowing(direct), tuple(map(literal, options))
     command = alone(
@@ -99,20 +109,16 @@ def resolve(
 
 
 def allowing(direct: Sequence[str]) -> tuple[Value, ...]:
-    """Return the option that allows distributions to come from an address."""
+    """Return the option that allows distributions to come from a URL."""
     return (literal(f"--direct={','.join(direct)}"),) if direct else ()
 
 
 def build_stage(
     place: str, stage: str, base: str, by: Sequence[Value] = WITH_PIP, mounts: Iterable[Mount] = ()
 ) -> Stage:
-    """Return the stage that builds what has no wheel, of what ``stage`` resolved: without network and secrets.
+    """Return the stage that builds the packages without a wheel of ``stage``, without network and secrets.
 
-    Only wheels leave it: what runs in it is code of packages.
-
-    Args:
-        base: the stage with the tools that builds need.
-        by: starts the Python that the packages are for.
+    It runs code of packages, so only its wheels are used. ``base`` has the tools that builds need.
     """
     folder = f"{SOURCES}/{place}"
     building = Script(
@@ -128,18 +134,18 @@ def _text(words: Iterable[Value]) -> str:
 
 
 def install(place: str, environment: str, *options: str, by: Sequence[Value] = WITH_TOOLS) -> Command:
-    """Return the command that installs what was resolved into an environment; its step needs `resolved`."""
+    """Return the command that installs the packages of a place; its step needs the mounts of `resolved`."""
     return alone(by, PROGRAM, *map(literal, ("install", place, environment, *options)))
 
 
 def resolved(stage: str, *places: str) -> tuple[Mount, ...]:
-    """Return the mounts of what the stage of requirements ``stage`` found for places."""
+    """Return the mounts of the requirements that ``stage`` resolved."""
     files = (f"{RESOLVED}/{place}.txt" for place in places)
     return tuple(Mount("bind", file, source=file, from_=stage) for file in files)
 
 
 def built(stage: str, place: str) -> Mount:
-    """Return the mount of the wheels that were built of what ``stage`` resolved."""
+    """Return the mount of the wheels of `build_stage`."""
     folder = f"{BUILT}/{place}"
     return Mount("bind", folder, source=folder, from_=f"{stage}-built")
 
@@ -152,18 +158,12 @@ def install_step(
     by: Sequence[Value] = WITH_PIP,
     mounts: Iterable[Mount] = (),
 ) -> Run:
-    """Return the step that runs commands and then installs what ``stage`` resolved for a place.
-
-    Args:
-        environment: where to; nothing of it is imported.
-        by: starts its Python.
-        mounts: what else the step is given.
-    """
+    """Return the step that runs commands and then installs the packages of ``stage`` into an environment."""
     return Run((*before, install(place, environment, by=by)), (*resolved(stage, place), *mounts, *NETWORK))
 
 
 def lock_stage(stages: Iterable[Stage]) -> Stage:
-    """Return the stage that stands for a lock where the build is given none: an empty folder for each place."""
+    """Return the stage that a build without a lock uses: an empty folder for each place."""
     folders = " ".join(f"{LOCKED}/{place}" for place in locked_places(stages))
     return Stage(
         STAGE,
@@ -174,6 +174,6 @@ def lock_stage(stages: Iterable[Stage]) -> Stage:
 
 
 def locked_places(stages: Iterable[Stage]) -> tuple[str, ...]:
-    """Return the places that steps look up in a lock."""
+    """Return the places whose locked packages steps mount."""
     mounts = (mount for stage in stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts)
     return tuple(dict.fromkeys(mount.source.removeprefix(f"{LOCKED}/") for mount in mounts if mount.from_ == STAGE))

@@ -1,4 +1,4 @@
-"""Mounts of bakery's programs: each step mounts the programs that its commands name, and what these call."""
+"""Mounts of Bakery's programs: each step mounts the programs in its commands, and the programs that these call."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
 from bakery.toolchains import programs
 
 STAGE = "tools"
-"""The stage, or the build context of that name in its place, that holds the programs."""
+"""The stage, or the build context that replaces it, with the programs."""
 
 CONTEXT_FOLDER = "dockerfiles/bin"
-"""Where a build context has them, for all recipes of a workspace."""
+"""The folder of the programs in build contexts, for all recipes of a workspace."""
 
 FOLDER = "/usr/local/bin"
-"""Where a step has them."""
+"""The folder of the programs in steps."""
 
 _CALLS = {
     "clang-for-cuda": ("install-packages",),
@@ -28,24 +28,24 @@ _CALLS = {
     "host-compiler": ("install-packages", "other-suite"),
 }
 _NO_COMMANDS = ("steps.py", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake")
-"""A program of cibuildwheel, and files that clang-tools copies."""
+"""A program for cibuildwheel, and files that clang-tools copies."""
 
 CALLS = {name: _CALLS.get(name, ()) for name in programs.names() if name not in _NO_COMMANDS}
 """Program → the programs that it calls."""
 
 _SHELL = [name for name in CALLS if "." not in name and name != "packages"]
-"""Programs that commands find on PATH. Commands name Python programs with their folder."""
+"""Programs on PATH. Commands contain the folder of Python programs."""
 
 _NAME = re.compile(rf"(?<![\w./-])(?:{FOLDER}/({'|'.join(map(re.escape, CALLS))})|({'|'.join(_SHELL)}))(?![\w./-])")
 
 
 def path(program: str) -> str:
-    """Return where a step has a Python program."""
+    """Return the path of a Python program in steps."""
     return f"{FOLDER}/{program}"
 
 
 def with_programs(stages: Iterable[Stage]) -> tuple[Stage, ...]:
-    """Return stages whose steps mount the programs that they run. A recipe's own commands may name them, too."""
+    """Return stages whose steps mount the programs that they run, also those in commands of the recipe."""
     return tuple(
         replace(stage, steps=tuple(_mounted(step) if isinstance(step, Run) else step for step in stage.steps))
         for stage in stages

@@ -1,4 +1,4 @@
-"""Finds providers by scanning their folders: a new provider is one new file with a ``PROVIDER``."""
+"""Finds providers in their folders: a new provider is a new file with a ``PROVIDER``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bakery.toolchains import bases as _bases
 from bakery.toolchains import frameworks as _frameworks
 from bakery.toolchains import toolkits as _toolkits
 from bakery.toolchains.bases.base import Base
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.toolkits.base import Toolkit
 
 P = TypeVar("P", Base, Toolkit, Framework)
 
 ANY_CUDA = "cuda"
-"""What a recipe writes for whichever toolkit has the CUDA release asked for."""
+"""The name in recipes for the toolkit that has the CUDA release."""
 
 
 @cache

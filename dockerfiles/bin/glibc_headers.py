@@ -1,8 +1,8 @@
-"""Let CUDA's headers stand beside a C library that is newer than they are.
+"""Make CUDA's headers compatible with a newer C library.
 
 glibc 2.41 declares ``sinpi`` and ``cospi``, and glibc 2.42 ``rsqrt``, all with ``noexcept``. Headers of CUDA before
-13.0, or before the release that knows of glibc 2.42, declare the same names without it, and every ``.cu`` fails. What
-is done here is what NVIDIA's own headers do from these releases on.
+13.0, or before the release that supports glibc 2.42, declare the same names without it, so every ``.cu`` file fails.
+This program makes the same changes as NVIDIA's own headers from these releases on.
 """
 
 from __future__ import annotations

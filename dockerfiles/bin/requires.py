@@ -1,9 +1,9 @@
-"""Print what a project needs, one requirement a line.
+"""Print the requirements of a project, one on each line.
 
-Usage: requires.py build FOLDER            what it needs to be built
-       requires.py run FOLDER [NAME...]    what it needs to run, as far as pyproject.toml says; without some names
+Usage: requires.py build FOLDER            the requirements of its build
+       requires.py run FOLDER [NAME...]    its own requirements in pyproject.toml, without some names
 
-Only pyproject.toml is read, so the step that installs them is not repeated when the source changes.
+Only pyproject.toml is read, so the step that installs them does not run again if only the source changes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ DEFAULT = ["setuptools", "wheel"]
 
 
 def requirements(folder: str) -> list[str]:
-    """Return the build requirements of the project in a folder.
-
-    Raises:
-        SystemExit: its pyproject.toml cannot be understood.
-    """
+    """Return the build requirements of the project in a folder; exit if its pyproject.toml is not valid."""
     path = os.path.join(folder, "pyproject.toml")
     if not os.path.isfile(path):
         return DEFAULT
@@ -49,11 +45,7 @@ def name(requirement: str) -> str:
 
 
 def read(path: str) -> dict[str, object]:
-    """Return what a TOML file holds.
-
-    Raises:
-        SystemExit: it is no TOML, or this Python cannot read any.
-    """
+    """Return the data of a TOML file; exit if it is not valid, or if this Python cannot read TOML."""
     try:
         if sys.version_info >= (3, 11):
             import tomllib

@@ -160,5 +160,5 @@ def test_taking_over_fails_loudly(site: Path, tmp_path: Path) -> None:
         take(url, tmp_path / "none", tmp_path, said.append)
     page = site / "simple/demo-kernels" / JSON
     page.write_text(page.read_text().replace('"demo_kernels-2.0', '"../demo_kernels-2.0'))
-    with served(site) as (url, _), pytest.raises(UnavailableError, match="no index that can be extended"):
+    with served(site) as (url, _), pytest.raises(UnavailableError, match="not an index that can be extended"):
         take(url, tmp_path / "none", tmp_path, said.append)

@@ -12,7 +12,7 @@ from buildx import Buildx, offline, printed, with_values
 
 from bakery.emit.bakefile import bake_json, bakefile
 from bakery.emit.dockerfile import dockerfile
-from bakery.iree.emit_job import batch_names, cell_target, generate_job
+from bakery.iree.emit import batch_names, cell_target, generate_job
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.plan.model import Plan

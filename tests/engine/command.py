@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.build.records.buildkit import FOLDER
-from bakery.build.state_folder import state_folder
+from bakery.build.run_folders import state_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository: its workspace is what the larger tests bake."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
-from bakery.build.buildx.progress import Board
-from bakery.build.processes import Children
-from bakery.build.signals import caught
+from bakery.build.buildx.progress import Board, Listener
+from bakery.build.processes import Children, caught
 from bakery.core.errors import InterruptedBake
 
 

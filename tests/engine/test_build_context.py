@@ -13,7 +13,7 @@ import pytest
 from command import bakery, shell
 from projects import SOURCE, extension
 
-from bakery.build.context_digest import files
+from bakery.build.context_files import files
 from bakery.core.dockerignore import Ignore
 
 pytestmark = pytest.mark.engine
@@ -193,7 +193,10 @@ def test_ignore_patterns_mean_what_they_mean_to_buildkit(tmp_path: Path, engine_
     bakefile = tmp_path / "bake.json"
     bakefile.write_text(json.dumps({"target": targets}))
     words = ("docker", "buildx", "bake", "--progress=plain", f"--allow=fs={tmp_path}", "-f", str(bakefile))
-    shell(dict(engine_environment), *words, *targets, cwd=tmp_path)
+    # BuildKit gives a client five seconds to answer each of its targets, which a hundred at once miss on a busy machine.
+    names = list(targets)
+    for start in range(0, len(names), 20):
+        shell(dict(engine_environment), *words, *names[start : start + 20], cwd=tmp_path)
     wrong = {}
     for number, lines in enumerate(IGNORES):
         out = tmp_path / "out" / str(number)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.engine
 RECIPE = """\
 name = "tiny"
 [matrix]
-python = ["3.13"]
+python = ["3.11"]
 [builder]
 toolkit = "none"
 """

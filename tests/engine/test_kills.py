@@ -20,7 +20,7 @@ from waiting import command_lines, wait_for
 
 from bakery.build.buildx.outcome import Result
 from bakery.build.journal import last_run
-from bakery.build.state_folder import state_folder
+from bakery.build.run_folders import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 

@@ -82,6 +82,7 @@ def test_derived_values_follow_a_value_that_only_the_raw_file_is_given(
     assert names == ["tiny-1.0", "tiny-1.0+cu128torch2.10", "tiny-1.0-1cu12"]
 
 
+@pytest.mark.proof
 def test_the_dev_image_has_the_tools_the_project_and_what_was_resolved(
     project: Path, engine_environment: Mapping[str, str]
 ) -> None:

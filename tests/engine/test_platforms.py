@@ -69,6 +69,14 @@ def machines(done: Done) -> dict[str, set[str]]:
     return found
 
 
+def test_cross_compiled(tmp_path: Path) -> None:
+    done = bakery(project(tmp_path / "project", f'["{OTHER}"]', cross=True), "wheel")
+    assert f"cpp: {OTHER}: cross" in done.err
+    assert machines(done) == {"aarch64": {"aarch64"}}
+    assert "aarch64-linux-gnu-g++" in done.log("wheel-cp311")
+
+
+@pytest.mark.proof
 def test_cross_compiled_beside_native(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", '["linux/amd64", "linux/arm64"]', cross=True)
     done = bakery(folder, "full")

@@ -124,6 +124,7 @@ def test_failed_start_shows_the_log(second: dict[str, str], tmp_path: Path) -> N
     assert private_engine.status(second) is None
 
 
+@pytest.mark.proof
 def test_a_containerd_that_is_slow_to_start_is_waited_for(second: dict[str, str]) -> None:
     started = private_engine.start(private_engine.install(quiet, second), quiet, second)
     private_engine.stop(second)

@@ -17,8 +17,8 @@ from command import ROOT, Done, bakery
 from projects import SOURCE, extension
 
 from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.listener import Listener
-from bakery.build.single_bake import bake_once
+from bakery.build.buildx.progress import Listener
+from bakery.build.session import bake_once
 from bakery.core.names import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
 from bakery.plan.cells import Cell, Target
@@ -219,7 +219,7 @@ def test_a_compiler_cache_in_the_project_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     for folder in ("kept", str(tmp_path / "link" / "kept"), "../project/kept"):
         done = bakery(project, "wheel", "--compiler-cache", folder, code=2)
-        assert "is inside the project, where a checkout may bring its own" in done.err
+        assert "is inside the project, where a checkout may contain one" in done.err
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from sample import sampled
 from waiting import wait_for
 
 from bakery.core.errors import EngineError, OutputError
-from bakery.iree.limits import Limits
-from bakery.iree.sandbox import LABEL, USER, WATCHER, ProgramResult, Sandbox, _owner, open_sandbox
+from bakery.iree.sandbox import LABEL, USER, WATCHER, Limits, ProgramResult, Sandbox, _owner, open_sandbox
 
 pytestmark = pytest.mark.engine
 

@@ -181,6 +181,7 @@ def test_a_package_of_the_build_runs_in_no_step_with_secrets(tmp_path: Path, pri
     assert [item for item in found if item["secrets"] or item["passwords"] or item["network"]] == []
 
 
+@pytest.mark.proof
 def test_a_lock_with_an_address_is_refused_before_anything_is_built(tmp_path: Path, private: Private) -> None:
     folder = project(tmp_path / "project", '["setuptools>=77"]')
     environment = private.environment(tmp_path)

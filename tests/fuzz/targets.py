@@ -27,20 +27,22 @@ from provenance import MATERIALS, MOMENT
 from bakery.build import journal
 from bakery.build.buildx.outcome import Result
 from bakery.build.buildx.rawjson import decode
-from bakery.build.lock import build_context, lock_file, materials
+from bakery.build.lock import lock_file
 from bakery.build.lock.is_current import load_lock
-from bakery.build.records import materials as made
+from bakery.build.lock.model import read_materials
+from bakery.build.lock.pins import write_pinned
 from bakery.build.records.buildkit import Machine
 from bakery.build.records.provenance import definition, statement
+from bakery.build.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
 from bakery.build.records.read import read as read_provenance
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.engine.package_index import Index, releases
-from bakery.iree import benchmark, references, run_module
-from bakery.iree.emit_job import generate_job
+from bakery.iree import benchmark, check_runs
+from bakery.iree.emit import generate_job
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
-from bakery.iree.mlir.read import read_module
+from bakery.iree.mlir import read_module
 from bakery.iree.modules import inspect, open_module
 from bakery.iree.npy import DataError, described, npy, read_data
 from bakery.iree.sandbox import ProgramResult
@@ -145,7 +147,7 @@ def _lock(folder: Path, data: bytes) -> str:
     lock_file.text(lock_file.lock_of(lock.recipe, locked))
     found = load_lock(folder, plan, plan.cells, lambda _: None, strict=False)
     for own in found.values():
-        build_context.pinned(folder / "pinned", plan, own, strict=True)
+        write_pinned(folder / "pinned", plan, own, strict=True)
     return "fits" if found else "stale"
 
 
@@ -155,8 +157,8 @@ def _provenance_seeds() -> list[bytes]:
         plan = _planned(folder / "project")
         sha256 = hashlib.sha256(b"").hexdigest()
         own, locked = source_materials(plan, folder / "project"), locked_as_asked(folder, planned(folder))["cp311"]
-        parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *made.packages(locked)]
-        defined = definition(plan, plan.cells[0], parts, made.requirements(locked))
+        parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *package_materials(locked)]
+        defined = definition(plan, plan.cells[0], parts, place_requirements(locked))
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
         told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
     other = copy.deepcopy(told)
@@ -168,8 +170,8 @@ def _provenance(folder: Path, data: bytes) -> str:
     _planned(project := folder / "project")
     wheel = _written(folder, wheelfiles.NAME, b"")
     recorded = read_provenance(wheel, _written(folder, "provenance.json", data))
-    made.locked_from_provenance(recorded)
-    made.images(recorded)
+    locked_from_provenance(recorded)
+    recorded_images(recorded)
     options = reproduce.RebuildOptions()
     try:
         loaded = reproduce._load_recipe(recorded, project, options)
@@ -267,11 +269,11 @@ def _mlir_seeds() -> list[bytes]:
 
 
 def _mlir(folder: Path, data: bytes) -> str:
-    module = read_module(_written(folder, "input.mlir", data))
-    for function in module.functions:
+    functions = read_module(_written(folder, "input.mlir", data))
+    for function in functions:
         assert str(function)
         assert all((item.shape, item.element, item.dtype) for item in (*function.arguments, *function.results))
-    return "bytecode" if module.bytecode else "functions"
+    return "functions" if functions else "bytecode"
 
 
 def _vmfb_seeds() -> list[bytes]:
@@ -346,7 +348,7 @@ def _materials(folder: Path, data: bytes) -> str:
         (folder / name).mkdir()
     for key, part in parts.items():
         _written(folder, "packages/build.json" if key == "packages" else f"system/{key}.json", part)
-    return "right" if materials.read(folder).packages else "nothing"
+    return "right" if read_materials(folder).packages else "nothing"
 
 
 def _left_seeds() -> list[bytes]:
@@ -358,10 +360,10 @@ def _left_seeds() -> list[bytes]:
 def _left(folder: Path, data: bytes) -> str:
     """Read what a container left where a module was run, measured, or held against a reference."""
     path = _written(folder, "left.json", data)
-    result = ProgramResult(0, False, dict.fromkeys(("ended.json", "measured.json", "machine"), path), "log")
-    ended, _ = run_module._read_ended(result, 2)
-    problems = [run_module._problem(code, log, timed_out=False) for code, log in ended]
-    times, failures = benchmark._times(result), references._read_problems(result, 2)
+    result = ProgramResult(0, False, dict.fromkeys(("result.json", "machine"), path), "log")
+    ended, _ = check_runs._read_ended(result, 2)
+    problems = [check_runs._problem(code, log, timed_out=False) for code, log in ended]
+    times, failures = benchmark._times(result), check_runs._read_problems(result, 2)
     benchmark._machine(result)
     return "right" if not all(problems) or times or failures != ["log", "log"] else "nothing"
 

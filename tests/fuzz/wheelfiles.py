@@ -20,10 +20,10 @@ from elfs import shared_object
 from rich.console import Console
 from wheels import EXTENSION, TAG, write_wheel
 
+from bakery.audit.auditor import make_report
 from bakery.audit.checks import run_checks
 from bakery.audit.difference import differences
 from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.report import make_report
 from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.audit.wheel import read_wheel
 from bakery.build.records.sbom import contents

@@ -19,14 +19,14 @@ from ruamel.yaml import YAML
 
 from bakery.core.errors import ModuleError, PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.iree.emit_workflow import module_workflow
+from bakery.iree.emit import module_workflow
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.iree.plan import JobFile
 from bakery.recipe.load import job_files, load
 from bakery.recipe.models import Ci
-from bakery.resolve.ci import workflow_of_jobs
 from bakery.resolve.plan import resolve
+from bakery.resolve.plan_options import workflow_of_jobs
 
 ATOMS = (
     *("'", '"', "''", '"""', "\\", "\\n", "\\u0041", "$(touch x)", "`touch x`", "$HOME", "$", "$$", "{{", "}}", "%0A"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hcl2
 
-from bakery.iree.emit_job import BAKEFILE, DOCKERFILE, generate_job
+from bakery.iree.emit import BAKEFILE, DOCKERFILE, generate_job
 from bakery.iree.job.load import load
 from bakery.iree.job.resolve import resolve
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 from bakery.core.errors import DriftError, PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.iree.emit_workflow import module_workflow
+from bakery.iree.emit import module_workflow
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.iree.plan import JobFile
@@ -25,8 +25,8 @@ from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
 from bakery.recipe.load import job_files as load_jobs
 from bakery.recipe.models import Ci, Matrix, Recipe
-from bakery.resolve.ci import workflow_of_jobs
 from bakery.resolve.plan import resolve
+from bakery.resolve.plan_options import workflow_of_jobs
 from bakery.toolchains.facts import action
 
 HERE = Path(__file__).parent / "workflows"

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bakery.api import plan_recipe
-from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import LockedFile
+from bakery.build.lock.model import LockedFile, Materials, Packages, System
 from bakery.build.lock.requirements import requirements_of
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe

@@ -22,7 +22,7 @@ FILES = {
     if not (name := path.relative_to(PACKAGE).as_posix()).startswith(PROGRAMS)
 }
 
-CONSOLE = ("build/display/", "iree/report")
+CONSOLE = ("build/display.py", "iree/report")
 """Modules outside of the command that make tables and live displays with rich."""
 
 ENVIRONMENT = {

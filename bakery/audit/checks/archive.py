@@ -1,4 +1,4 @@
-"""Is the file a sound zip archive that cannot harm whoever unpacks it?"""
+"""Is the file a valid zip archive that is safe to unpack?"""
 
 from __future__ import annotations
 
@@ -13,26 +13,9 @@ from bakery.audit.limits import expansion_limit
 from bakery.audit.wheel import Wheel, parse_name
 from bakery.audit.zips import METHODS
 
-IDS = {
-    "archive-unreadable": "the file is not a zip archive, or is cut off",
-    "archive-bomb": "it would unpack to an absurd size",
-    "audit-limit": "reading the wheel takes more work, memory or time than one of its size may take",
-    "audit-failed": "the audit did not come to an end",
-    "archive-duplicate": "two members have the same path",
-    "archive-case": "two members' paths differ in case alone, which most Windows and macOS folders cannot hold",
-    "archive-nested": "the wheel holds a wheel of its own project",
-    "archive-path": "a member's path leads out of the folder or is not plain",
-    "archive-link": "a member is a link or device",
-    "archive-mode": "a member is setuid, setgid or writable by everyone",
-    "archive-encrypted": "a member needs a password",
-    "archive-compression": "a member uses a compression that installers do not read",
-    "archive-damaged": "a member's content cannot be read or fails its checksum",
-}
-HINTS = {"archive-nested": "an output folder was taken for a part of the project: exclude it from the package's data"}
-
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield what is wrong with the archive as such."""
+    """Yield the defects of the archive."""
     archive = wheel.archive
     if archive.defect:
         yield error("archive-unreadable", f"not a readable zip archive: {archive.defect}")
@@ -61,7 +44,7 @@ def _check_case(wheel: Wheel) -> Iterator[Finding]:
     for paths in alike.values():
         if len(paths) > 1:
             first, *others = sorted(paths)
-            yield Finding("archive-case", error_if(not linux), f"differs in case alone from {', '.join(others)}", first)
+            yield Finding("archive-case", error_if(not linux), f"differs only in case from {', '.join(others)}", first)
 
 
 def _check_nested(wheel: Wheel) -> Iterator[Finding]:
@@ -74,7 +57,7 @@ def _check_nested(wheel: Wheel) -> Iterator[Finding]:
 def _check_writable(wheel: Wheel) -> Iterator[Finding]:
     writable = [entry for entry in wheel.archive.entries if entry.mode & stat.S_IWOTH and not entry.is_special]
     if writable:
-        # Archives made on Windows say 0666 of every file; nobody means it.
+        # Archives made on Windows have mode 0666 for every file, which is not intended.
         linux = any(tag.is_linux for tag in wheel.platforms)
         severity = Severity.ERROR if linux else Severity.INFO
         text = f"{len(writable)} members are writable by everyone, this one first"

@@ -1,7 +1,7 @@
-"""Does the wheel hold the device code that the recipe names, and no other?
+"""Does the wheel have exactly the device code that the recipe names?
 
-Libraries that were grafted in do not count: they have device code of their own and are judged elsewhere. The
-objects of a wheel are taken together, because each may rightly be for another architecture.
+Bundled libraries do not count: they have their own device code, and other checks. The objects of a wheel are checked
+together, since each may be for another architecture.
 """
 
 from __future__ import annotations
@@ -9,35 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bakery.audit.checks import hint_of
 from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.fatbin import DeviceImage, sorted_archs
 from bakery.audit.finding import Finding, error, info, warning
 from bakery.audit.wheel import Wheel, is_grafted
 
-IDS = {
-    "device-code-absent": "a wheel has no device code, though the recipe names architectures or it looks like one for CUDA",
-    "device-arch-missing": "a GPU architecture of the recipe has no device code",
-    "device-arch-variant": "a GPU architecture of the recipe has device code for a narrower variant of it",
-    "device-arch-unasked": "there is device code for a GPU architecture that the recipe does not name",
-    "device-toolkit": "what the device code tells of the CUDA release that made it, and whether it is the recipe's",
-    "cuda-major": "a shared object needs a library of another CUDA than the recipe's",
-    "device-unreadable": "a shared object's device code is damaged",
-}
-HINTS = {
-    "device-arch-missing": "does the build take its architectures from the recipe, or set its own?",
-    "device-arch-unasked": "name it in the recipe's architectures, or keep the build from adding it",
-    "cuda-major": "was another toolkit found first, on PATH or by CUDA_HOME?",
-}
 _CUDA_MARK = re.compile(r"(?<![a-z])cu(?:da)?-?\d{2,3}(?!\d)")
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
-# Those whose number is CUDA's own (NVIDIA's wheels for 11.8 to 13.5); libcusolver.so.11 is also CUDA 12's.
+# The libraries with the number of CUDA (NVIDIA's wheels for 11.8 to 13.5); libcusolver.so.11 is also CUDA 12's.
 _NUMBERED = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d+)")
 _LOOSE = (".cubin", ".fatbin", ".ptx")
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield where the device code is not what the recipe says."""
+    """Yield the differences between the device code and the recipe."""
     objects = tuple(binary for binary in wheel.objects if not is_grafted(binary.path))
     images = tuple(image for binary in objects for image in binary.device_code.images)
     for binary in objects:
@@ -61,13 +48,13 @@ def _check_absent(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 def _looks_like_cuda(wheel: Wheel, expected: ExpectedWheel) -> str:
     if any(entry.path.endswith(_LOOSE) for entry in wheel.archive.entries):
-        return ""  # the device code lies beside
+        return ""  # the device code is in these files
     _, _, local = wheel.filename.version.partition("+")
     if _CUDA_MARK.search(wheel.filename.name) or _CUDA_MARK.search(local):
         return "its name or version says CUDA"
     if expected.cuda:
-        return ""  # no list of architectures, and a toolkit: it is there for its libraries
-    # A wheel that brings the runtime itself is a library for others.
+        return ""  # a toolkit without a list of architectures: only its libraries are used
+    # A wheel that contains the runtime is a library for others.
     linked = (name for name in wheel.external if _CUDART.match(name))
     return f"it needs {name}" if (name := next(linked, "")) else ""
 
@@ -75,8 +62,8 @@ def _looks_like_cuda(wheel: Wheel, expected: ExpectedWheel) -> str:
 def _check_archs(images: tuple[DeviceImage, ...], expected: tuple[str, ...]) -> Iterator[Finding]:
     archs = {image.arch for image in images}
     missing, unasked = set(expected) - archs, archs - set(expected)
-    # A project may know a GPU's own variant to be the better one: SageAttention compiles sm_90a for 9.0. Not so PTX,
-    # whose worth is that newer GPUs take it.
+    # A project may prefer the variant of one GPU: SageAttention compiles sm_90a for 9.0. PTX has no such variants: its
+    # purpose is to run on newer GPUs.
     variants = {arch: arch.rstrip("af") for arch in unasked if arch.startswith("sm_") and arch.rstrip("af") in missing}
     for variant, arch in sorted(variants.items()):
         yield info("device-arch-variant", f"has {variant} for {arch}, which other GPUs of its family may not run")
@@ -101,7 +88,7 @@ def _check_toolkit(
     for source, release in sorted(releases.items()):
         if (other := release.partition(".")[0]) != major:
             text = f"expected CUDA {expected}, but it has {source}, which is CUDA {other}'s"
-            yield warning("device-toolkit", text, hint=HINTS["cuda-major"])
+            yield warning("device-toolkit", text, hint=hint_of("cuda-major"))
     for binary in objects:
         for match in filter(None, map(_NUMBERED.match, binary.needed)):
             if match[1] != major:
@@ -110,9 +97,8 @@ def _check_toolkit(
 
 
 def _cuda_of_isa(isa: str) -> str:
-    """Return the CUDA major that a PTX version came with.
+    """Return the CUDA major of a PTX version: PTX 7.0 came with CUDA 11.0, 8.0 with 12.0, 9.0 with 13.0.
 
-    PTX 7.0 came with CUDA 11.0, 8.0 with 12.0, 9.0 with 13.0 (the PTX manual's table of release notes; seen in
-    files of 11.8 to 13.5); a clang may write an older one than its toolkit knows.
+    Source: the PTX manual's release notes, and files of 11.8 to 13.5. clang may write an older version.
     """
     return str(int(isa.partition(".")[0]) + 4)

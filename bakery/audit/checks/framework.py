@@ -1,7 +1,7 @@
-"""Does a wheel that is linked with torch require it, in the releases whose C++ interface it was built for?
+"""Does a wheel that is linked with torch require a release with the same C++ interface?
 
-torch keeps its C++ interface for one release only (2.11.*), and its stable ABI, C functions from ``aoti_torch_`` and
-``torch_`` on, for all later ones: https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html.
+torch's C++ interface changes with each minor release; its stable ABI, C functions named ``aoti_torch_`` and ``torch_``,
+does not: https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html.
 """
 
 from __future__ import annotations
@@ -18,27 +18,19 @@ from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error, error_if, warning
 from bakery.audit.metadata import requirements_for
 from bakery.audit.symbols import CxxAbi
-from bakery.audit.tags import TORCH
+from bakery.audit.systems import TORCH
 from bakery.audit.wheel import Wheel
 
-IDS = {
-    "framework-pin": "the wheel is linked with torch but its METADATA does not pin it as its interface needs",
-    "framework-abi": "a shared object uses the other ABI of C++ strings than the torch it is for",
-}
-HINTS = {
-    "framework-pin": "require the release it was built with (torch==2.11.*): torch's C++ interface changes with each",
-    "framework-abi": "compile with torch's own flags: torch.utils.cpp_extension or TORCH_CXX_FLAGS sets them",
-}
 _INTERFACE = re.compile(r"_ZNK?(2at|3c10|5torch|6caffe2)\w+")
 _NEW_STRING = "7__cxx11"
 _OLD_STRING = re.compile(r"RKSs|ESs$")
 _NEW_SINCE = Version("2.7")
-"""All of torch's wheels have ABI 1 since then; before, those of PyPI had 0 (pytorch's release notes of 2.6 and 2.7)."""
+"""Since then all wheels of torch have ABI 1; before, those on PyPI had 0 (pytorch's release notes of 2.6 and 2.7)."""
 _ABI = {"cxx11": "1", "old": "0", "mixed": "0 and 1"}
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield what is wrong with the requirement, and every object with the wrong ABI."""
+    """Yield defects of the requirement, and objects with the wrong ABI."""
     linked = next((name for name in wheel.external if matches([name], TORCH)), None)
     if linked is None or not wheel.metadata.folder:
         return
@@ -59,27 +51,27 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 def _check_pin(
     linked: str, pins: list[Requirement], wheel: Wheel, expected: ExpectedWheel, *, stable: bool
 ) -> Iterator[Finding]:
-    # Somebody else's wheel may rely on the user to have the right torch; one made by a recipe may not.
+    # Wheels of other projects may leave it to the user to install the right torch.
     severity = error_if(not expected.is_empty)
     file = f"{wheel.metadata.folder}/METADATA"
     if not pins:
         yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file)
     elif not stable and _takes_several(pins):
-        text = f"calls torch's C++ interface, but takes several releases: {', '.join(map(str, pins))}"
+        text = f"calls torch's C++ interface, but accepts several releases: {', '.join(map(str, pins))}"
         yield Finding("framework-pin", severity, text, file)
     elif not any(item.specifier or item.url for item in pins):
-        text = f"needs {linked}, but any torch will do for METADATA"
+        text = f"needs {linked}, but METADATA accepts any torch"
         yield warning("framework-pin", text, file, "require at least the release it was built with")
 
 
 def _takes_several(pins: list[Requirement]) -> bool:
-    """Whether releases of more than one minor will do; of pins with markers one that holds it to one is enough."""
+    """Whether releases of more than one minor are accepted; one pin with a marker can limit it to one."""
     always = SpecifierSet(",".join(str(item.specifier) for item in pins if item.marker is None))
     return all(not item.url and len(_minors(always & item.specifier)) > 1 for item in pins)
 
 
 def _minors(specifier: SpecifierSet) -> set[tuple[int, int]]:
-    """Return minors that a specifier takes: of its bounds, those beside, the first and the last that could be."""
+    """Return minors that a specifier accepts: of its bounds, their neighbours, the first and the last possible ones."""
     bounds = [Version(bound.version.removesuffix(".*")) for bound in specifier if bound.operator != "==="]
     beside = {(bound.major, bound.minor + step) for bound in bounds for step in (-1, 0, 1) if bound.minor + step >= 0}
     minors = {(0, 0), (9999, 0), *beside, *((bound.major + 1, 0) for bound in bounds)}
@@ -89,13 +81,13 @@ def _minors(specifier: SpecifierSet) -> set[tuple[int, int]]:
 
 
 def _abi_of(names: list[str]) -> CxxAbi:
-    """Return the ABI of the strings that torch is called with."""
+    """Return the ABI of the strings in calls of torch."""
     new, old = any(_NEW_STRING in name for name in names), any(_OLD_STRING.search(name) for name in names)
     return "mixed" if new and old else "cxx11" if new else "old" if old else ""
 
 
 def _abi_by(pins: Iterable[Requirement]) -> CxxAbi:
-    """Return the ABI of every torch that ``pins`` take, as far as they say."""
+    """Return the ABI of all torch releases that ``pins`` accept; empty if unknown."""
     lowest = [
         Version(bound.version.removesuffix(".*"))
         for pin in pins

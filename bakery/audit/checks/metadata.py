@@ -1,33 +1,23 @@
-"""Do the file name and the dist-info folder agree, and are they what the recipe expects?"""
+"""Do the file name, the dist-info folder, RECORD, the archive and the recipe agree?"""
 
 from __future__ import annotations
 
+import base64
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from packaging.requirements import Requirement
 from packaging.tags import InvalidTag, Tag, parse_tag
 from packaging.utils import canonicalize_name
 
+from bakery.audit.archive import Entry, path_defect
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, error, error_if
-from bakery.audit.metadata import requirements_for, same_version
+from bakery.audit.metadata import RecordRow, requirements_for, same_version
 from bakery.audit.wheel import Wheel
 from bakery.core.wheel_names import MOST_TAGS, tag_count
 
-IDS = {
-    "wheel-filename": "the file name is not a wheel's",
-    "promised-name": "the project is not the recipe's",
-    "promised-version": "the version is not the one that the plan has",
-    "local-version-public": "a wheel for PyPI has a local version, which it refuses",
-    "dist-info": "there is not exactly one dist-info folder, or it lacks a file",
-    "metadata-name": "METADATA or the dist-info folder names another project",
-    "metadata-version": "METADATA or the dist-info folder names another version",
-    "metadata-field": "a field of METADATA or WHEEL is missing or breaks the rules for it",
-    "metadata-tags": "WHEEL's Tag lines differ from the file name",
-    "metadata-build": "WHEEL's Build differs from the file name",
-    "promised-requirement": "METADATA lacks a requirement of the recipe, or its own refuses the recipe's releases",
-}
-HINTS = {"local-version-public": "give the public wheel its clean version, and the local one to another index"}
+_SELF = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -50,6 +40,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         yield from _check_identity(wheel)
         yield from _check_fields(wheel, expected)
         yield from _check_wheel_file(wheel)
+    yield from _check_record(wheel)
 
 
 def _check_filename(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -77,7 +68,7 @@ def _check_requirements(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Findi
 
 
 def _admits(requirement: Requirement, promised: Requirement) -> bool:
-    """Whether ``requirement`` takes a release that ``promised`` names: any that stands in one of its bounds."""
+    """Whether ``requirement`` accepts a release from the bounds of ``promised``."""
     releases = [
         version
         for bound in promised.specifier
@@ -116,7 +107,7 @@ def _check_fields(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         yield error("metadata-field", f"has no {field}", file)
     if not missing:
         for reason in metadata.defects:
-            # Installers are patient, indexes are not.
+            # Installers accept these, package indexes do not.
             yield Finding("metadata-field", error_if(not expected.is_empty), reason, about)
 
 
@@ -125,10 +116,10 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
     file = f"{metadata.folder}/WHEEL"
     try:
         if sum(map(tag_count, metadata.tags)) > MOST_TAGS:
-            raise InvalidTag(f"together they stand for more than {MOST_TAGS} tags")
+            raise InvalidTag(f"together they have more than {MOST_TAGS} tags")
         tags = {tag for line in metadata.tags for tag in parse_tag(line)}
     except (InvalidTag, ValueError) as reason:
-        yield error("metadata-tags", f"has a Tag line that is none: {reason}", file)
+        yield error("metadata-tags", f"has an invalid Tag line: {reason}", file)
         return
     if tags != set(filename.tags):
         text = f"says {_listed(tags)}; the file name says {_listed(filename.tags)}"
@@ -140,3 +131,38 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
 
 def _listed(tags: Iterable[Tag]) -> str:
     return ", ".join(sorted(map(str, tags))) or "nothing"
+
+
+def _check_record(wheel: Wheel) -> Iterator[Finding]:
+    metadata = wheel.metadata
+    record = f"{metadata.folder}/RECORD"
+    if record in metadata.missing:
+        return
+    if metadata.record_defect:
+        yield error("record-malformed", metadata.record_defect, record)
+        return
+    entries = {entry.path: entry for entry in wheel.archive.entries if not entry.is_dir}
+    listed = Counter(row.path for row in metadata.record)
+    for path, count in listed.items():
+        if count > 1:
+            yield error("record-duplicate", f"RECORD lists it {count} times", path)
+    signatures = {metadata.folder + name for name in _SELF}
+    for path in sorted(entries.keys() - listed.keys() - signatures):
+        yield error("record-unlisted", "is in the archive but not in RECORD", path)
+    for row in metadata.record:
+        if reason := path_defect(row.path):
+            yield error("record-path", f"the path in RECORD is {reason}", row.path)
+        elif row.path not in entries:
+            yield error("record-absent", "is in RECORD but not in the archive", row.path)
+        elif row.path not in signatures:
+            yield from _check_row(row, entries[row.path])
+
+
+def _check_row(row: RecordRow, entry: Entry) -> Iterator[Finding]:
+    if not entry.sha256:
+        return  # the archive check reports it
+    digest = base64.urlsafe_b64encode(bytes.fromhex(entry.sha256)).rstrip(b"=").decode()
+    if row.digest != f"sha256={digest}":
+        yield error("record-hash", f"is sha256={digest}, RECORD says {row.digest or 'nothing'}", row.path)
+    if row.size != str(entry.size):
+        yield error("record-size", f"has {entry.size} bytes, RECORD says {row.size or 'nothing'}", row.path)

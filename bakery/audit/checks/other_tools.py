@@ -1,4 +1,4 @@
-"""What auditwheel, abi3audit, check-wheel-contents and readme-renderer, which PyPI uses, find."""
+"""Reports the results of auditwheel, abi3audit, check-wheel-contents and readme-renderer, which PyPI uses."""
 
 from __future__ import annotations
 
@@ -7,36 +7,20 @@ from collections.abc import Iterator
 from bakery.audit.dependencies import matches
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error, error_if
-from bakery.audit.tags import KNOWN_EXTERNAL, PlatformTag, parse_platform, policy_of, release_text
+from bakery.audit.systems import KNOWN_EXTERNAL, policy_of
+from bakery.audit.tags import PlatformTag, parse_platform, release_text
 from bakery.audit.tools import AuditwheelReport, ToolRemark, ToolResult
 from bakery.audit.wheel import ABI3_SUFFIX, Wheel
 
-IDS = {
-    "auditwheel-policy": "auditwheel finds that the wheel does not fulfil its tag",
-    "external-library": "the wheel needs a library that the tag does not promise and nothing excludes",
-    "abi3-violation": "a module tagged for the stable ABI uses what is not in it, or came later than its tag says",
-    "readme-render": "PyPI cannot render the description, and refuses the upload",
-    "wheel-contents": "check-wheel-contents did not finish",
-    "wheel-contents-W001": "there are .pyc or .pyo files",
-    "wheel-contents-W002": "files are there twice",
-    "wheel-contents-W003": "something at the top level is no module",
-    "wheel-contents-W004": "a module cannot be imported by its path",
-    "wheel-contents-W005": "a folder at the top level has a name that many projects would claim",
-    "wheel-contents-W006": "there is an __init__.py at the top level",
-    "wheel-contents-W007": "nothing is installed for Python",
-    "wheel-contents-W008": "the wheel is empty",
-    "wheel-contents-W009": "there are several folders or modules at the top level",
-    "wheel-contents-W010": "a folder at the top level has no module",
-}
-HINTS = {"external-library": "let the repair bundle it, or name it in the excludes"}
 _ERRORS = ("W001", "W006", "W008")
-"""Surely wrong: compiled files that no other Python reads, an __init__.py for nothing, an empty wheel."""
+"""Always wrong: compiled files that no other Python reads, a useless __init__.py, an empty wheel."""
+_WARNINGS = ("W005", "W007")
 _MENTIONS = ("W002", "W003", "W004", "W009", "W010")
-"""Often meant so: libraries, data and stubs beside the package."""
+"""Often intended: libraries, data and stubs next to the package."""
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield what the tools find, and which of them did not finish."""
+    """Yield the results of the tools, and which did not finish."""
     yield from _check_auditwheel(wheel, expected)
     results = wheel.results
     yield from _unfinished("abi3-violation", results.abi3, required=expected.abi3 or expected.public_index)
@@ -53,9 +37,9 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 
 def _unfinished(check: str, result: ToolResult, *, required: bool | None) -> Iterator[Finding]:
-    """Yield why a tool did not finish; an error where this wheel may not be published without its verdict."""
+    """Yield why a tool did not finish: an error if the wheel must not be published without its result."""
     if result.failure and required:
-        hint = result.hint or "this wheel needs its verdict: bake again, what is built stays in the cache"
+        hint = result.hint or "this wheel needs its result: build again, finished steps are in the cache"
         yield error(check, result.failure, hint=hint)
     elif result.failure:
         yield Finding(check, Severity.SKIPPED, result.failure, hint=result.hint)
@@ -63,7 +47,7 @@ def _unfinished(check: str, result: ToolResult, *, required: bool | None) -> Ite
 
 def _check_abi3(wheel: Wheel, result: ToolResult) -> Iterator[Finding]:
     tagged = any(tag.abi == "abi3" for tag in wheel.filename.tags)
-    paths = {binary.file_name: binary.path for binary in wheel.archive.binaries}
+    paths = {binary.file_name: binary.path for binary in wheel.binaries}
     hint = "compile with -DPy_LIMITED_API for the oldest Python, or tag the wheel for one Python"
     for remark in result.remarks:
         for name in remark.files:
@@ -72,12 +56,12 @@ def _check_abi3(wheel: Wheel, result: ToolResult) -> Iterator[Finding]:
 
 
 def _check_contents(remark: ToolRemark, expected: ExpectedWheel) -> Iterator[Finding]:
-    # The folders of grafted libraries are auditwheel's, and rightly where they are.
+    # The folders of bundled libraries are made by auditwheel.
     files = [file for file in remark.files if not file.partition("/")[0].endswith(".libs")]
     if remark.files and len(files) < (2 if remark.code == "W009" else 1):
         return
     check = f"wheel-contents-{remark.code}"
-    if check in IDS:
+    if remark.code in (*_ERRORS, *_WARNINGS, *_MENTIONS):
         severity = error_if(remark.code in _ERRORS and not expected.is_empty)
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         text = remark.text[:1].lower() + remark.text[1:] + more
@@ -99,9 +83,9 @@ def _check_auditwheel(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding
 
 def _check_claim(claim: PlatformTag, report: AuditwheelReport, expected: ExpectedWheel) -> Iterator[Finding]:
     if report.broken:
-        yield error("auditwheel-policy", f"needs {report.broken}, so {claim.text} cannot hold")
+        yield error("auditwheel-policy", f"needs {report.broken}, so {claim.text} is wrong")
     granted = parse_platform(report.symbols)
-    # musl versions no symbols: auditwheel only ever names the newest musllinux there is.
+    # musl has no symbol versions: auditwheel always names the newest musllinux.
     if granted.system != claim.system or (claim.system != "musllinux" and (granted.libc or ()) > (claim.libc or ())):
         yield error("auditwheel-policy", f"by its symbols it is {report.symbols}, tagged is {claim.text}")
     policy = _policy_name(claim, report)
@@ -109,7 +93,7 @@ def _check_claim(claim: PlatformTag, report: AuditwheelReport, expected: Expecte
         yield error("auditwheel-policy", f"uses symbols that {claim.text} forbids: {', '.join(symbols)}")
     for name in report.libraries.get(policy, ()):
         if not matches([name], (*expected.excludes, *KNOWN_EXTERNAL)):
-            # Without a recipe nobody said what may stay outside: another wheel may bring it.
+            # Without a recipe, nothing says which libraries another wheel provides.
             severity = error_if(expected.platform is not None or expected.plat is not None)
             yield Finding("external-library", severity, f"needs {name}, which {claim.text} does not promise")
 

@@ -1,4 +1,4 @@
-"""Is the file small enough for where it goes, and free of debug information?"""
+"""Is the file small enough for the package index, and without debug information?"""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Finding, Severity, error, error_if, info
 from bakery.audit.wheel import Wheel
 
-IDS = {
-    "size-limit": "the file is larger than the recipe or the package index allows",
-    "not-stripped": "a shared object has its symbol table or debug information",
-}
-HINTS = {"not-stripped": "build without -g, link with -Wl,-s, or run strip"}
 PYPI_LIMIT = 100 << 20
 """PyPI's default limit per file, in bytes."""
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield what makes the file large without need."""
+    """Yield why the file is too large."""
     size = wheel.archive.size
     if expected.max_size is not None and size > expected.max_size:
         yield error("size-limit", f"has {_mib(size)}, expected at most {_mib(expected.max_size)}")
     if size > PYPI_LIMIT:
-        text = f"has {_mib(size)}, PyPI takes {_mib(PYPI_LIMIT)}"
+        text = f"has {_mib(size)}, PyPI accepts {_mib(PYPI_LIMIT)}"
         hint = "fewer architectures, -Xfatbin -compress-all, strip; or ask PyPI for a higher limit"
         yield Finding("size-limit", error_if(expected.public_index), text, hint=hint)
     for binary in wheel.objects:

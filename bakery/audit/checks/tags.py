@@ -1,4 +1,4 @@
-"""Do the tags say where the wheel runs, and is that what the recipe expects?"""
+"""Are the tags right for the content, and as the recipe expects?"""
 
 from __future__ import annotations
 
@@ -13,18 +13,6 @@ from bakery.audit.finding import Finding, error, error_if
 from bakery.audit.tags import PlatformTag, arch_of, installable_abis, parse_platform, parse_release
 from bakery.audit.wheel import Wheel
 
-IDS = {
-    "linux-tag": "a bare linux tag says nothing of the systems the wheel runs on",
-    "promised-platform": "the tag is for another machine or system than the cell",
-    "promised-plat": "the tag asks for a newer system than the recipe does",
-    "promised-python": "the wheel does not install on the cell's Python",
-    "promised-abi3": "the wheel is (or is not) a stable-ABI one, and the recipe says the opposite",
-    "extension-abi": "extension modules are made for another Python than the tags say",
-    "promised-pure": "the wheel holds machine code, or none, and the recipe says the opposite",
-    "any-tag": "a wheel for any platform holds machine code",
-    "root-is-purelib": "WHEEL's Root-Is-Purelib contradicts the contents",
-}
-HINTS = {"linux-tag": "repair it: auditwheel gives it a manylinux or musllinux tag"}
 _STABLE = ("abi3", "abi3t")
 _TO_ABI3 = (
     "let the project build for the limited API (scikit-build-core: wheel.py-api, setuptools: py_limited_api), "
@@ -138,7 +126,7 @@ def _check_purity(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     native = next((binary.path for binary in wheel.native), None)
     portable = any(tag.system == "any" for tag in wheel.platforms)
     if expected.pure is False and not any(entry.kind for entry in wheel.archive.entries):
-        text = "holds no machine code, but the recipe expects extension modules"
+        text = "has no machine code, but the recipe expects extension modules"
         hint = "an optional extension that failed to build leaves a pure wheel: see the build's log"
         yield error("promised-pure", text, hint=hint)
     if expected.pure is True and (native is not None or not portable):

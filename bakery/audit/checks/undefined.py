@@ -1,12 +1,12 @@
-"""Can everything that an object calls come from what it asks the loader for?
+"""Does an object need the libraries that define the symbols that it calls?
 
-A linker drops a library that defines nothing it needs, and a shared object may leave names undefined. An empty stub
-of libcuda so leaves an object that calls the driver without naming it, and a source file that was left out leaves
-its functions to nobody. Both build, and fail at import: ``undefined symbol: cuTensorMapEncodeTiled``.
+A linker drops a library that defines no needed symbol, and a shared object may have undefined symbols. With an empty
+stub of libcuda, an object calls the driver without needing it; without one source file, nothing defines its functions.
+Both build, and fail at import: ``undefined symbol: cuTensorMapEncodeTiled``.
 
-The machine's libraries are not looked at. Names are judged by whose they are: a table says it of NVIDIA's and
-torch's, a symbol version of glibc's and GCC's, the interpreter has those of Python. As soon as a library comes into
-reach whose own needs are not known, nothing is said of what it could bring.
+The machine's libraries are not read. A table knows the symbols of NVIDIA's libraries and torch, symbol versions show
+those of glibc and GCC, and the interpreter has those of Python. If an object can reach a library whose own needs are
+not known, there are no findings about symbols that it could provide.
 """
 
 from __future__ import annotations
@@ -17,34 +17,19 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from bakery.audit.dependencies import SYSTEM, Reach, by_soname, scopes
+from bakery.audit.dependencies import Reach, by_soname, scopes
 from bakery.audit.elf import SharedObject
 from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.finding import Finding, Severity, error, error_if
-from bakery.audit.tags import KNOWN_EXTERNAL, TORCH
+from bakery.audit.finding import Finding, Severity, error, error_if, listed
+from bakery.audit.systems import KNOWN_EXTERNAL, SYSTEM, TORCH
 from bakery.audit.wheel import Wheel
-
-IDS = {
-    "driver-not-needed": "a shared object calls the CUDA driver but does not ask the loader for libcuda",
-    "library-not-needed": "a shared object calls one of NVIDIA's libraries or torch but does not ask the loader for it",
-    "undefined-symbol": "a shared object calls what nothing in its reach defines",
-    "undefined-version": "a shared object asks a library of the wheel for a symbol version that it lacks",
-}
-HINTS = {
-    "driver-not-needed": "link with a libcuda stub that defines the driver's functions: an empty one is dropped",
-    "library-not-needed": "link with the library, after the objects that call it; an empty stub of it is dropped",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The names of one library.
+    """The exported symbols of the libraries that match ``sonames``.
 
-    Attributes:
-        name: of the library, for people.
-        pattern: its exported names, all of each.
-        sonames: globs over the libraries that have them.
-        silent: globs over libraries from elsewhere that are known not to bring it; besides ``SYSTEM``.
+    ``silent`` are globs of external libraries, besides ``SYSTEM``, that do not load one of them.
     """
 
     name: str
@@ -58,8 +43,8 @@ _LEAVES = ("libcuda.so*", "libcudart.so*", "libcurand.so*", "libcufft.so*", "lib
 
 _DRIVER = "the CUDA driver"
 FAMILIES = (
-    # cuFile is the one library of NVIDIA's whose names look like the driver's. Nothing of KNOWN_EXTERNAL needs the
-    # driver: all of it, torch included, is made to be loaded where there is none.
+    # cuFile is NVIDIA's only library with names like the driver's. Nothing in KNOWN_EXTERNAL needs the driver: all of
+    # these libraries, torch included, also load without one.
     Family(_DRIVER, re.compile(r"cu(?!File)[A-Z]\w*"), ("libcuda.so*",), KNOWN_EXTERNAL),
     Family("the CUDA runtime", re.compile(r"(__)?cuda[A-Z]\w*"), ("libcudart.so*",), _LEAVES),
     Family("cuBLASLt", re.compile(r"cublasLt[A-Z]\w*"), ("libcublasLt.so*",), _LEAVES),
@@ -77,14 +62,14 @@ FAMILIES = (
     Family("cuFile", re.compile(r"cuFile[A-Z]\w*"), ("libcufile.so*",), _LEAVES),
     Family("torch", re.compile(r"_ZNK?(2at|3c10|5torch|6caffe2)\w+|aoti_torch_\w+"), TORCH, KNOWN_EXTERNAL),
 )
-"""Whose a name is. From the headers of CUDA 11.8 to 13.5, NCCL 2.27 and torch 2.14; the libraries' own exports agree."""
+"""Source: the headers of CUDA 11.8 to 13.5, NCCL 2.27 and torch 2.14, compared with the exports of the libraries."""
 
 _KNOWN = (*SYSTEM, *(glob for family in FAMILIES for glob in family.sonames))
-"""Libraries whose every name is known to be theirs, or torch's, which is judged apart."""
+"""Libraries whose symbols are all known; torch has its own rule."""
 
 _PYTHON = re.compile(r"_?Py[A-Z_]\w*")
-# The implementation's own names, and those of libm, libpthread and libdl: the interpreter needs these three, so an
-# object that forgot to ask for them finds them all the same. std's come without a version from gcc-toolset's linker.
+# Reserved names, and those of libm, libpthread and libdl: the interpreter needs these three, so they are always loaded.
+# gcc-toolset's linker leaves names of std without a version.
 _LOADED = re.compile(
     r"_(?!Z)\w*|_Z(T[A-Z])?(GV)?(NK?)?S[tabdios]\w*|_Z(T[A-Z])?N10__cxxabiv1\w*|_Z[nd][wal]\w*|(pthread|sem|dl|shm|aio|mq|timer|clock|crypt|lio)_?\w*|(openpty|forkpty|login_tty|environ)"
     r"|(a?(sin|cos|tan)h?(pi)?|atan2|sincos|exp(2|10|m1)?|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|[lt]?gamma(_r)?"
@@ -92,18 +77,18 @@ _LOADED = re.compile(
     r"|nearbyint|next(after|toward)|rem(ainder|quo)|drem|scalb(l?n)?|ilogb|significand|[jy][01n]|copysign|is(inf|nan)"
     r"|c(abs|arg|conj|imag|real|proj|exp|log|pow|sqrt|a?(sin|cos|tan)h?)|fe[a-z]+)[fl]?"
 )
-# A function of the global namespace. torch has some, in its Python binding; an extension's own are the usual case.
+# A function of the global namespace, usually of the extension itself; torch has some, in its Python binding.
 _GLOBAL_FUNCTION = re.compile(r"_Z\d+(?!\d|THP|torch|dispatch|register)\w+")
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
-    """Yield every object that calls what nothing in its reach brings."""
-    # Somebody else's wheel may rely on what its user has loaded before.
+    """Yield objects that call symbols which no reachable library provides."""
+    # Wheels of other projects may rely on libraries that the user loads before.
     severity = error_if(not expected.is_empty)
     objects = wheel.objects
     names = {name: objects[index] for name, index in by_soname(objects).items()}
     offers = _offers(objects)
-    # A plugin finds what the program that loads it has.
+    # A plugin finds the symbols of the program that loads it.
     programs = sum(1 << index for index, binary in enumerate(objects) if ".so" not in binary.file_name)
     for binary, scope in zip(objects, scopes(objects), strict=True):
         around = scope.inside | programs
@@ -115,7 +100,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 
 
 def _offers(objects: tuple[SharedObject, ...]) -> dict[str, int]:
-    """Return name → who defines it, a number with a bit for the place of each; only names that somebody wants."""
+    """Return needed symbol → the set of objects that define it, a number with a bit for the index of each."""
     undefined = {hash(name): name for binary in objects for name in binary.symbols.undefined}
     offers: dict[str, int] = {}
     for index, binary in enumerate(objects):
@@ -132,10 +117,10 @@ def _check_families(
             missing = [name for name, soname in left.items() if not soname and family.pattern.fullmatch(name)]
             library = family.sonames[0].replace("*", "")
             if missing and family.name == _DRIVER:
-                text = f"calls {_listed(missing)}, but nothing it needs is libcuda.so.1"
+                text = f"calls {listed(missing)}, but nothing it needs is libcuda.so.1"
                 yield error("driver-not-needed", text, binary.path)
             elif missing:
-                text = f"calls {_listed(missing)} of {family.name}, but nothing it needs is {library}"
+                text = f"calls {listed(missing)} of {family.name}, but nothing it needs is {library}"
                 yield Finding("library-not-needed", severity, text, binary.path)
 
 
@@ -147,8 +132,8 @@ def _check_rest(
     objects: tuple[SharedObject, ...],
     severity: Severity,
 ) -> Iterator[Finding]:
-    """Judge the names that are no known library's, where no library from elsewhere could have them."""
-    # Without a version of glibc it was linked in a way of its own (or to musl, which has no versions).
+    """Check symbols of no known library, if no external library could define them."""
+    # Without a version of glibc it was linked in an unusual way, or to musl, which has no versions.
     if binary.glibc is None or not scope.only(_KNOWN):
         return
     judged = _GLOBAL_FUNCTION if scope.needs(TORCH) else None
@@ -164,8 +149,8 @@ def _check_rest(
         return
     others = reduce(or_, (offers.get(name, 0) for name in missing))
     other = objects[(others & -others).bit_length() - 1].path if others else ""
-    text = f"calls {_listed(missing)}, which " + (
-        f"{other} defines, but it does not need it" if other else "is nowhere"
+    text = f"calls {listed(missing)}, which " + (
+        f"{other} defines, but it does not need it" if other else "nothing defines"
     )
     hint = "link the two, with $ORIGIN in its search path" if other else "is a source file or a library left out?"
     yield Finding("undefined-symbol", severity, text, binary.path, hint)
@@ -176,18 +161,17 @@ def _check_versions(
 ) -> Iterator[Finding]:
     for soname, version in sorted(binary.symbols.versions_needed):
         other = names.get(soname)
-        # The loader only complains of a version where the library has versions at all.
+        # The loader checks versions only of libraries that have any.
         if other and other.symbols.versions_defined and version not in other.symbols.versions_defined:
-            yield error("undefined-version", f"needs {version} of {soname}, which {other.path} lacks", binary.path)
+            yield error(
+                "undefined-version", f"needs {version} of {soname}, which {other.path} does not define", binary.path
+            )
     by_library: dict[str, list[str]] = {}
     for name, soname in left.items():
         by_library.setdefault(soname, []).append(name)
     for soname, missing in by_library.items():
-        # Where an object's symbols could not be read nothing is said of them.
+        # No findings if the library's symbols cannot be read.
         if soname in names and names[soname].symbols.defined:
-            yield error("undefined-symbol", f"calls {_listed(missing)} of {soname}, which lacks it", binary.path)
-
-
-def _listed(names: list[str]) -> str:
-    first = sorted(names)[:3]
-    return ", ".join(first) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            yield error(
+                "undefined-symbol", f"calls {listed(missing)} of {soname}, which does not define it", binary.path
+            )

@@ -1,5 +1,4 @@
-"""``docker buildx bake`` as a child process: arguments, entitlements, the ``rawjson`` progress stream, logs, outcomes.
+"""``docker buildx bake`` as a child process; ``bake`` is the entry point, one call bakes one cell.
 
-``bake`` is the entry point; one call bakes one cell. It imports ``build.processes``, ``build.secrets``, the listener of
-``build.display``, ``engine``, ``plan`` and ``core``.
+May import ``build.processes``, ``build.secrets``, ``engine``, ``plan`` and ``core``.
 """

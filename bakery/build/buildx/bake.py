@@ -11,29 +11,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.entitlements import Allowed
-from bakery.build.buildx.failure_hints import hint
-from bakery.build.buildx.listener import Listener
+from bakery.build.buildx.failures import hint
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
-from bakery.build.buildx.progress import Board, Progress, Step, TargetState
+from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
-from bakery.build.processes import Child, Children, Ended, Stopped
+from bakery.build.processes import Child, Children, Ended, Signals, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
-from bakery.build.signals import Signals
 from bakery.core.errors import OutputError, PlanError
 from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
 from bakery.engine.client import EXECUTION, Engine
 from bakery.plan.cells import Target
 from bakery.plan.values import Json
 
-SHOWN = 30
-"""Lines of a failing step's log that a failure shows."""
-
+MAX_SHOWN_LINES = 30
 _WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
 """buildx asks git about the context, which may run programs that the context's own .git/config names."""
 
 _DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "min", "DOCKER_CLI_HINTS": "false"}
-"""What the environment may set otherwise. Without provenance in the metadata nobody knows the digests of base images."""
+"""The environment may override these. Digests of base images come from the provenance in the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +37,17 @@ class BakeRequest:
     """One bake.
 
     Attributes:
-        root: the directory that buildx runs in.
-        bakefile: the bake file, relative to ``root`` or absolute.
-        targets: what to bake, at least one.
-        beside: what is baked with them, and nobody asked for: no log, no row, no outcome of its own.
+        bakefile: relative to ``root``, which is the working directory, or absolute.
+        beside: further targets, without log, row and outcome.
         environment: the client's whole environment (DOCKER_HOST, DOCKER_CONFIG, PATH, …).
-        variables: the plan's variables; they win over the environment, so that a stray variable there cannot
-            change the plan.
-        overrides: values of ``--set``.
-        builder: the builder's name, None for the current one.
-        state: the run's folder: ``logs/``, ``stage/`` and ``metadata/`` are made in it. Bakes of one run share it.
+        variables: the plan's variables; they override the environment.
+        state: the run's folder, which all bakes of a run share.
         scope: the prefix of the ids of all cache mounts, from `cache_scope`.
-        timeout_s: seconds that the bake may take, None for any.
-        still_s: seconds after which a bake is ended in which nothing moves and no command runs, None for any: BuildKit
-            asks a cache that hangs up for a layer again and again.
-        reads: files outside of ``root`` that steps may read (secrets, local caches).
-        writes: folders outside of ``root`` and ``state`` that exports may write.
-        grants: further entitlements, in buildx's words.
-        defer_errors: a failing target does not cancel its siblings; for a buildx that offers it.
-        mask: hides secrets in the stream, whoever looks at it.
+        still_s: a bake in which nothing moves and no command runs is ended after so many seconds: BuildKit asks a layer
+            cache that does not answer again and again.
+        reads: files outside ``root`` that steps may read (secrets, local caches).
+        writes: folders outside ``root`` and ``state`` that exports may write.
+        defer_errors: a failed target does not cancel the others; not every buildx can.
     """
 
     root: Path
@@ -78,7 +66,6 @@ class BakeRequest:
     still_s: float | None = None
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
-    grants: tuple[str, ...] = ()
     defer_errors: bool = False
     mask: Mask = field(default_factory=lambda: Mask({}))
 
@@ -89,23 +76,22 @@ class BakeRequest:
 
     @property
     def stage(self) -> Path:
-        """The folder that DEST names: each wheel target exports to the folder of its cell in it."""
+        """The folder that DEST names; each wheel target exports to the folder of its cell in it."""
         return self.state / "stage"
 
     @property
     def metadata(self) -> Path:
-        """What buildx says of the results."""
+        """The file with buildx's metadata of the results."""
         return self.state / "metadata" / f"{self.targets[0].name}.json"
 
 
 @dataclass(slots=True, eq=False)
 class Baking:
-    """A bake that runs."""
+    """A running bake."""
 
     request: BakeRequest
     progress: Progress
     stream: MaskedStream
-    child: Child
     began: float
 
     def hangs(self, now: float) -> bool:
@@ -116,7 +102,7 @@ class Baking:
 
 @contextmanager
 def open_bakes(targets: Iterable[str], logs: Path, signals: Signals, listener: Listener) -> Iterator[Bakes]:
-    """Provide `Bakes` that write their logs to a folder; the listener is started, and finished at the end."""
+    """Provide `Bakes` that write logs to a folder; the listener is started, and finished at the end."""
     board = Board(list(targets))
     with LogFiles(logs) as log_files, Children(signals) as children:
         listener.start(board)
@@ -127,22 +113,20 @@ def open_bakes(targets: Iterable[str], logs: Path, signals: Signals, listener: L
 
 
 class Bakes:
-    """Runs bakes at once; displays, logs and results are all looked after in the thread that calls `turn`."""
+    """Runs several bakes; displays, logs and results are updated in the thread that calls `turn`."""
 
     def __init__(self, children: Children, logs: LogFiles, board: Board, listener: Listener) -> None:
         self._children = children
         self._logs = logs
         self._board = board
         self._listener = listener
-        self._running: list[Baking] = []
+        self._running: dict[Child, Baking] = {}
 
     def start(self, request: BakeRequest) -> Baking:
         """Start a bake.
 
-        Raises:
-            EngineError: docker cannot be started.
-            PlanError: an override or a variable asks for what is not allowed.
-            OutputError: the run's folder cannot be written.
+        Raises EngineError if docker cannot be started, PlanError if an override or a variable is not allowed, and
+        OutputError if the run's folder cannot be written.
         """
         argv = _checked_argv(request)
         _prepare(request)
@@ -163,36 +147,24 @@ class Bakes:
             line=lambda raw: self._lines(progress, stream.feed(raw), cell),
             timeout_s=request.timeout_s,
         )
-        baking = Baking(request, progress, stream, child, time.monotonic())
-        self._running.append(baking)
-        return baking
+        self._running[child] = Baking(request, progress, stream, time.monotonic())
+        return self._running[child]
 
     def turn(self) -> list[tuple[Baking, BakeOutcome]]:
-        """Take what the bakes tell, for a tenth of a second at most; return those that ended.
-
-        Raises:
-            OutputError: a log cannot be written.
-        """
+        """Process output for a tenth of a second at most; return the bakes that ended. Raises OutputError for a log."""
         over = self._children.turn()
         now = time.monotonic()
-        for running in self._running:
-            if running.hangs(now):
-                running.child.stop(Stopped.STILL, now)
+        for child, baking in self._running.items():
+            if baking.hangs(now):
+                child.stop(Stopped.STILL, now)
         self._listener.tick()
-        return [(baking, self._end(baking, ended)) for child, ended in over if (baking := self._of(child))]
+        return [self._end(child, ended) for child, ended in over]
 
-    def stop(self) -> None:
-        """Ask all bakes to end."""
-        self._children.stop(Stopped.UNWANTED)
-
-    def stop_cells(self, cells: Collection[str]) -> None:
-        """Ask the bakes of some cells to end."""
-        for baking in self._running:
-            if baking.request.targets[0].cell.id in cells:
-                baking.child.stop(Stopped.UNWANTED, time.monotonic())
-
-    def _of(self, child: Child) -> Baking | None:
-        return next((baking for baking in self._running if baking.child is child), None)
+    def stop(self, cells: Collection[str] | None = None) -> None:
+        """Ask the bakes of some cells to end, or all of them."""
+        for child, baking in self._running.items():
+            if cells is None or baking.request.targets[0].cell.id in cells:
+                child.stop(Stopped.UNWANTED, time.monotonic())
 
     def _lines(self, progress: Progress, lines: Iterable[bytes], cell: str) -> None:
         for raw in lines:
@@ -200,21 +172,19 @@ class Bakes:
             self._logs.write(events)
             self._listener.line(raw, events, cell)
 
-    def _end(self, baking: Baking, ended: Ended) -> BakeOutcome:
-        self._running.remove(baking)
+    def _end(self, child: Child, ended: Ended) -> tuple[Baking, BakeOutcome]:
+        baking = self._running.pop(child)
         self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
         self._logs.write(baking.progress.close())
         seconds = time.monotonic() - baking.began
         outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
-        return replace(outcome, printed=tuple(sorted(baking.stream.printed)))
+        return baking, replace(outcome, printed=tuple(sorted(baking.stream.printed)))
 
 
 def bake_argv(request: BakeRequest, call: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the arguments of one ``docker buildx bake``. A key of ``--set`` may come twice, unlike in python-on-whales.
+    """Return the arguments of ``docker buildx bake``. A key of ``--set`` may come twice, unlike in python-on-whales.
 
-    Args:
-        call: from `Engine.call`.
-        flags: further flags, such as ``--allow=…``.
+    ``call`` comes from `Engine.call`; ``flags`` are added.
     """
     argv = [*call, "buildx", "bake", f"--file={request.bakefile}", "--progress=rawjson"]
     argv += [f"--metadata-file={request.metadata.absolute()}"]
@@ -232,16 +202,16 @@ def _checked_argv(request: BakeRequest) -> list[str]:
     for name in request.variables:
         if DOCKER_VARIABLE.match(name):
             raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
-    allowed = Allowed(request.root, request.reads, (*request.writes, request.state), request.grants)
+    allowed = Allowed(request.root, request.reads, (*request.writes, request.state))
     allowed.require(request.overrides)
     return bake_argv(request, Engine(request.environment).call(), allowed.flags())
 
 
 def _plain_context_name(request: BakeRequest) -> dict[str, str]:
-    """Return what lets buildx call the context by a plain name.
+    """Return variables that give the context an ASCII name.
 
-    buildx sends the name of the context's folder in a gRPC header, which is ASCII (build/opt.go, SharedKey), and Go
-    takes the working directory's name from PWD where that leads there.
+    buildx sends the name of the context's folder in a gRPC header (build/opt.go, SharedKey); Go takes the name of the
+    working directory from PWD if that leads there.
     """
     name = request.root.resolve().name
     if name.isascii() and name.isprintable():
@@ -254,7 +224,7 @@ def _plain_context_name(request: BakeRequest) -> dict[str, str]:
 
 
 def _prepare(request: BakeRequest) -> None:
-    """Make the run's folders; what comes out of containers is for this user's eyes until it is published."""
+    """Make the run's folders, which only this user can read: container output is not published yet."""
     try:
         for folder in (request.logs, request.stage, request.metadata.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -265,7 +235,7 @@ def _prepare(request: BakeRequest) -> None:
 
 def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended, seconds: float) -> BakeOutcome:
     failures = _failures(request, progress, logs, ended)
-    # What no target is to blame for (the bake file, the engine) is the end of all of them.
+    # A failure without targets (bake file, engine) is one of all targets.
     failed = {name for failure in failures for name in failure.targets or progress.targets}
     metadata = _metadata(request.metadata)
     targets = {
@@ -274,17 +244,13 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
         )
         for name, state in progress.targets.items()
     }
-    buildx_warnings = tuple(
-        Warned("", text.removeprefix("WARNING: ")) for text in progress.texts if text.startswith("WARNING: ")
-    )
-    troubles = tuple(progress.cache_troubles())
-    return BakeOutcome(
-        targets, seconds, (*progress.warnings, *buildx_warnings), failures, cache=troubles, ran=progress.ran
-    )
+    texts = (text.removeprefix("WARNING: ") for text in progress.texts if text.startswith("WARNING: "))
+    warnings = (*progress.warnings, *(Warned("", text) for text in texts))
+    return BakeOutcome(targets, seconds, warnings, failures, cache=tuple(progress.cache_troubles()), ran=progress.ran)
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
-    """A sibling of a failed target is done if buildx says so, or the stream proves that its export came to its end."""
+    """Without success of buildx, a target is done only if the stream shows that its export was complete."""
     if success:
         return Result.DONE
     if state.name in failed:
@@ -311,7 +277,7 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
         return (_ended_early(progress, logs, f"{LATE}{request.timeout_s:g} s", advice),)
     if ended.stopped is Stopped.STILL:
         error = f"nothing moved for {request.still_s:g} s, and no command ran"
-        advice = "a layer cache does not answer; once it does, or the engine was started anew, go on with --resume"
+        advice = "a layer cache does not answer; once it does, or the engine was restarted, continue with --resume"
         return (_ended_early(progress, logs, error, advice),)
     if ended.code == 0 or ended.stopped:
         return ()
@@ -324,36 +290,36 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
 
 
 def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:
-    tail = tuple(step.output.tail)[-SHOWN:]
+    tail = tuple(step.output.tail)[-MAX_SHOWN_LINES:]
     title = step.label.title
     targets = tuple(step.targets) or tuple(progress.targets)
     log = logs.path(targets[0])
-    # What the step printed says more than BuildKit, which knows only its exit code; without output it is all.
-    shown = tail or tuple(progress.texts[-SHOWN:])
+    # BuildKit itself knows only the exit code of the step.
+    shown = tail or tuple(progress.texts[-MAX_SHOWN_LINES:])
     advice = hint([*reversed(step.output.tail), step.error], title)
     return Failure(targets, title, step.error, shown, log if log.exists() else None, advice, step.label.stage)
 
 
 def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) -> Failure:
-    """Return a failure of buildx itself: no step has an error (the bake file, the engine, the connection)."""
+    """Return a failure of buildx itself (bake file, engine, connection): no step has an error."""
     errors = [text.removeprefix("ERROR: ") for text in progress.texts if text.startswith("ERROR: ")]
     how = f"was ended by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"ended with exit code {ended.code}"
     error = errors[-1] if errors else f"docker buildx bake {how}"
     log = logs.path(blamed) if blamed else None
     targets = (blamed,) if blamed else ()
-    texts = tuple(progress.texts[-SHOWN:])
+    texts = tuple(progress.texts[-MAX_SHOWN_LINES:])
     return Failure(targets, "", error, texts, log if log and log.exists() else None, hint([error, *texts]))
 
 
 def _ended_early(progress: Progress, logs: LogFiles, error: str, advice: str) -> Failure:
-    """Return the failure of a bake that bakery ended: the targets that are not done, at the step they were at."""
+    """Return the failure of a bake that bakery ended: unfinished targets, and the step that ran."""
     late = [state for state in progress.targets.values() if not state.exported]
     step = late[0].current if late else None
     return Failure(
         targets=tuple(state.name for state in late),
         step=step.label.title if step else "",
         error=error,
-        tail=tuple(step.output.tail)[-SHOWN:] if step else (),
+        tail=tuple(step.output.tail)[-MAX_SHOWN_LINES:] if step else (),
         log=logs.path(late[0].name) if late else None,
         hint=advice,
     )

@@ -14,26 +14,23 @@ from pathlib import Path
 from bakery.core.errors import PlanError, UsageError
 
 _REMOTE = ("docker-image://", "target:", "oci-layout://", "https://", "http://", "git://", "git@", "ssh://")
-_WRITES = {"output": ("dest",), "cache-to": ("dest",)}
-_READS = {"cache-from": ("src",), "secrets": ("src", "source"), "ssh": ()}
-_PATHS = ("context", "dockerfile")
+_FIELDS = {
+    "output": ("write", "dest"),
+    "cache-to": ("write", "dest"),
+    "cache-from": ("read", "src"),
+    "secrets": ("read", "src", "source"),
+}
+"""Key → access, and the fields with paths."""
 
+_PATHS = ("context", "dockerfile", "contexts")
 
 GRANTS = ("fs.read=PATH", "fs.write=PATH", "secret.command=NAME", "cache=PLACE")
-"""What ``--allow`` takes: buildx's words for files and folders, one for programs that print a secret, and one for layer
-caches that the recipe names."""
+"""Values of ``--allow``: buildx's for files and folders, programs that print a secret, layer caches of the recipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a user allows a recipe in one run.
-
-    Attributes:
-        reads: files and folders outside of the project that may be read.
-        writes: folders outside of the project that may be written.
-        commands: secrets whose programs may be run on this machine.
-        caches: places of layer caches that may be read and written.
-    """
+    """What a user allows a recipe outside the project; ``commands``: secrets whose programs may be run here."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
@@ -42,11 +39,7 @@ class Grants:
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Grants:
-        """Return the values of ``--allow`` as grants.
-
-        Raises:
-            UsageError: one or more texts cannot be understood; all are named.
-        """
+        """Return the values of ``--allow`` as grants. Raises UsageError with all texts that are not understood."""
         values: dict[str, list[str]] = {"fs.read": [], "fs.write": [], "secret.command": [], "cache": []}
         unknown = []
         for text in texts:
@@ -56,9 +49,7 @@ class Grants:
             else:
                 unknown.append(text)
         if unknown:
-            raise UsageError(
-                f"cannot understand --allow {', '.join(map(repr, unknown))}", hint=f"it takes {', '.join(GRANTS)}"
-            )
+            raise UsageError(f"invalid --allow {', '.join(map(repr, unknown))}", hint=f"it takes {', '.join(GRANTS)}")
         reads, writes = (tuple(Path(path).absolute() for path in values[key]) for key in ("fs.read", "fs.write"))
         return cls(reads, writes, frozenset(values["secret.command"]), frozenset(values["cache"]))
 
@@ -70,18 +61,14 @@ class Grants:
         who: str = "the recipe",
         hint: str = "add these if you trust {} that far",
     ) -> None:
-        """Check what a recipe or a job asks for: files in the project need no grant, whatever links lead to them.
+        """Check what a recipe or a job (``who``) needs outside the project, also through links.
 
-        Args:
-            who: who asks, in words.
-
-        Raises:
-            UsageError: something is not granted; all of it is named, as ``--allow`` takes it.
+        Raises UsageError with all that is not granted, in the words of ``--allow``.
         """
         refused = [text for want in wants if (text := self._refused(want, root.resolve()))]
         if refused:
             raise UsageError(
-                f"{who} asks for what nobody allowed it",
+                f"{who} needs permissions that were not granted",
                 details=[f"--allow {shlex.quote(text)}" for text in refused],
                 hint=hint.format(who),
             )
@@ -98,25 +85,17 @@ class Grants:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a bake may do.
-
-    Attributes:
-        root: the directory that it runs in; all below it may be read and written.
-        reads: files and folders outside that it may read.
-        writes: folders outside that it may write.
-        grants: further entitlements in buildx's words (``network.host``), given by a person.
-    """
+    """What a bake may read and write besides ``root``."""
 
     root: Path
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
-    grants: tuple[str, ...] = ()
 
     def flags(self) -> list[str]:
-        """Return the ``--allow`` flags that buildx needs to be told."""
+        """Return the ``--allow`` flags for buildx."""
         needed = [f"fs.read={path}" for path in self._outside(self.reads)]
         needed += [f"fs.write={path}" for path in self._outside(self.writes)]
-        return [f"--allow={need}" for need in dict.fromkeys([*needed, *self.grants])]
+        return [f"--allow={need}" for need in dict.fromkeys(needed)]
 
     def _outside(self, paths: Sequence[Path]) -> list[str]:
         root = self.root.resolve()
@@ -130,11 +109,10 @@ class Allowed:
             name = key.removesuffix("+").split(".", 2)[1:]
             if not name:
                 continue
-            for path in _written(name[0], value):
-                self._check(override, path, "write", self.writes)
-            for path in _read(name[0], value):
-                self._check(override, path, "read", (*self.reads, *self.writes))
-            self._check_grants(override, name[0], value)
+            for verb, path in _accesses(name[0], value):
+                self._check(override, path, verb, self.writes if verb == "write" else (*self.reads, *self.writes))
+            if (name[0] == "entitlements" and value) or (name[0], value) == ("network", "host"):
+                raise PlanError(f"{override}: no entitlement can be granted", hint="remove the override")
 
     def _check(self, override: str, path: str, verb: str, paths: Sequence[Path]) -> None:
         root = self.root.resolve()
@@ -145,32 +123,20 @@ class Allowed:
                 hint=f"allow it: --allow fs.{verb}={resolved}",
             )
 
-    def _check_grants(self, override: str, key: str, value: str) -> None:
-        entitlement = value if key == "entitlements" else "network.host" if (key, value) == ("network", "host") else ""
-        if entitlement and entitlement not in self.grants:
-            raise PlanError(f"{override}: needs the entitlement {entitlement}", hint=f"allow it: --allow {entitlement}")
 
-
-def _written(key: str, value: str) -> Iterator[str]:
-    """Yield the paths that a value of ``key`` writes; a plain path is short for a local export."""
-    for name, text in _fields(value) if key in _WRITES else ():
-        if name in _WRITES[key] or (not name and key == "output" and text != "-"):
-            yield text
-
-
-def _read(key: str, value: str) -> Iterator[str]:
-    """Yield the paths that a value of ``key`` reads."""
-    if key in _PATHS or key == "contexts":
-        if value and not value.startswith(_REMOTE):
-            yield value
-        return
-    for name, text in _fields(value) if key in _READS else ():
-        if name in _READS[key]:
-            yield text
+def _accesses(key: str, value: str) -> Iterator[tuple[str, str]]:
+    """Yield access and path of the files in a value of ``key``; a plain path is short for a local export."""
+    if key in _PATHS and value and not value.startswith(_REMOTE):
+        yield "read", value
+    if key in _FIELDS:
+        access, *names = _FIELDS[key]
+        for name, text in _fields(value):
+            if name in names or (not name and key == "output" and text != "-"):
+                yield access, text
 
 
 def _fields(value: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of ``type=local,dest=x``; what has no name comes with an empty one."""
+    """Yield name and text of the fields of ``type=local,dest=x``; the name is empty if there is none."""
     for row in csv.reader([value]):
         for item in row:
             name, separator, text = item.partition("=")

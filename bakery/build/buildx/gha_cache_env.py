@@ -15,7 +15,7 @@ ADDRESSES = {True: "ACTIONS_RESULTS_URL", False: "ACTIONS_CACHE_URL"}
 
 
 def lacking(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables without which buildx drops a ``gha`` cache in silence; none where all are there."""
+    """Return the variables without which buildx drops a ``gha`` cache in silence."""
     second = environ.get(VERSION_2, "").lower() in ("1", "t", "true")
     # Only the first version's server has gone; what its address leads to now speaks the second.
     required = (TOKEN, ADDRESSES[second])
@@ -23,7 +23,7 @@ def lacking(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def expiry(environ: Mapping[str, str]) -> float | None:
-    """Return when the token ends, in seconds since 1970; None where it does not say. Its signature is not looked at."""
+    """Return when the token expires, in seconds since 1970; None if unknown. Its signature is not checked."""
     pieces = environ.get(TOKEN, "").split(".")
     if len(pieces) != 3:
         return None

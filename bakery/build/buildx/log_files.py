@@ -11,13 +11,13 @@ from bakery.build.buildx.progress import Event, LogLines, StepFinished, StepStar
 from bakery.core.errors import OutputError
 
 OPEN = 64
-"""Files held open at once: a plan may have more targets than a process may open files."""
+"""Files that are open at once: a plan may have more targets than a process may open files."""
 
 
 class LogFiles:
     """Writes ``<folder>/<target>.log``; a context manager that closes the files.
 
-    Each step's lines follow a line ``# [compile 3/5] RUN make``; steps that run at once are told apart by it.
+    The lines of each step follow a line ``# [compile 3/5] RUN make``, also if steps run in parallel.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,15 +33,11 @@ class LogFiles:
             self._open.popitem()[1].close()
 
     def path(self, target: str) -> Path:
-        """Return where the log of ``target`` is."""
+        """Return the log of a target."""
         return self.folder / f"{target}.log"
 
     def write(self, events: Iterable[Event]) -> None:
-        """Write what concerns logs.
-
-        Raises:
-            OutputError: a log cannot be written (space, permissions).
-        """
+        """Write the lines of events. Raises OutputError if a log cannot be written (space, permissions)."""
         try:
             for event in events:
                 self._write(event)

@@ -12,7 +12,7 @@ from bakery.core.errors import BakeError
 from bakery.plan.values import Json
 
 LATE = "not done within "
-"""Begins the error of what took longer than it was allowed."""
+"""The beginning of the error of a bake that was ended at its time limit."""
 
 
 class Result(StrEnum):
@@ -22,7 +22,7 @@ class Result(StrEnum):
     FAILED = "failed"
     CANCELED = "canceled"
     KEPT = "kept"
-    """It was done by an earlier run, and nothing that defines it changed."""
+    """An earlier run finished it, and its inputs did not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,10 @@ class TargetOutcome:
 
     Attributes:
         seconds: from its first step to its end, by the local clock.
-        steps: steps that it has.
-        cached: steps of these that were not run because their result was known.
-        log: what its steps printed; missing when none of them printed anything.
-        compiled: compilations that steps asked a compiler cache for, and how many of them it had; None where no step
-            that compiles was run.
-        metadata: what buildx says of its result (``containerimage.digest``, ``buildx.build.ref``); empty
-            when it says nothing, as after a failure of any target.
+        cached: the number of its steps that were cached.
+        log: the output of its steps; missing if there was none.
+        compiled: compilations with a compiler cache, and hits of these; None if no such step ran.
+        metadata: buildx's metadata (``containerimage.digest``, …); empty after a failure of any target.
     """
 
     name: str
@@ -49,25 +46,16 @@ class TargetOutcome:
     metadata: Mapping[str, Json]
     compiled: tuple[int, int] | None = None
 
-    @property
-    def digest(self) -> str:
-        """The image's digest; empty for what is no image."""
-        value = self.metadata.get("containerimage.digest")
-        return value if isinstance(value, str) else ""
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a bake failed.
 
     Attributes:
-        targets: whom the failing step serves; empty when no target is to blame (the bake file, the engine).
-        step: the failing step's title; empty when no step failed.
-        error: what BuildKit or buildx says of it.
-        tail: the last lines that the step printed, or that buildx wrote when there is no step.
-        log: the log of the first target, None when there is none.
-        hint: what to do, where the cause is known.
-        stage: the stage of the Dockerfile that the failing step is in; empty when no step failed.
+        targets: those that need the failed step; empty for a failure of the bake file or the engine.
+        step: the title of the failed step; empty if no step failed.
+        error: the error of BuildKit or buildx.
+        tail: the last lines of the step; of buildx if no step failed.
     """
 
     targets: tuple[str, ...]
@@ -81,13 +69,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class BakeOutcome:
-    """All targets of one bake, in the order they were asked for.
+    """All targets of one bake, in the order of the request.
 
     Attributes:
-        failures: one for each step that failed by itself; empty when all went well.
-        printed: secrets that steps printed, which were hidden.
-        cache: what went wrong with the layer cache, which fails no build.
-        ran: a command was run; False where the result of each was known.
+        printed: secrets that steps printed, and that were hidden.
+        cache: errors of the layer cache, which fail no build.
+        ran: at least one command was not cached.
     """
 
     targets: Mapping[str, TargetOutcome]
@@ -100,7 +87,7 @@ class BakeOutcome:
 
 
 class BakeFailure(BakeError):
-    """At least one target failed; ``outcome`` tells of all of them, ``details`` of the first failure."""
+    """At least one target failed; ``outcome`` has all of them, ``details`` the output of the first failure."""
 
     def __init__(self, outcome: BakeOutcome) -> None:
         first = outcome.failures[0]
@@ -112,6 +99,6 @@ class BakeFailure(BakeError):
 
 
 def _short(error: str) -> str:
-    """Return the part of BuildKit's error that is not the command, which the step's title shows already."""
+    """Return BuildKit's error without the command, which the step's title shows already."""
     _, separator, end = error.rpartition("did not complete successfully: ")
     return (end if separator else error).strip().partition("\n")[0]

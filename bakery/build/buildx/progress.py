@@ -1,7 +1,7 @@
 """The rawjson stream → the state of every target, and events for displays and logs. No input or output.
 
-Vertices are known by digest. One vertex serves several targets and then comes under several names, and its
-logs come once: they are credited to every target that it serves, also to one that names it later.
+A vertex that several targets need comes with several names and the same digest. Its logs come once: they count for all of
+these targets, also for one whose name comes later.
 """
 
 from __future__ import annotations
@@ -13,24 +13,19 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bakery.build.buildx import rawjson
-from bakery.build.buildx.output_lines import Output, clean
-from bakery.build.buildx.vertex_names import Label, Role, parse
+from bakery.build.buildx.rawjson import Label, Output, Role, clean, parse
 
-TAIL = 200
-"""Lines of a step's output that are kept in memory."""
-
-TEXTS = 500
-"""Lines of buildx's own text that are kept in memory."""
-
+MAX_TAIL_LINES = 200
+MAX_TEXT_LINES = 500
 _CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Canceled desc = ")
 _QUIET = (Role.INTERNAL, Role.CACHE)
-"""What displays and logs do not show."""
+"""Not shown by displays and logs."""
 
 _COMPILED = re.compile(r"bakery: ccache had (\d+) of (\d+) compilations")
-"""What ``count-ccache`` prints."""
+"""A line of ``count-ccache``."""
 
 _NO_CACHE_YET = re.compile(r"not found|no such file or directory|could not read|cache not found", re.IGNORECASE)
-"""How the first build is told that there is nothing to import."""
+"""Errors of an import from a cache that is still empty."""
 _TARGET_ERROR = re.compile(r"ERROR: target (\S+): ")
 
 
@@ -45,10 +40,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step ended; ``seconds`` is by the engine's clock, ``error`` is empty when all went well.
-
-    Bakes at once tell of a step that they share one by one; ``digest`` tells that it is the same.
-    """
+    """A step ended; parallel bakes report one that they share once each, with the same ``digest``."""
 
     targets: tuple[str, ...]
     title: str
@@ -80,15 +72,14 @@ Event: TypeAlias = StepStarted | StepFinished | LogLines | TextLine
 
 @dataclass(slots=True)
 class Step:
-    """A vertex over time.
+    """The state of a vertex.
 
     Attributes:
-        label: its name without a target.
-        targets: whom it serves, in the order they named it.
+        targets: those that need it, in the order of their names in the stream.
         seen_at: the local clock when it was first seen running.
-        reported: seconds of the last `StepFinished`, None before the first.
-        has_inputs: it stands on other steps. A layer of an imported cache is pulled and unpacked only once another step
-            needs it; the vertex then begins again, without its inputs, and does not say that it is cached.
+        reported: seconds of the last `StepFinished`; None before the first.
+        has_inputs: it depends on other steps. A layer of an imported cache is pulled and unpacked only once another
+            step needs it; the vertex then starts again, without its inputs, and is not reported as cached.
     """
 
     label: Label
@@ -104,22 +95,22 @@ class Step:
 
     @property
     def running(self) -> bool:
-        """It has begun and not ended."""
+        """Whether it started and did not end."""
         return self.started is not None and self.completed is None
 
     @property
     def canceled(self) -> bool:
-        """It did not fail by itself: the build was ended while it ran."""
+        """Whether the build was ended while it ran."""
         return bool(self.error and _CANCELED.search(self.error))
 
     @property
     def failed(self) -> bool:
-        """It failed by itself, and that matters: a cache that cannot be read or written does not."""
+        """Whether it failed by itself; layer caches that cannot be read or written do not count."""
         return bool(self.error) and not self.canceled and self.label.role is not Role.CACHE
 
     @property
     def seconds(self) -> float:
-        """How long it ran, by the engine's clock; 0 before it ended."""
+        """How long it ran, by the engine's clock; 0 before its end."""
         if self.started is None or self.completed is None:
             return 0.0
         return max(0.0, self.completed - self.started)
@@ -130,12 +121,10 @@ class TargetState:
     """One target, as displays show it.
 
     Attributes:
-        current: the step that it runs now or ran last.
-        started_at: local clock when its first step was seen running.
-        finished_at: local clock when its result was exported or its step failed.
-        last_line: the last thing that it printed.
-        exported: its result left the engine; what comes later cannot take that away.
-        failure: the step that failed by itself, the first if there are several.
+        started_at: the local clock when its first step was seen running.
+        finished_at: the local clock when its result was exported or its step failed.
+        exported: its result left the engine; later failures do not change that.
+        failure: the first step that failed by itself.
     """
 
     name: str
@@ -154,58 +143,43 @@ class TargetState:
 
     @property
     def done(self) -> int:
-        """Steps that ended well."""
+        """Steps that succeeded."""
         return sum(step.completed is not None and not step.error for step in self.steps.values())
 
     @property
     def cached(self) -> int:
-        """Steps that were not run because their result was known."""
+        """Steps that were cached."""
         return sum(step.cached for step in self.steps.values())
 
     @property
     def compiled(self) -> tuple[int, int] | None:
-        """What its steps say of compiler caches: compilations, and how many a cache had."""
+        """Compilations with a compiler cache, and hits of these; None if no step reported them."""
         lines = (line for step in self.steps.values() if not step.cached for line in step.output.tail)
         counts = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
         return (sum(all_ for all_, _ in counts), sum(had for _, had in counts)) if counts else None
 
-    @property
-    def error(self) -> str:
-        """What its failed step says; empty when none failed by itself."""
-        return self.failure.error if self.failure else ""
-
     def elapsed(self, now: float) -> float:
-        """Return seconds since it began, to its end if it has one, else to ``now`` (local clock)."""
+        """Return the seconds from its start to its end, or to ``now`` (local clock)."""
         if self.started_at is None:
             return 0.0
         return (self.finished_at if self.finished_at is not None else now) - self.started_at
 
 
 class Board:
-    """All targets of a run, whoever bakes them: what displays show.
-
-    Attributes:
-        targets: name → state, in the order given; of a target that is baked again, the newest.
-    """
+    """All targets of a run, in the order given: what displays show."""
 
     def __init__(self, targets: Sequence[str]) -> None:
         self.targets = {name: TargetState(name) for name in targets}
 
     def adopt(self, progress: Progress) -> None:
-        """Show the targets of a bake from now on."""
+        """Show the targets of a bake from now on; of a target that is baked again, the newest state counts."""
         self.targets.update(progress.targets)
 
 
 class Progress:
-    """The state of one bake.
+    """The state of one bake; ``moved``: the local clock of the last change, a repeated number of bytes is none.
 
-    Attributes:
-        targets: name → state, in the order given.
-        warnings: what the Dockerfile front end warned of.
-        moved: local clock when it last told of something new; bytes that were told before are nothing new.
-        texts: the last lines that buildx itself wrote.
-
-    What is baked ``beside`` the targets has no state; of a step that serves nothing else no event tells.
+    Targets ``beside`` the requested ones have no state, and steps that only they need cause no events.
     """
 
     def __init__(
@@ -221,14 +195,9 @@ class Progress:
         self.clock = clock
 
     def feed(self, line: bytes) -> list[Event]:
-        """Take one line of the stream; return what happened by it."""
+        """Process one line of the stream; return the events."""
         status = rawjson.decode(line)
-        if (
-            status.vertices
-            or status.logs
-            or status.text
-            or any(self._amounts.get(k) != v for k, v in status.amounts.items())
-        ):
+        if status.vertices or status.logs or status.text or not status.amounts.items() <= self._amounts.items():
             self.moved = self.clock()
             self._amounts |= status.amounts
         events: list[Event] = []
@@ -242,27 +211,27 @@ class Progress:
                 self.warnings.append(warning)
         if status.text:
             text = clean(status.text.encode())
-            self.texts = [*self.texts[-TEXTS:], text]
+            self.texts = [*self.texts[-MAX_TEXT_LINES:], text]
             events.append(TextLine(text))
         return events
 
     @property
     def ran(self) -> bool:
-        """Whether a command was run; copies are left out: some of them BuildKit does again though it knows them."""
+        """Whether a command was run; copies do not count: BuildKit repeats some that are cached."""
         commands = (step for step in self.steps.values() if step.label.text.startswith("RUN ") and step.has_inputs)
         return any(step.completed is not None and not step.cached for step in commands)
 
     @property
     def may_be_still(self) -> bool:
-        """Whether something runs that may say nothing for long: a command, unless its layer is only fetched, or an export."""
-        running = [step for step in self.steps.values() if step.running]
+        """Whether a running step may be silent for long: a command that is not cached, or an export."""
+        running = (step for step in self.steps.values() if step.running)
         return any(
             step.label.text.startswith("exporting ") or (step.label.text.startswith("RUN ") and not step.cached)
             for step in running
         )
 
     def cache_troubles(self) -> list[str]:
-        """Return what went wrong with the layer cache, each once; that nothing is there yet does not count."""
+        """Return the errors of the layer cache, each once; that it is empty is no error."""
         steps = [step for step in self.steps.values() if step.label.role is Role.CACHE and not step.canceled]
         errors = [f"{step.label.text}: {clean(step.error.encode())}" for step in steps if step.error]
         return [
@@ -270,16 +239,16 @@ class Progress:
         ]
 
     def close(self) -> list[Event]:
-        """Return the lines that were left without an end."""
+        """Return the unfinished lines."""
         return [event for step in self.steps.values() for event in _lines(step, step.output.flush())]
 
     def failed_steps(self) -> list[Step]:
-        """Return the steps that failed by themselves, the first to fail first."""
+        """Return the steps that failed by themselves, the earliest first."""
         failed = [step for step in self.steps.values() if step.failed]
         return sorted(failed, key=lambda step: step.completed or float("inf"))
 
     def blamed(self) -> str:
-        """Return the target that buildx's closing ``ERROR:`` line names; empty when it names none."""
+        """Return the target in buildx's final ``ERROR:`` line; empty if there is none."""
         matches = (_TARGET_ERROR.match(text) for text in reversed(self.texts))
         return next((match[1] for match in matches if match and match[1] in self.targets), "")
 
@@ -287,7 +256,7 @@ class Progress:
         label = parse(vertex.name, {*self.targets, *self.beside})
         step = self.steps.get(vertex.digest)
         if step is None:
-            step = self.steps[vertex.digest] = Step(label, Output(TAIL))
+            step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES))
         step.has_inputs = step.has_inputs or vertex.has_inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
@@ -301,7 +270,7 @@ class Progress:
         return events
 
     def _served(self, label: Label) -> tuple[str, ...]:
-        """Return the targets that a name speaks of: one, or with no name in it the only one or all."""
+        """Return the targets that a name is about: without a target in the name, all of them."""
         if label.target in self.beside:
             return ()
         return (label.target,) if label.target else tuple(self.targets)
@@ -356,10 +325,8 @@ class Progress:
         if again or (step.label.role in _QUIET and not step.failed):
             return events
         step.reported = step.seconds
-        title = step.label.title
-        targets = tuple(step.targets)
-        events.append(StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, digest))
-        return events
+        targets, title = tuple(step.targets), step.label.title
+        return [*events, StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, digest)]
 
     def _log(self, log: rawjson.Log) -> list[Event]:
         step = self.steps.get(log.vertex)
@@ -374,3 +341,19 @@ class Progress:
 
 def _lines(step: Step, lines: Sequence[str]) -> list[Event]:
     return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines and step.targets else []
+
+
+class Listener:
+    """The interface of displays: receives all events of a run, always in one thread, and ignores them."""
+
+    def start(self, board: Board) -> None:
+        """Start; ``board`` always has the current state."""
+
+    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
+        """Process one line of the stream of a cell's bake, and its events."""
+
+    def tick(self) -> None:
+        """Update; called about ten times a second."""
+
+    def finish(self) -> None:
+        """End; always called, also after a failure."""

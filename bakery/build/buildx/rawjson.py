@@ -1,17 +1,24 @@
-"""One line of ``--progress=rawjson`` → typed records. Tolerant: what it does not know, it leaves out.
+"""``--progress=rawjson`` → typed records, vertex names taken apart, clean lines of output. Unknown fields are ignored.
 
-Each line is one SolveStatus object (BuildKit's client/graph.go); lines that are no JSON object are text
-(``WARNING:``, a Dockerfile excerpt, ``ERROR:``), which buildx writes to the same stream.
+Each line is one SolveStatus object (BuildKit's client/graph.go); lines that are no JSON object are text (``WARNING:``, a
+Dockerfile excerpt, ``ERROR:``), which buildx writes to the same stream. What a container prints is data: escape sequences
+and control characters are removed before a line reaches a terminal or a log.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
 
-from bakery.core.json_data import decode_base64, tables
+from bakery.core.text import decode_base64, tables
+
+T = TypeVar("T")
 
 NEVER = "0001-01-01"
 """How Go writes a time that was not set."""
@@ -22,12 +29,9 @@ class Vertex:
     """A node of the build graph as one line reports it.
 
     Attributes:
-        digest: identifies it; the same node comes under several names.
-        started: engine's clock in seconds since 1970, None when it has not started.
-        completed: the same for its end.
-        cached: it was not run because its result is known.
-        error: why it failed, empty when it did not.
-        has_inputs: it stands on other nodes. Of a layer that is pulled or unpacked late, a line tells without them.
+        digest: identifies it; the same node comes with several names.
+        started: the engine's clock in seconds since 1970; None before the start. ``completed`` likewise.
+        has_inputs: it depends on other nodes; false in reports about a layer that is pulled or unpacked late.
     """
 
     digest: str
@@ -60,11 +64,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line of the stream holds; ``text`` is set when it is no SolveStatus.
-
-    Attributes:
-        amounts: what is moved → how much of it was, in bytes.
-    """
+    """One line of the stream; ``text`` if it is no SolveStatus; ``amounts``: transfer → bytes so far."""
 
     vertices: tuple[Vertex, ...] = ()
     logs: tuple[Log, ...] = ()
@@ -74,7 +74,7 @@ class Line:
 
 
 def decode(line: bytes) -> Line:
-    """Return what ``line`` holds; never fails."""
+    """Return the content of ``line``; never fails."""
     try:
         document: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -82,58 +82,185 @@ def decode(line: bytes) -> Line:
     if not isinstance(document, dict):
         return Line(text=line.decode(errors="replace").rstrip("\r\n"))
     return Line(
-        vertices=tuple(_vertex(item) for item in tables(document, "vertexes") if _text(item, "digest")),
-        logs=tuple(_log(item) for item in tables(document, "logs") if _text(item, "vertex")),
+        vertices=tuple(_vertex(item) for item in tables(document, "vertexes") if _get(item, "digest", "")),
+        logs=tuple(_log(item) for item in tables(document, "logs") if _get(item, "vertex", "")),
         warnings=tuple(_warning(item) for item in tables(document, "warnings")),
         amounts={
-            _text(item, "vertex") + _text(item, "id"): _number(item, "current") for item in tables(document, "statuses")
+            _get(item, "vertex", "") + _get(item, "id", ""): _get(item, "current", 0)
+            for item in tables(document, "statuses")
         },
     )
 
 
 def _vertex(item: dict[str, object]) -> Vertex:
     return Vertex(
-        digest=_text(item, "digest"),
-        name=_text(item, "name"),
+        digest=_get(item, "digest", ""),
+        name=_get(item, "name", ""),
         started=_time(item, "started"),
         completed=_time(item, "completed"),
         cached=item.get("cached") is True,
-        error=_text(item, "error"),
+        error=_get(item, "error", ""),
         has_inputs=bool(item.get("inputs")),
     )
 
 
 def _log(item: dict[str, object]) -> Log:
-    stream = item.get("stream")
-    return Log(_text(item, "vertex"), stream if isinstance(stream, int) else 1, decode_base64(item.get("data")))
+    return Log(_get(item, "vertex", ""), _get(item, "stream", 1), decode_base64(item.get("data")))
 
 
 def _warning(item: dict[str, object]) -> Warned:
     detail = item.get("detail")
     lines = detail if isinstance(detail, list) else []
     return Warned(
-        vertex=_text(item, "vertex"),
+        vertex=_get(item, "vertex", ""),
         short=decode_base64(item.get("short")).decode(errors="replace"),
         detail=tuple(decode_base64(entry).decode(errors="replace") for entry in lines),
-        url=_text(item, "url"),
+        url=_get(item, "url", ""),
     )
 
 
-def _text(item: dict[str, object], key: str) -> str:
+def _get(item: dict[str, object], key: str, default: T) -> T:
     value = item.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _number(item: dict[str, object], key: str) -> int:
-    value = item.get(key)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, type(default)) else default
 
 
 def _time(item: dict[str, object], key: str) -> float | None:
-    text = _text(item, key)
+    text = _get(item, key, "")
     if not text or text.startswith(NEVER):
         return None
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+_BRACKET = re.compile(r"\[(?P<head>[^\]]*)\] ?(?P<text>.*)", re.DOTALL)
+_FLAGS = re.compile(r"(?<=^RUN )(?:--\S+\s+)+")
+"""Mounts and network of a step: users see them in the file."""
+
+_CACHE = re.compile(r"(?:importing|exporting) .*\bcache\b|exporting .*\bs3\b", re.IGNORECASE)
+"""What BuildKit calls the reading and writing of layer caches, one text for each kind."""
+
+_INDEX = re.compile(r"(?P<at>\d+)/(?P<of>\d+)\Z")
+
+
+class Role(StrEnum):
+    """The purpose of a vertex."""
+
+    STEP = "step"
+    EXPORT = "export"
+    CACHE = "cache"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The parts of a vertex name.
+
+    Attributes:
+        target: the bake target; empty if the name has none, as for ``stage``.
+        index: ``3/5``; empty if it is no step.
+        text: the first line of the rest, without the flags of RUN.
+    """
+
+    target: str
+    role: Role
+    stage: str
+    index: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """The name that users see: ``[compile 3/5] RUN make``, without the target."""
+        head = f"{self.stage} {self.index}".strip()
+        return f"[{head}] {self.text}" if head else self.text
+
+
+def parse(name: str, targets: Collection[str]) -> Label:
+    """Return the parts of a vertex name; ``targets`` are the names that may come first in the brackets.
+
+    ``[wheel-cp312 linux/arm64 compile 3/5] RUN make`` has the target only if buildx builds several, and the platform
+    only if the target has several.
+    """
+    match = _BRACKET.match(name)
+    words = match["head"].split() if match else []
+    text = _first_line(match["text"] if match else name)
+    target = words.pop(0) if words and words[0] in targets else ""
+    if words and _INDEX.match(words[-1]):
+        return Label(target, Role.STEP, " ".join(words[:-1]), words[-1], text)
+    if not words and _CACHE.match(text):
+        return Label(target, Role.CACHE, "", "", text)
+    if text.startswith("exporting to ") and not words:
+        return Label(target, Role.EXPORT, "", "", text)
+    return Label(target, Role.INTERNAL, " ".join(words), "", text)
+
+
+def _first_line(text: str) -> str:
+    return " ".join(_FLAGS.sub("", text.strip().partition("\n")[0]).split())
+
+
+MAX_LINE_BYTES = 64 * 1024
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def clean(raw: bytes) -> str:
+    """Return a line as text: its last state after carriage returns, without escape sequences and control characters."""
+    states = [state for state in raw.split(b"\r") if state.strip()]
+    text = states[-1].decode(errors="replace") if states else ""
+    return _CONTROL.sub("", _ESCAPE.sub("", text)).rstrip()
+
+
+@dataclass(slots=True)
+class LineBuffer:
+    """Joins the pieces of one stream into lines; holds at most `MAX_LINE_BYTES` bytes."""
+
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the lines that ``data`` completes."""
+        *whole, rest = (self._rest + data).split(b"\n")
+        # A progress bar redraws one line for hours: only its last state is worth keeping.
+        head, _, last = rest.rpartition(b"\r")
+        if head:
+            rest = last if last else head.rpartition(b"\r")[2] + b"\r"
+        if len(rest) > MAX_LINE_BYTES:
+            whole.append(rest)
+            rest = b""
+        self._rest = rest
+        return [clean(line) for line in whole]
+
+    def flush(self) -> list[str]:
+        """Return the unfinished line, if there is one."""
+        rest, self._rest = self._rest, b""
+        return [clean(rest)] if rest.strip() else []
+
+    @property
+    def unfinished(self) -> str:
+        """The unfinished line, such as the current state of a progress bar."""
+        return clean(self._rest)
+
+
+@dataclass(slots=True)
+class Output:
+    """The output of one step; the newest lines are kept in ``tail``."""
+
+    max_lines: int
+    tail: deque[str] = field(init=False)
+    _streams: dict[int, LineBuffer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tail = deque(maxlen=self.max_lines)
+
+    def feed(self, stream: int, data: bytes) -> tuple[list[str], str]:
+        """Return the lines that ``data`` completes, and the unfinished line (may be empty)."""
+        buffer = self._streams.setdefault(stream, LineBuffer())
+        lines = buffer.feed(data)
+        self.tail.extend(lines)
+        return lines, buffer.unfinished
+
+    def flush(self) -> list[str]:
+        """Return the unfinished lines."""
+        lines = [line for buffer in self._streams.values() for line in buffer.flush()]
+        self.tail.extend(lines)
+        return lines

@@ -1,5 +1,4 @@
-"""The second backend: build wheels for macOS and Windows with cibuildwheel, with the same audit and publishing.
+"""Wheels for macOS and Windows with cibuildwheel; ``run`` is the entry point, ``process`` has the backend.
 
-``run`` is the entry point, ``process`` starts cibuildwheel. It imports ``build``, ``audit``, ``engine``, ``emit``,
-``plan`` and ``core``.
+May import ``build``, ``audit``, ``engine``, ``emit``, ``plan`` and ``core``.
 """

@@ -1,4 +1,4 @@
-"""Runs cibuildwheel: finds it, fetches the source, builds one wheel at a time, keeps a log of each."""
+"""Builds tasks with cibuildwheel: one process for each wheel, which also tests it for every cell that shares it."""
 
 from __future__ import annotations
 
@@ -7,36 +7,39 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from bakery.build.buildx.outcome import BakeOutcome, Failure, Result, TargetOutcome
+from bakery.build.cell_tasks import CellState, CellTask
+from bakery.build.processes import Signals
 from bakery.core.errors import BakeError, EngineError
 from bakery.plan.options import Cibuildwheel
 from bakery.toolchains import programs
 
-SHOWN = 30
-"""Lines of the log that a failure shows."""
-
-_MACHINE_VARIABLES = ("CIBW_CACHE_PATH", "CIBW_CONTAINER_ENGINE", "CIBW_DEBUG_KEEP_CONTAINER", "CIBW_ENVIRONMENT_PASS_LINUX")
-"""Its variables that are about this machine; all others would change the plan."""
+MAX_SHOWN_LINES = 30
+_MACHINE_VARIABLES = (
+    "CIBW_CACHE_PATH",
+    "CIBW_CONTAINER_ENGINE",
+    "CIBW_DEBUG_KEEP_CONTAINER",
+    "CIBW_ENVIRONMENT_PASS_LINUX",
+)
+"""Variables about this machine; all others would change the plan."""
 
 _INSTALL = "python -m pip install 'wheel-bakery[cibuildwheel]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One wheel and the cells that it serves.
+    """One wheel and the cells that use it.
 
     Attributes:
-        arguments: of cibuildwheel.
-        identifiers: what it builds first, then what only tests that wheel.
-        root: the folder that it runs in.
-        output: the folder that receives the wheel.
-        log: receives all that is printed.
-        tested: the test commands are run.
-        timeout_s: seconds that it may take, None for any.
+        identifiers: the one to build, then those that only test that wheel.
+        root: the working directory.
+        timeout_s: time limit in seconds; None for no limit.
         create_args: of ``docker create``, for containers of Linux.
     """
 
@@ -52,13 +55,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a build ended.
-
-    Attributes:
-        failure: the last lines of a build that failed; empty for one that did not.
-        late: it was ended because its time was over.
-        stopped: it was ended with its `Stop`.
-    """
+    """How a build ended; ``failure``: its last lines; ``late``: at its time limit; ``stopped``: with `Stop`."""
 
     failure: str
     late: bool
@@ -67,23 +64,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Ends a build from another thread.
-
-    Attributes:
-        requested: set to end it; cibuildwheel then removes its container.
-        killed: set to kill it, once its end was requested.
-    """
+    """Ends a build from another thread: ``requested`` lets it remove its container, ``killed`` does not wait for it."""
 
     requested: threading.Event = field(default_factory=threading.Event)
     killed: threading.Event = field(default_factory=threading.Event)
 
 
 def command(environ: Mapping[str, str]) -> list[str]:
-    """Return how cibuildwheel is called: this Python's own, else the one on PATH.
-
-    Raises:
-        EngineError: there is none.
-    """
+    """Return the command of cibuildwheel: of this Python, else on PATH. Raises EngineError if there is none."""
     if find_spec("cibuildwheel") is not None:
         # -P: nothing in the working folder is imported.
         return [sys.executable, "-P", "-m", "cibuildwheel"]
@@ -94,15 +82,7 @@ def command(environ: Mapping[str, str]) -> list[str]:
 
 
 def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None], stop: Stop) -> Ended:
-    """Build and test one wheel.
-
-    Args:
-        line: receives each line that cibuildwheel prints.
-        stop: ends it early.
-
-    Raises:
-        EngineError: cibuildwheel is not installed, or cannot be started.
-    """
+    """Build and test one wheel. Raises EngineError if cibuildwheel is not installed or cannot be started."""
     argv = [*command(environ), "--output-dir", str(request.output), *request.arguments]
     request.output.mkdir(parents=True, exist_ok=True)
     request.log.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +118,7 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
             for text in process.stdout:
                 log.write(text)
                 line(text.rstrip("\n"))
-                tail = [*tail[1 - SHOWN :], text.rstrip("\n")]
+                tail = [*tail[1 - MAX_SHOWN_LINES :], text.rstrip("\n")]
             code = process.wait()
             stopped = stop.requested.is_set()
         except BaseException:
@@ -155,7 +135,9 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
-    variables = {name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES}
+    variables = {
+        name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES
+    }
     variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:
         variables["CIBW_TEST_SKIP"] = "*"
@@ -165,11 +147,7 @@ def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def fetch(source: Cibuildwheel, folder: Path, environ: Mapping[str, str]) -> None:
-    """Put a source that is no folder of the project into ``folder``.
-
-    Raises:
-        BakeError: it cannot be had.
-    """
+    """Fetch a source outside the project into ``folder``. Raises BakeError if that is not possible."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if source.git:
         address, reference = source.git
@@ -193,5 +171,85 @@ def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     except OSError as error:
         raise BakeError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]}") from error
     if done.returncode:
-        lines = (done.stderr + done.stdout).strip().splitlines()[-SHOWN:]
+        lines = (done.stderr + done.stdout).strip().splitlines()[-MAX_SHOWN_LINES:]
         raise BakeError("the source cannot be fetched", details=lines, hint="wheel-bakery doctor looks at the network")
+
+
+MAX_TURN_S = 0.1
+
+
+@dataclass(slots=True)
+class _Running:
+    """A running build."""
+
+    task: CellTask
+    build: Build
+    stop: Stop
+    future: Future[Ended]
+    started: float
+
+
+@dataclass(slots=True)
+class CibuildwheelBackend:
+    """A backend with cibuildwheel; ``line`` receives each line of output, in a thread of its own."""
+
+    build_of: Callable[[CellTask], Build]
+    environment: Mapping[str, str]
+    line: Callable[[str], None]
+    signals: Signals
+    pool: ThreadPoolExecutor
+    _running: dict[str, _Running] = field(default_factory=dict, init=False)
+
+    def start(self, task: CellTask, state: CellState) -> None:
+        """Start cibuildwheel."""
+        request, stop = self.build_of(task), Stop()
+        future = self.pool.submit(build, request, self.environment, self.line, stop)
+        self._running[task.name] = _Running(task, request, stop, future, time.monotonic())
+
+    def turn(self) -> list[tuple[str, BakeOutcome]]:
+        """Return the tasks that ended; a first signal ends all, a second one kills them. Raises EngineError."""
+        if self.signals.arrived:
+            self.stop()
+            if len(self.signals.arrived) > 1:
+                for running in self._running.values():
+                    running.stop.killed.set()
+        wait([running.future for running in self._running.values()], timeout=MAX_TURN_S)
+        ended = [name for name, running in self._running.items() if running.future.done()]
+        # Ctrl-C reaches cibuildwheel, too, which may end before it is asked to.
+        interrupted = bool(self.signals.arrived)
+        return [(name, _outcome(self._running.pop(name), interrupted=interrupted)) for name in ended]
+
+    def stop(self, names: Collection[str] | None = None) -> None:
+        """End some tasks, or all of them."""
+        for name, running in self._running.items():
+            if names is None or name in names:
+                running.stop.requested.set()
+
+    def recover(self, state: CellState, outcome: BakeOutcome) -> str:
+        """Return empty: cibuildwheel uses no layer cache."""
+        return ""
+
+    def stage_keys(self, task: CellTask) -> Mapping[str, str]:
+        """Return nothing: tasks share no steps."""
+        return {}
+
+    def error(self, task: CellTask, outcome: BakeOutcome) -> BakeError:
+        """Return the error of a build that failed."""
+        (failure,) = outcome.failures
+        return BakeError(f"{task.name}: {failure.error}", details=failure.tail, hint=failure.hint)
+
+
+def _outcome(running: _Running, *, interrupted: bool) -> BakeOutcome:
+    ended, log = running.future.result(), running.build.log
+    stopped = ended.stopped or (interrupted and bool(ended.failure))
+    names = tuple(target.name for target in running.task.targets)
+    failures: tuple[Failure, ...] = ()
+    if ended.late:
+        failures = (Failure(names, "", "the time limit was reached", (), log, "increase it with --cell-timeout"),)
+    elif ended.failure and not stopped:
+        lines = tuple(ended.failure.splitlines())
+        failures = (Failure(names, "", "cibuildwheel failed", lines, log, f"the log: {log}"),)
+    result = Result.FAILED if failures else Result.CANCELED if stopped else Result.DONE
+    seconds = time.monotonic() - running.started
+    targets = {name: TargetOutcome(name, result, seconds, steps=1, cached=0, log=log, metadata={}) for name in names}
+    return BakeOutcome(targets, seconds, (), failures)

@@ -12,17 +12,16 @@ from pathlib import Path
 from bakery import __version__
 from bakery.build.cell_tasks import CellTask
 from bakery.build.cibuildwheel import process
-from bakery.build.cibuildwheel.backend import CibuildwheelBackend
+from bakery.build.cibuildwheel.process import CibuildwheelBackend
 from bakery.build.context import RunContext, skip_finished
-from bakery.build.context_digest import context_digest
+from bakery.build.context_files import context_digest
 from bakery.build.journal import last_run
+from bakery.build.loop import run_tasks
 from bakery.build.options import Options
+from bakery.build.processes import caught
 from bakery.build.report import RunReport
-from bakery.build.run_folders import run_folder
-from bakery.build.run_tasks import run_tasks
+from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.scheduler import Item, Limits, Schedule
-from bakery.build.signals import caught
-from bakery.build.state_folder import state_folder
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.files import write
 from bakery.core.names import IDENTIFIERS, Kind
@@ -38,13 +37,7 @@ _CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine that runs cibuildwheel.
-
-    Attributes:
-        environment: the process' environment, and on Linux the address of the engine.
-        ca_bundle: a PEM file that builds on Linux trust.
-        line: receives each line that cibuildwheel prints.
-    """
+    """The machine that runs cibuildwheel; ``ca_bundle``: a PEM file for Linux; ``line`` receives each line."""
 
     environment: Mapping[str, str]
     ca_bundle: Path | None = None
@@ -52,11 +45,7 @@ class Host:
 
 
 def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ...]:
-    """Return the selected cells of a system, and the cells that build their wheels.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the selected cells of a system, and those that build their wheels. Raises UsageError for none."""
     cells = plan.for_system(system).cells
     selected = [cell for cell in cells if not only or any(_matches(cell, glob) for glob in only)]
     if not selected:
@@ -75,7 +64,7 @@ def _matches(cell: Cell, glob: str) -> bool:
 
 
 def check_buildable(plan: Plan) -> None:
-    """Raise PlanError where cibuildwheel cannot do what the recipe's Dockerfile does; all reasons at once."""
+    """Raise PlanError with all reasons why cibuildwheel cannot build the recipe."""
     options = plan.cibuildwheel
     problems = []
     if options.toolkit not in ("none", "image"):
@@ -95,7 +84,7 @@ def check_buildable(plan: Plan) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Raise UsageError where cibuildwheel has nothing like an option; all of them at once."""
+    """Raise UsageError with all options that cibuildwheel does not support."""
     if "dev" in options.groups:
         raise UsageError("cibuildwheel makes no images for a shell", hint="ask for wheel, test or full")
     flags = {
@@ -113,12 +102,8 @@ def check_options(options: Options) -> None:
 def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str) -> RunReport:
     """Build the selected cells of one system, one wheel after the other; a wheel that passes is published at once.
 
-    Returns:
-        The report, also of failed cells (`bakery.build.exit_status` judges it); it is written as ``report.json`` into
-        the run's folder, too.
-
-    Raises:
-        BakeryError: what ends all cells. Wheels that were published before stay.
+    Returns the report, which is also ``report.json`` in the run's folder; it has failed cells
+    (`bakery.build.report.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
     """
     check_options(options)
     cells = cells_here(plan, system, options.only)
@@ -127,9 +112,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     state = state_folder(root, host.environment)
     kinds = {kind for group in options.groups for kind in plan.groups[group]}
     ids = {cell.id for cell in cells}
-    targets = tuple(
-        item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids
-    )
+    targets = tuple(item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids)
     context = RunContext(
         root=root,
         plan=plan,
@@ -149,18 +132,16 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     skip_finished(context)
     with run_folder(root) as context.folder:
         builds = _Builds.prepare(context, host, system, cells)
-        schedule = Schedule([Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False))
+        schedule = Schedule(
+            [Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False)
+        )
         with caught() as signals, ThreadPoolExecutor(1) as pool:
             backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
             return run_tasks(context, backend, schedule, signals)
 
 
 def _keys(root: Path, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
-    """Return cell → digest of its inputs: options, programs, files, kinds of targets and the version of bakery.
-
-    Raises:
-        OutputError: a file of the project cannot be read.
-    """
+    """Return cell → digest of options, programs, files, kinds of targets and version. Raises OutputError for a file."""
     tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
     source = repr((plan.cibuildwheel.sdist, plan.cibuildwheel.git))
     texts = [scripts.text(name) for name in programs(plan)]
@@ -178,10 +159,8 @@ class _Builds:
     """How cibuildwheel builds the tasks of a run.
 
     Attributes:
-        folder: the folder that it runs in.
-        package: the source, relative to ``folder``.
-        configs: cell → its configuration.
         cells: of this run; those that share a wheel are built and tested by one process.
+        package: the source, relative to ``folder``.
         create_args: of ``docker create``, for containers of Linux.
     """
 
@@ -195,12 +174,7 @@ class _Builds:
 
     @classmethod
     def prepare(cls, context: RunContext, host: Host, system: str, cells: tuple[Cell, ...]) -> _Builds:
-        """Fetch the source, where it is no folder of the project, and write the configurations.
-
-        Raises:
-            BakeError: the source cannot be fetched.
-            OutputError: a file cannot be written.
-        """
+        """Fetch a source outside the project, and write the configurations. Raises BakeError or OutputError."""
         plan, run = context.plan, context.folder
         folder, package = context.root, plan.cibuildwheel.package
         if not package:
@@ -214,7 +188,7 @@ class _Builds:
         return cls(context, system, cells, folder, package, configs, create_args)
 
     def build(self, task: CellTask) -> process.Build:
-        """Return how a task is built."""
+        """Return the build of a task."""
         group = [cell for cell in self.cells if cell.built_by == task.name]
         arch = IDENTIFIERS[task.cell.platform].partition("_")[2]
         options = ("--platform", self.system, "--archs", arch.upper() if self.system == "windows" else arch)
@@ -232,7 +206,7 @@ class _Builds:
 
 
 def _create_args(run: Path, host: Host) -> tuple[str, ...]:
-    """Return the arguments with which containers of Linux reach the package index."""
+    """Return the arguments for the package index in containers of Linux."""
     mounts: dict[Path, str] = {}
     variables: list[str] = []
     if host.ca_bundle:

@@ -1,5 +1,4 @@
-"""``bakery.lock``: collect what cells are made of, write it, compare it, and pin a build to it.
+"""``bakery.lock``: ``make`` collects materials and writes it, ``is_current`` compares it, ``pins`` pins a build to it.
 
-``make`` writes a lock, ``is_current`` compares it with a plan, ``pins`` applies it. It imports ``build.single_bake``,
-``engine``, ``emit``, ``recipe`` (to read TOML), ``plan`` and ``core``.
+May import ``build.session``, ``engine``, ``emit``, ``recipe`` (to read TOML), ``plan`` and ``core``.
 """

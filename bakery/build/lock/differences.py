@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from bakery.build.lock.materials import Materials, Packages, System
+from bakery.build.lock.model import Materials, Packages, System
 from bakery.build.lock.requirements import Requirements
 
 _FEW = 3
 
 
 def stale(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> list[str]:
-    """Return what a recipe asks for that its lock does not hold, and what it holds that is not asked for any more.
-
-    Args:
-        locked: cell → what is locked for it.
-        required: cell → place → its requirements.
-    """
+    """Return what a recipe requires (cell → place → requirements) and its lock lacks, and the reverse."""
     return _merged({cell: _stale(locked.get(cell), places) for cell, places in required.items()})
 
 
@@ -34,11 +29,11 @@ def _stale(locked: Materials | None, required: Mapping[str, Requirements]) -> It
         )
     for place in locked.packages:
         if place not in required:
-            yield f"{place}: is locked, and nothing is installed there any more"
+            yield f"{place}: is locked, but no longer installed"
 
 
 def differences(locked: Mapping[str, Materials], current: Mapping[str, Materials]) -> list[str]:
-    """Return what differs between what is locked for cells and what they are made of here."""
+    """Return what differs between the locked and the current materials of cells."""
     none = Materials()
     return _merged({cell: _differences(locked.get(cell, none), materials) for cell, materials in current.items()})
 
@@ -95,7 +90,7 @@ def _image_differences(image: str, locked: System | None, current: System | None
 
 
 def _merged(lines: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return each line once, sorted, with the cells that it concerns unless these are all."""
+    """Return each line once, sorted, with its cells unless these are all."""
     cells: dict[str, list[str]] = {}
     for cell, cell_lines in lines.items():
         for line in dict.fromkeys(cell_lines):

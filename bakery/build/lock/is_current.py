@@ -1,19 +1,66 @@
-"""Whether a lock fits what a plan requires."""
+"""Whether a lock fits what a plan requires, and names only addresses that the recipe allows."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
-from bakery.build.lock.materials import Materials
-from bakery.build.lock.origins import foreign
-from bakery.build.lock.requirements import project_requirements, requirements_of
+from bakery.build.lock.model import Materials
+from bakery.build.lock.requirements import Requirements, project_requirements, requirements_of
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
+
+
+def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
+    """Return file → why its address is not allowed; ``required``: cell → place → its requirements."""
+    return {
+        key: problem
+        for cell, places in required.items()
+        for place, packages in locked[cell].packages.items()
+        for key, file in packages.files.items()
+        if file.origin and (problem := _wrong(file.name, file.origin, places.get(place)))
+    }
+
+
+def _wrong(name: str, origin: str, required: Requirements | None) -> str:
+    """Return why a distribution may not come from an address; empty if it may."""
+    if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
+        return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"
+    named = [url for url in _addresses(name, required.words) if _location(url) != _location(origin)]
+    return f"{name} comes from {_shown(origin)}, and {_shown(named[0])} is required" if named else ""
+
+
+def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:
+    """Yield the addresses of a distribution in requirements."""
+    for word in sorted(words):
+        try:
+            requirement = Requirement(word)
+        except InvalidRequirement:
+            continue  # An option of pip.
+        if requirement.url and canonicalize_name(requirement.name) == name:
+            yield requirement.url
+
+
+def _location(address: str) -> tuple[str, ...]:
+    """Return the parts of an address without commit and hash."""
+    parts = urllib.parse.urlsplit(address)
+    path = parts.path.rpartition("@")[0] or parts.path if parts.scheme.startswith("git+") else parts.path
+    folder = dict(urllib.parse.parse_qsl(parts.fragment)).get("subdirectory", "")
+    return parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, folder
+
+
+def _shown(address: str) -> str:
+    parts = urllib.parse.urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
 
 UPDATE_HINT = (
     "run `wheel-bakery lock`: it keeps what still fits; `wheel-bakery lock --upgrade NAME` takes a newer one of NAME"
@@ -24,15 +71,10 @@ _SHOWN = 40
 def load_lock(
     root: Path, plan: Plan, cells: Sequence[Cell], say: Callable[[str], None], *, strict: bool
 ) -> dict[str, Materials]:
-    """Return cell → what is locked for it; nothing where there is no lock, or one for other requirements.
+    """Return cell → its locked materials; empty if there is no lock, or an outdated one, which ``say`` reports.
 
-    Args:
-        say: shows one line that a build is not locked, and why.
-        strict: there must be a lock that fits.
-
-    Raises:
-        LockError: the lock is damaged, or takes files from addresses that are not allowed; or, where ``strict``, it is
-            missing or out of date.
+    Raises LockError if the lock is damaged, or names addresses that are not allowed; and, if ``strict``, if it is
+    missing or outdated.
     """
     lock = lock_file.read(root / plan.lock, plan.lock)
     if lock is None:
@@ -65,15 +107,15 @@ def load_lock(
 def check_origins(
     root: Path, plan: Plan, cells: Sequence[Cell], locked: Mapping[str, Materials], *, lock: bool = True
 ) -> None:
-    """Make sure that locked files come from the index, or from addresses that the recipe allows.
+    """Check that locked files come from the index, or from addresses that the recipe allows.
 
-    Args:
-        lock: ``locked`` comes from the plan's lock; else from a provenance.
-
-    Raises:
-        LockError: a file comes from another address.
+    ``lock``: ``locked`` comes from the plan's lock, else from a provenance. Raises LockError.
     """
-    direct = {cell for cell, materials in locked.items() if _has_origins(materials)}
+    direct = {
+        cell
+        for cell, materials in locked.items()
+        if any(file.origin for packages in materials.packages.values() for file in packages.files.values())
+    }
     files = project_requirements(root, plan) if direct else {}
     problems = foreign(locked, {cell.id: requirements_of(plan, cell, files) for cell in cells if cell.id in direct})
     if problems:
@@ -86,26 +128,19 @@ def check_origins(
         )
 
 
-def _has_origins(locked: Materials) -> bool:
-    return any(file.origin for packages in locked.packages.values() for file in packages.files.values())
-
-
 def with_lock(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[str, str]:
-    """Return cell → a digest of its key and of what is locked for it."""
-    return {cell: _key(key, cell, locked[cell]) if cell in locked else key for cell, key in keys.items()}
-
-
-def _key(key: str, cell: str, locked: Materials) -> str:
-    text = lock_file.text(lock_file.lock_of(cell, {cell: locked}))
-    return hashlib.sha256(f"{key} {text}".encode()).hexdigest()
+    """Return cell → a digest of its key and its locked materials."""
+    texts = {cell: lock_file.text(lock_file.lock_of(cell, {cell: locked[cell]})) for cell in keys if cell in locked}
+    digests = {cell: hashlib.sha256(f"{keys[cell]} {text}".encode()).hexdigest() for cell, text in texts.items()}
+    return {**keys, **digests}
 
 
 def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], str]:
-    """Return (name in the files, platform) → digest of the base images that are locked for cells."""
+    """Return (name in the files, platform) → digest of the locked base images."""
     return next(iter(locked.values())).images if locked else {}
 
 
 def shorten_lines(lines: Sequence[str]) -> list[str]:
-    """Return the first lines of many, and how many are left out."""
+    """Return the first lines, and how many others there are."""
     more = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]

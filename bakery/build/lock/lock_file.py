@@ -1,4 +1,4 @@
-"""``bakery.lock`` ↔ what each cell is made of. The same cells give the same text."""
+"""``bakery.lock`` ↔ the materials of each cell. The same cells give the same text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem
+from bakery.build.lock.model import VERSION, Lock, LockedFile, LockedPackages, LockedSystem, Materials, Packages, System
 from bakery.core.errors import BakeError, LockError, RecipeError
 from bakery.recipe import toml_file
 from bakery.recipe.problems import Problem, recipe_error
@@ -18,26 +17,17 @@ from bakery.recipe.toml_positions import line_of
 
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
-_ENTRIES = 200_000
-"""Keys and list items that a lock may have."""
-
+_MAX_ENTRIES = 200_000
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_HINT = "`wheel-bakery lock` writes it anew"
+_HINT = "`wheel-bakery lock` writes a new one"
 
 
 def read(path: Path, shown: str) -> Lock | None:
-    """Return the lock in a file; None where there is none.
-
-    Args:
-        shown: how messages name the file.
-
-    Raises:
-        LockError: it is none.
-    """
+    """Return the lock in a file; None for no file. Messages name it ``shown``. Raises LockError if it is no lock."""
     if not path.exists():
         return None
     try:
-        document = toml_file.read(path, shown, entries=_ENTRIES)
+        document = toml_file.read(path, shown, entries=_MAX_ENTRIES)
         problems = find_problems(Lock, document.data)
         if problems:
             raise recipe_error(
@@ -48,18 +38,18 @@ def read(path: Path, shown: str) -> Lock | None:
     lock = Lock.model_validate(document.data, by_alias=True, by_name=False)
     unknown = sorted({name for item in lock.packages for name in item.files if name not in lock.files})
     if unknown:
-        raise LockError(f"{shown} lacks files that it names", details=unknown, hint=_HINT)
+        raise LockError(f"{shown} has no entries for files that it names", details=unknown, hint=_HINT)
     return lock
 
 
 def lines_of(path: Path, shown: str, files: Iterable[str]) -> dict[str, int]:
-    """Return file → the line of a lock that says what it is."""
+    """Return file → its line in a lock."""
     lines = toml_file.read(path, shown).lines
     return {name: line_of(lines, ("files", name)) for name in files}
 
 
 def cells(lock: Lock) -> dict[str, Materials]:
-    """Return cell → what is locked for it. Images, sources and suites are those of all cells."""
+    """Return cell → its locked materials. Images, sources and suites are those of all cells."""
     shared = [*(item.cells for item in lock.packages), *(item.cells for item in lock.system)]
     ids = dict.fromkeys(cell for cell_ids in shared for cell in cell_ids)
     images = {(ref, str(platform)): digest for ref, by in lock.images.items() for platform, digest in by.items()}
@@ -76,11 +66,7 @@ def cells(lock: Lock) -> dict[str, Materials]:
 
 
 def lock_of(recipe: str, materials: Mapping[str, Materials]) -> Lock:
-    """Return the lock of a recipe whose cells are made of ``made``.
-
-    Raises:
-        BakeError: two files of one name are not the same.
-    """
+    """Return the lock of a recipe. Raises BakeError if two files of one name differ."""
     images: dict[str, dict[str, str]] = {}
     files: dict[str, LockedFile] = {}
     packages: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
@@ -129,7 +115,7 @@ def _merged(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def text(lock: Lock) -> str:
-    """Return the file: TOML, sorted, one thing a line, so that a change of one thing is a change of one line."""
+    """Return the file: sorted TOML with one item a line, so that each change changes one line."""
     return "\n".join(_lines(lock)) + "\n"
 
 
@@ -169,5 +155,5 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON's escapes are TOML's, but for the one character that TOML wants escaped and JSON does not.
+    # JSON has the escapes of TOML, except for this character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""What a plan requires from the package index for one cell, as far as it is known before anything is built."""
+"""The requirements of a cell for the package index, as far as they are known before the build."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Requirements:
 
     Attributes:
         words: requirements and options of pip.
-        complete: there are no others; else the project's source has more of them.
+        complete: false if the project's source has more of them.
         direct: distributions that may come from an address.
     """
 
@@ -32,8 +32,7 @@ class Requirements:
 def requirements_of(plan: Plan, cell: Cell, files: Mapping[str, Sequence[str]]) -> dict[str, Requirements]:
     """Return place → its requirements, for the stages that a cell's materials need.
 
-    Args:
-        files: file that words name with ``-r`` → its lines; those that only the build knows are left out.
+    ``files``: file that words name with ``-r`` → its lines; the build knows the others.
     """
     arguments = with_derived(plan.args_of(cell))
     stages = {stage.name: stage for stage in plan.stages}
@@ -66,7 +65,7 @@ def _requirements(resolves: Resolves, arguments: Mapping[str, str], files: Mappi
 
 
 def project_requirements(root: Path, plan: Plan) -> dict[str, list[str]]:
-    """Return requirements file → its lines, from the project's own pyproject.toml; none for other sources."""
+    """Return requirements file → its lines, from the project's pyproject.toml; empty for other sources."""
     step = next(step for stage in plan.stages for step in stage.steps if isinstance(step, Run) and step.lists)
     source = next(mount for mount in step.mounts if mount.target == "/src")
     if source.from_:

@@ -1,5 +1,5 @@
-"""The records beside each wheel: provenance (in-toto, SLSA v1) and bill of materials (CycloneDX).
+"""The records of each wheel: provenance (in-toto, SLSA v1) and bill of materials (CycloneDX).
 
-``recorder`` collects the facts of a run and publishes both files; ``read`` reads a provenance back. It imports
-``build.lock``, ``build.publish``, ``audit``, ``engine``, ``emit``, ``plan`` and ``core``.
+``recorder`` writes them, ``read`` reads a provenance. May import ``build``, ``audit``, ``engine``, ``emit``, ``plan`` and
+``core``.
 """

@@ -13,13 +13,12 @@ from bakery.plan.values import Json
 FOLDER = ".provenance"
 """The folder of records in the output folder.
 
-``twine upload dist/*``, and what runs it, refuses every file and folder there that is no distribution; a shell's ``*``
-leaves out names that begin with a dot.
+``twine upload dist/*`` refuses every file and folder that is no distribution; ``*`` does not match names with a dot.
 """
 
 PROVENANCE = ".provenance.json"
 SBOM = ".cdx.json"
-"""What is added to a wheel's file name."""
+"""Suffixes of a wheel's file name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +26,9 @@ class Material:
     """A material of a wheel.
 
     Attributes:
-        name: what it is called for people.
-        uri: where it is to be had, without credentials; empty where there is no such place.
-        digest: algorithm → hexadecimal text, in the words of in-toto's DigestSet.
-        kind: ``source``, ``image``, ``package`` or ``system`` (a package of the base's own manager).
-        notes: what else is known.
+        kind: ``source``, ``image``, ``package`` or ``system`` (a package of the base's package manager).
+        uri: without credentials; may be empty.
+        digest: algorithm → hexadecimal text, as in in-toto's DigestSet.
     """
 
     name: str
@@ -43,11 +40,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Who built: versions and platform. Neither a user's name nor a machine's.
-
-    Attributes:
-        engine: the version of ``program``, which is ``buildkit`` on a node.
-    """
+    """The builder, without names of user and machine; ``engine``: version of ``program`` (``buildkit`` on a node)."""
 
     engine: str
     buildx: str
@@ -56,18 +49,18 @@ class Machine:
 
 
 def record_path(wheel: Path, suffix: str) -> Path:
-    """Return where the record of a wheel lies."""
+    """Return the path of a wheel's record."""
     return wheel.parent / FOLDER / f"{wheel.name}{suffix}"
 
 
 _USER = re.compile(r"(?<=://)[^\s/?#]*@")
 _QUERY = re.compile(r"(://[^\s?#]*)\?([^\s#]*)")
 _HARMLESS = frozenset(("ref", "branch", "tag", "commit", "checksum", "subdir", "submodules", "keep-git-dir"))
-"""What BuildKit takes in the query of a git address (util/gitutil); the rest of a query may be a token."""
+"""Keys of BuildKit in the query of a git address (util/gitutil); others may be tokens."""
 
 
 def without_user(uri: str) -> str:
-    """Return a text with addresses without what may be a secret in them: user, password and query."""
+    """Return a text without user, password and query of its addresses, which may be secret."""
     return _QUERY.sub(_without_query, _USER.sub("", uri))
 
 
@@ -77,11 +70,10 @@ def _without_query(match: re.Match[str]) -> str:
 
 
 def of_buildkit(provenance: object, sent: Mapping[str, str] | None = None) -> tuple[Material, ...]:
-    """Return the materials that BuildKit's provenance (SLSA 0.2, as buildx's metadata has it) names.
+    """Return the materials in BuildKit's provenance (SLSA 0.2, as in buildx's metadata).
 
-    Args:
-        sent: sha256 → package URL, of images that a node was sent. BuildKit calls them ``pkg:oci/…``, and the same image
-            of an engine's own ``pkg:docker/…`` (solver/llbsolver/provenance): the record is the same wherever it was built.
+    ``sent``: sha256 → package URL of images that a node was sent. BuildKit calls them ``pkg:oci/…``, and an engine's
+    own ``pkg:docker/…`` (solver/llbsolver/provenance); the record must not depend on that.
     """
     materials = provenance.get("materials") if isinstance(provenance, dict) else None
     return tuple(

@@ -34,11 +34,7 @@ def definition(
     materials: Iterable[Material],
     requirements: Mapping[str, Json] | None = None,
 ) -> dict[str, Json]:
-    """Return SLSA's buildDefinition: what has to be the same for the same wheel.
-
-    Args:
-        requirements: place → what was asked of the package index for it.
-    """
+    """Return SLSA's buildDefinition: all inputs of the wheel; ``requirements``: place → requirements."""
     external: dict[str, Json] = {
         "recipe": {"name": plan.recipe, "file": plan.source_file},
         "cell": cell.id,
@@ -67,12 +63,7 @@ def statement(
     began: datetime,
     ended: datetime,
 ) -> dict[str, Json]:
-    """Return the statement about one wheel.
-
-    Args:
-        name: the wheel's file name.
-        began: when the bake began (UTC); ``ended`` when the wheel was ready to be published.
-    """
+    """Return the statement about a wheel; ``began``: start of the bake (UTC), ``ended``: when the wheel was ready."""
     versions: dict[str, Json] = {"bakery": __version__, machine.program: machine.engine, "buildx": machine.buildx}
     engine: dict[str, Json] = {
         "name": "engine",
@@ -92,7 +83,7 @@ def statement(
 
 
 def settings(plan: Plan, cell: Cell) -> tuple[str, ...]:
-    """Return what ``--set`` has to say for the same plan: all that was set, and the time that was taken from git."""
+    """Return values of ``--set`` that give the same plan: all that was set, and the time from git."""
     values_set: dict[str, str] = {}
     for path, (value, origin) in plan.origins.items():
         section, _, name = path.partition(".")

@@ -1,31 +1,30 @@
-"""Reads a wheel's provenance back: a file that anybody may have written."""
+"""Reads a wheel's provenance, a file that anybody may have written; packages as materials, and back."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
-from bakery.build.records.buildkit import PROVENANCE, record_path
+from bakery.build.lock.model import LockedFile, Materials, Packages
+from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
 from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
 from bakery.core.errors import UnavailableError
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain
+from bakery.plan.values import Json
+from bakery.recipe.problems import shorten
 
-LARGEST = 4 << 20
-"""Bytes that a provenance may have."""
-
+MAX_PROVENANCE_BYTES = 4 << 20
 
 _Hex = Annotated[str, Field(pattern=r"\A[0-9a-f]*\z")]
 
 
 class RecordedMaterial(BaseModel):
-    """Something that a wheel was made from.
-
-    Attributes:
-        notes: what else is known of it.
-    """
+    """A material in a provenance."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,7 +40,7 @@ class RecordedMaterial(BaseModel):
 
     @property
     def places(self) -> list[str]:
-        """Where it was installed; empty for what is no package of the index."""
+        """The places of a package of the index; empty for other materials."""
         names = self.notes.get("places")
         return [str(name) for name in names] if isinstance(names, list) and "version" in self.notes else []
 
@@ -60,15 +59,13 @@ def _at(*path: str) -> AliasPath:
 
 
 class Provenance(BaseModel):
-    """The facts of a provenance about a wheel.
+    """The content of a provenance.
 
     Attributes:
-        recipe: the recipe's name; ``recipe_file`` is its file, relative to the project, or the name of a shipped one.
-        settings: values of ``--set``.
-        bakery: the version that planned it.
+        recipe_file: relative to the project, or the name of a shipped recipe.
+        bakery: the version that made the plan.
         dockerfile: sha256 of the generated Dockerfile.
         requirements: place → requirements for the package index.
-        path: the file.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -90,18 +87,14 @@ class Provenance(BaseModel):
 
     @property
     def source(self) -> tuple[dict[str, str], dict[str, Any]] | None:
-        """Digests and notes of the source that the engine was sent; None where it fetched it."""
+        """Digests and notes of the source that the engine was sent; None if it fetched the source."""
         return next(((item.digest, item.notes) for item in self.materials if "dirHash" in item.digest), None)
 
 
 def read(wheel: Path, given: Path | None = None) -> Provenance:
-    """Return the provenance of a wheel.
+    """Return the provenance of a wheel, from a given file or beside the wheel.
 
-    Args:
-        given: the file; None to look beside the wheel.
-
-    Raises:
-        UnavailableError: there is none, it cannot be read, or it is about another file.
+    Raises UnavailableError if there is none, it cannot be read, or it is about another file.
     """
     paths = [given] if given else [record_path(wheel, PROVENANCE), wheel.with_name(f"{wheel.name}{PROVENANCE}")]
     path = next((candidate for candidate in paths if candidate.is_file()), None)
@@ -114,14 +107,14 @@ def read(wheel: Path, given: Path | None = None) -> Provenance:
     if not wheel.is_file():
         raise UnavailableError(f"{wheel} is not a regular file")
     try:
-        provenance = Provenance.model_validate_json(read_plain(path, LARGEST))
+        provenance = Provenance.model_validate_json(read_plain(path, MAX_PROVENANCE_BYTES))
         with wheel.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise UnavailableError(f"cannot read {error.filename}: {error.strerror}") from error
     except ValidationError as error:
         details = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:20]]
-        raise UnavailableError(f"{path} is no provenance that bakery wrote", details=details) from error
+        raise UnavailableError(f"{path} is not a provenance of bakery", details=details) from error
     if (provenance.predicate_type, provenance.build_type) != (PREDICATE, BUILD_TYPE):
         raise UnavailableError(
             f"{path} is another kind of provenance: {provenance.predicate_type}, {provenance.build_type}",
@@ -134,3 +127,73 @@ def read(wheel: Path, given: Path | None = None) -> Provenance:
             hint="one of the two was replaced",
         )
     return provenance.model_copy(update={"path": path})
+
+
+SOURCE = "source"
+"""The place of a source archive, which is no package of the build."""
+
+SUMS = "dpkgMd5sums"
+"""The digest of a Debian package: SHA-256 of dpkg's list of its files and their MD5 sums.
+
+The archive that it came in is not kept in an image.
+"""
+
+
+def package_materials(materials: Materials) -> Iterator[Material]:
+    """Yield the packages that made a wheel, each once, and the source archive if there is one."""
+    places: dict[tuple[str, LockedFile], list[str]] = {}
+    for place, item in materials.packages.items():
+        for name, file in item.files.items():
+            places.setdefault((name, file), []).append(place)
+    for (name, file), file_places in places.items():
+        yield _of_index(name, file, sorted(file_places))
+    for image, system in materials.system.items():
+        for name, version in system.packages.items():
+            digest = {SUMS: system.sums[name]} if name in system.sums else {}
+            notes: dict[str, Json] = {"version": version, "image": image}
+            yield Material(f"{name} {version}", "system", system.purls.get(name, ""), digest, notes)
+
+
+def _of_index(name: str, file: LockedFile, places: list[str]) -> Material:
+    uri = without_user(file.origin) if file.origin else f"pkg:pypi/{file.name}@{quote(file.version, safe=':')}"
+    commit = "" if file.sha256 else (file.origin or "").partition("#")[0].rpartition("@")[2]
+    digest = {"sha256": file.sha256} if file.sha256 else {"gitCommit": commit}
+    place_names: list[Json] = [*places]
+    notes: dict[str, Json] = {
+        "version": file.version,
+        "file": "" if file.origin == name else name,
+        "places": place_names,
+    }
+    return Material(f"{file.name} {file.version}", "source" if places == [SOURCE] else "package", uri, digest, notes)
+
+
+def place_requirements(materials: Materials) -> dict[str, Json]:
+    """Return place → its requirements."""
+    return {place: [*map(without_user, item.requirements)] for place, item in sorted(materials.packages.items())}
+
+
+def locked_from_provenance(recorded: Provenance) -> Materials:
+    """Return packages and commits that a build can be pinned to. Raises UnavailableError for invalid ones."""
+    files: dict[str, dict[str, LockedFile]] = {}
+    for item in recorded.materials:
+        for place in item.places:
+            version = str(item.notes["version"])
+            origin = None if item.uri.startswith("pkg:") else item.uri
+            name = item.name.removesuffix(f" {version}")
+            try:
+                file = LockedFile(name=name, version=version, sha256=item.digest.get("sha256", ""), origin=origin)
+            except ValidationError as error:
+                what = f"{recorded.path.name}: {shorten(item.name)!r} is no package"
+                raise UnavailableError(what, details=[error.errors()[0]["msg"]]) from None
+            files.setdefault(place, {})[str(item.notes.get("file") or item.uri)] = file
+    packages = {
+        place: Packages(tuple(words), dict(sorted(files.get(place, {}).items())))
+        for place, words in recorded.requirements.items()
+    }
+    sources = {item.uri: item.digest["sha1"] for item in recorded.materials if "sha1" in item.digest}
+    return Materials(sources=sources, packages=packages)
+
+
+def recorded_images(recorded: Provenance) -> Mapping[str, str]:
+    """Return name → digest of the base images of a wheel."""
+    return {item.name: f"sha256:{item.digest['sha256']}" for item in recorded.materials if item.is_image}

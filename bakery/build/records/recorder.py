@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from bakery.build.bake_context import BakeContext
-from bakery.build.context_digest import files, tree_hash
-from bakery.build.lock.materials import read
+from bakery.build.context import BakeContext
+from bakery.build.context_files import files, tree_hash
+from bakery.build.lock.model import read_materials
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import (
     FOLDER,
@@ -24,14 +24,13 @@ from bakery.build.records.buildkit import (
     of_buildkit,
     without_user,
 )
-from bakery.build.records.materials import packages, requirements
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST
+from bakery.build.records.read import MAX_PROVENANCE_BYTES, package_materials, place_requirements
 from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
-from bakery.core.git import look, origin
+from bakery.core.files import read_plain
+from bakery.core.git import compare_files, origin
 from bakery.core.names import MACHINES
-from bakery.core.plain_files import read_plain
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -40,11 +39,7 @@ from bakery.plan.values import Json
 
 @dataclass
 class Recorder:
-    """Writes the records of one run; create it before the run begins, because it reads the source.
-
-    Attributes:
-        schedule: knows the node that built a cell.
-    """
+    """Writes the records of one run; create it before the run, because it reads the source."""
 
     context: BakeContext
     schedule: Schedule
@@ -57,19 +52,14 @@ class Recorder:
         self._sent = _sent_images(self.context)
 
     def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json], folder: Path) -> None:
-        """Write the records of a cell's wheels (path → sha256) to the output folder; those that are up to date stay.
+        """Write the records of a cell's wheels (path → sha256) to the output folder; up-to-date ones stay.
 
-        Args:
-            metadata: what buildx reports of the cell's wheel target.
-            folder: the exported materials of the cell.
-
-        Raises:
-            BakeError: the materials cannot be read.
-            OutputError: the folder or a file in it cannot be written.
-            EngineError: the engine does not answer.
+        ``metadata`` is buildx's of the wheel target, ``folder`` has the exported materials. Raises BakeError if the
+        materials cannot be read, OutputError if a file cannot be written, and EngineError if the engine does not
+        answer.
         """
         output = self.context.output / FOLDER
-        exported = read(folder)
+        exported = read_materials(folder)
         materials = merged(
             [
                 *self._source,
@@ -79,10 +69,10 @@ class Recorder:
                     if key.startswith("buildx.build.provenance")
                     for item in of_buildkit(provenance, self._sent)
                 ),
-                *packages(exported),
+                *package_materials(exported),
             ]
         )
-        defined = definition(self.context.plan, cell, materials, requirements(exported))
+        defined = definition(self.context.plan, cell, materials, place_requirements(exported))
         written = [
             path
             for wheel, sha256 in wheels.items()
@@ -114,12 +104,8 @@ class Recorder:
         return tuple(folder / f"{wheel.name}{suffix}" for suffix in texts)
 
     def _built_by(self, cell: Cell) -> Machine:
-        nodes = self.context.nodes
-        seat = (
-            next((seat for seat in nodes.seats if seat.node.name == self.schedule.seat(cell.id)), None)
-            if nodes
-            else None
-        )
+        seats = self.context.nodes.seats if self.context.nodes else ()
+        seat = next((seat for seat in seats if seat.node.name == self.schedule.entries[cell.id].seat), None)
         if seat is None:
             return self._machine
         platform = seat.platforms[0] if seat.platforms else ""
@@ -144,13 +130,10 @@ def _sent_images(context: BakeContext) -> dict[str, str]:
 
 
 def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
-    """Return the project's source as the engine is sent it.
+    """Return the project's source as it is sent to the engine.
 
-    A source of a repository that the engine clones is among BuildKit's own materials, an archive of the index among
-    the packages.
-
-    Raises:
-        OutputError: a file of the project cannot be read.
+    A repository that the engine clones is among BuildKit's materials, an archive of the index among the packages.
+    Raises OutputError if a file of the project cannot be read.
     """
     folders = plan.context_paths()
     if not folders:
@@ -160,7 +143,7 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
     digest = {"dirHash": tree_hash(sent)}
     name = f"source of {plan.recipe}"
     paths: list[Json] = [*sorted(folders)]
-    checkout = look(context, sent)
+    checkout = compare_files(context, sent)
     if checkout is None:
         return (Material(name, "source", digest=digest, notes={"paths": paths}),)
     if checkout.changed:
@@ -174,9 +157,9 @@ def source_materials(plan: Plan, root: Path) -> tuple[Material, ...]:
 
 
 def is_recorded(path: Path, sha256: str, defined: Mapping[str, Json]) -> bool:
-    """Return whether a provenance already has these facts of a wheel: another run of the same changes only its times."""
+    """Return whether a provenance already has these facts of a wheel: a second run only changes its times."""
     try:
-        document = json.loads(read_plain(path, LARGEST))
+        document = json.loads(read_plain(path, MAX_PROVENANCE_BYTES))
         same = (
             document["subject"][0]["digest"]["sha256"] == sha256 and document["predicate"]["buildDefinition"] == defined
         )

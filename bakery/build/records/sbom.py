@@ -33,7 +33,7 @@ from bakery.audit.wheel import is_grafted, original_soname
 from bakery.build.records.buildkit import Material
 
 ROLE = "bakery:role"
-"""The property that says what a component is to the wheel: ``bundled``, ``runtime`` or ``build``."""
+"""The property with the role of a component: ``bundled``, ``runtime`` or ``build``."""
 
 # A wheel that needs nothing is complete without dependencies.
 warnings.filterwarnings("ignore", message="The Component this BOM is describing", category=UserWarning)
@@ -42,11 +42,7 @@ _TYPES = {"image": ComponentType.CONTAINER, "source": ComponentType.FILE}
 
 
 def sbom(path: Path, sha256: str, materials: Iterable[Material], epoch: int) -> str:
-    """Return the bill of materials of a wheel that passed the audit.
-
-    Args:
-        epoch: its time, in seconds since 1970.
-    """
+    """Return the bill of materials of a wheel that passed the audit; ``epoch`` is its time in seconds since 1970."""
     metadata, inside = contents(path)
     name, version, summary, license_ = (
         str(metadata.get(key) or "") for key in ("Name", "Version", "Summary", "License-Expression")
@@ -82,7 +78,7 @@ def sbom(path: Path, sha256: str, materials: Iterable[Material], epoch: int) -> 
 
 
 def contents(wheel: Path) -> tuple[Message, list[Component]]:
-    """Return a wheel's METADATA, and the libraries that auditwheel put into it."""
+    """Return a wheel's METADATA, and the libraries that auditwheel added."""
     bundled = []
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -105,7 +101,7 @@ def contents(wheel: Path) -> tuple[Message, list[Component]]:
 
 
 def _requirement(text: str) -> Component:
-    """Return a run-time requirement: which release meets it is decided where the wheel is installed."""
+    """Return a run-time requirement; the release is chosen at installation."""
     requirement = Requirement(text)
     name = canonicalize_name(requirement.name)
     optional = "extra" in str(requirement.marker or "")
@@ -120,7 +116,7 @@ def _requirement(text: str) -> Component:
 
 
 def _material(number: int, item: Material) -> Component:
-    """Return what the wheel was built from; none of it is in the wheel because of that."""
+    """Return a material, which is not itself in the wheel."""
     package = item.uri.startswith("pkg:")
     version = str(item.notes["version"]) if "version" in item.notes else None
     return Component(
@@ -138,7 +134,7 @@ def _material(number: int, item: Material) -> Component:
 
 
 def _other_fields(item: Material, *, package: bool) -> dict[str, str]:
-    """Return what a component's own fields have no place for."""
+    """Return fields that components do not have."""
     digests = {name: value for name, value in item.digest.items() if name != "sha256"}
     return {"kind": item.kind, **digests, **({"uri": item.uri} if item.uri and not package else {})}
 

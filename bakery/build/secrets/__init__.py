@@ -1,5 +1,4 @@
-"""Secrets of a run: read them, pass them to buildx, hide them in output, find them in wheels.
+"""Secrets of a run: read them, pass them to buildx, mask them in output, find them in wheels.
 
-Secret values exist in this package and in the environment of child processes, never in a plan. It imports ``plan`` and
-``core``.
+Secret values exist here and in the environment of child processes, never in a plan. May import ``plan`` and ``core``.
 """

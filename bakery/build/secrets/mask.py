@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bakery.core.json_data import decode_base64, tables
+from bakery.core.text import decode_base64, tables
 
 SHORTEST = 4
 """Characters that a value, or a line of one, has at least to be hidden: shorter ones are in every other word."""
@@ -47,12 +47,10 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class _Form(NamedTuple):
-    """What tells a secret.
+    """The form of a secret in output.
 
-    Attributes:
-        text: the bytes; of an encoded value, any part of it that has the seed in it tells.
-        seed: where in ``text`` the seed begins.
-        is_part: whether a part of ``text`` is enough.
+    ``name`` is the secret's; ``seed``: where in ``text`` the seed begins; ``is_part``: a part of ``text`` with the seed
+    is enough (encoded values).
     """
 
     name: str
@@ -62,11 +60,7 @@ class _Form(NamedTuple):
 
 
 class Mask:
-    """What to hide; false where there is nothing.
-
-    Attributes:
-        longest: bytes of the longest text that is hidden.
-    """
+    """Hides secrets; false for none. ``longest``: bytes of the longest hidden text."""
 
     def __init__(self, values: Mapping[str, bytes]) -> None:
         """Take name → value."""
@@ -90,7 +84,7 @@ class Mask:
         return bool(self._forms)
 
     def hide(self, data: bytes) -> bytes:
-        """Return ``data`` without what is to be hidden; its lines stay as many."""
+        """Return ``data`` with secrets hidden; the number of lines stays."""
         shown: list[bytes] = []
         end = 0
         for start, stop, _ in sorted(self._matches(data)):
@@ -104,7 +98,7 @@ class Mask:
         return {name for _, _, name in self._matches(data)}
 
     def _matches(self, data: bytes) -> Iterator[tuple[int, int, str]]:
-        """Yield start, end and name of what tells a secret, apart for each of its lines."""
+        """Yield start, end and name of each match, separately for each of its lines."""
         flat = data.translate(None, _SKIPPED)
         matches = list(self._matches_in_line(flat))
         if not matches or len(flat) == len(data):
@@ -133,15 +127,11 @@ class Mask:
             at = self._next(data, done - _SEED + 1)
 
 
-def _never(_data: bytes, _at: int) -> int:
-    return -1
-
-
 def _finder(seeds: Iterable[bytes]) -> Callable[[bytes, int], int]:
-    """Return what finds the next seed in data, from a place on; -1 for none. Its time is linear, however many there are."""
+    """Return a function that finds the next seed from an index on, or -1; its time does not depend on their number."""
     listed = list(seeds)
     if not listed:
-        return _never
+        return lambda _data, _at: -1
     # Slow to import, and needed for secrets only.
     import re2
 
@@ -160,7 +150,7 @@ def _finder(seeds: Iterable[bytes]) -> Callable[[bytes, int], int]:
 
 
 def _part(data: bytes, at: int, form: _Form) -> tuple[int, int]:
-    """Return start and end of all around ``at`` that is a part of an encoded text, with what ends base64."""
+    """Return start and end of the longest match around ``at`` of an encoded text, with the padding of base64."""
     stop = at + _common(data, at, form.text, form.seed)
     padding = _PADDING.match(data, stop)
     before = 0
@@ -170,7 +160,7 @@ def _part(data: bytes, at: int, form: _Form) -> tuple[int, int]:
 
 
 def _common(one: bytes, at: int, other: bytes, there: int) -> int:
-    """Return how many bytes are the same, from two places on."""
+    """Return the number of equal bytes from two indices on."""
     most, size = min(len(one) - at, len(other) - there), 0
     while size < most and one[at + size : at + size + 64] == other[there + size : there + size + 64]:
         size += 64
@@ -180,7 +170,7 @@ def _common(one: bytes, at: int, other: bytes, there: int) -> int:
 
 
 def _wholes(value: bytes) -> Iterator[bytes]:
-    """Yield the forms of a value and of each of its lines that are hidden as a whole, without what is passed over."""
+    """Yield the forms of a value and its lines that are hidden as a whole, without skipped bytes."""
     for line in dict.fromkeys(line.strip() for line in value.splitlines()):
         if len(line) >= SHORTEST:
             for form in (line, *_spelled(line), line.hex().encode(), line.hex().upper().encode()):
@@ -191,7 +181,7 @@ def _wholes(value: bytes) -> Iterator[bytes]:
 
 
 def _spelled(value: bytes) -> Iterator[bytes]:
-    """Yield how tools write a value within their own syntax."""
+    """Yield a value in the syntax of other formats."""
     text = value.decode(errors="surrogateescape")
     if not _ORDINARY.match(text):
         for form in (*_percent(value), *_json(text), *_html(text), *_quoted(text, value)):
@@ -237,14 +227,14 @@ def _html(text: str) -> Iterator[str]:
 
 
 def _quoted(text: str, value: bytes) -> Iterator[str]:
-    """Yield a value as Python and shells write it within quotes, whatever they put a backslash before."""
+    """Yield a value in quotes of Python and shells, whatever they escape."""
     yield from (ascii(text)[1:-1], repr(value)[2:-1])
     yield from (text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"))
     yield re.sub(rb"[^ -~]", lambda match: b"\\%03o" % ord(match[0]), value).decode()
 
 
 def _base64(value: bytes) -> Iterator[bytes]:
-    """Yield what base64 makes of a short value, whatever stands before and behind it."""
+    """Yield the base64 of a short value with any text before and after it."""
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + value)
         # What its neighbours do not change.
@@ -258,7 +248,7 @@ def _base64(value: bytes) -> Iterator[bytes]:
 def _encoded(value: bytes) -> Iterator[tuple[bytes, list[int]]]:
     """Yield a value in base64 and hexadecimal, and where the seeds of each begin.
 
-    What stands before the value moves its base64 by up to two bytes, so there are three of it.
+    Text before the value shifts its base64 by up to two bytes, so there are three forms.
     """
     dense = len(value) <= _DENSE
     for skipped in range(3):
@@ -272,9 +262,7 @@ def _encoded(value: bytes) -> Iterator[tuple[bytes, list[int]]]:
 def _seeds(value: bytes, text: bytes, taken: int, given: int, stride: int) -> list[int]:
     """Return where in an encoded text the seeds begin.
 
-    Args:
-        taken: bytes of the value that make ``given`` characters of the text.
-        stride: how many of these steps lie between two seeds.
+    ``taken`` bytes of the value make ``given`` characters; ``stride`` of these steps are between two seeds.
     """
     steps = range(0, (len(text.rstrip(b"=")) - _SEED) // given + 1, stride)
     size = _SEED * taken // given
@@ -284,8 +272,8 @@ def _seeds(value: bytes, text: bytes, taken: int, given: int, stride: int) -> li
 class MaskedStream:
     """The stream of ``--progress=rawjson`` with secrets hidden: lines in, lines out.
 
-    A step's output comes in pieces that end anywhere. What has no line's end yet is held back, so that a secret in
-    two pieces is hidden, too.
+    Output of a step comes in pieces. The end of a piece without a line end is held back, so that a secret in two pieces
+    is hidden, too.
     """
 
     def __init__(self, mask: Mask) -> None:
@@ -295,7 +283,7 @@ class MaskedStream:
         """Secrets that were hidden at least once."""
 
     def feed(self, line: bytes) -> Iterator[bytes]:
-        """Yield what may be shown once ``line`` has come."""
+        """Yield what can be shown after ``line``."""
         if not self._mask:
             yield line
             return
@@ -326,7 +314,7 @@ class MaskedStream:
         yield json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
     def close(self) -> Iterator[bytes]:
-        """Yield what was still held back."""
+        """Yield the rest."""
         yield from self._released(list(self._held))
 
     def _take(self, key: tuple[str, int], data: bytes) -> bytes:

@@ -1,4 +1,7 @@
-"""Reads the secrets of a plan just before a bake. Only buildx receives them, and they are forgotten when it ends."""
+"""Read the secrets of a plan just before a bake, into files that are never on a disk.
+
+Only buildx receives them, and they are gone when the bake ends.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import os
 import stat
 import subprocess
+import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,29 +18,49 @@ from pathlib import Path
 
 from bakery.build.processes import kill_group
 from bakery.build.secrets.mask import Mask
-from bakery.build.secrets.private_files import private_files
 from bakery.core.errors import UsageError
 from bakery.plan.options import Secret
 
+
+@contextlib.contextmanager
+def private_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
+    """Provide name → a file with the content, which only this user's processes can read until the context ends.
+
+    On Linux the files are in memory and end with this process, even if it is killed; elsewhere they are in a temporary
+    folder of this user.
+    """
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+            yield {name: _written(Path(folder) / name, data) for name, data in contents.items()}
+        return
+    with contextlib.ExitStack() as stack:
+        paths = {}
+        for name, data in contents.items():
+            file = stack.enter_context(os.fdopen(os.memfd_create("bakery"), "wb", buffering=0))
+            file.write(data)
+            os.fchmod(file.fileno(), 0o600)
+            paths[name] = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield paths
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.touch(mode=0o600)
+    path.write_bytes(data)
+    return path
+
+
 LARGEST = 500 * 1024
-"""Bytes that a secret may have: BuildKit's own limit (session/secrets, MaxSecretSize)."""
+"""BuildKit's limit of a secret in bytes (session/secrets, MaxSecretSize)."""
 
-COMMAND_S = 60.0
-"""Seconds that a command may take to print a secret."""
-
+COMMAND_TIMEOUT_S = 60.0
 _CHUNK = 1024 * 1024
 
-_NONE_LEFT = "a secret is missing, and the build would go on without it"
+_NONE_LEFT = "a secret is missing, and the build would continue without it"
 
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """The secrets of a run.
-
-    Attributes:
-        variables: variable of the bake file → the file with the secret; empty if no step needs it.
-        mask: hides the values in what steps print.
-    """
+    """The secrets of a run; ``variables``: variable of the bake file → file, empty if no step needs it."""
 
     variables: Mapping[str, str]
     mask: Mask
@@ -46,16 +70,10 @@ class RunSecrets:
 def read_secrets(
     secrets: Sequence[Secret], needed: Sequence[Secret], root: Path, environ: Mapping[str, str]
 ) -> Iterator[RunSecrets]:
-    """Read the secrets that a bake needs; they are forgotten when the context ends.
+    """Read the ``needed`` ones of a plan's secrets; they are forgotten when the context ends.
 
-    Args:
-        secrets: all of the plan.
-        needed: those that a target of the bake uses.
-        root: the project, which relative files and commands are relative to.
-        environ: the environment that variables are read from, and that commands run in.
-
-    Raises:
-        UsageError: one or more cannot be read; the message names all of them, and no value.
+    Files and commands are relative to ``root``, the project. Raises UsageError, which names all unreadable secrets, and
+    no value.
     """
     values: dict[str, bytes] = {}
     problems = []
@@ -63,7 +81,7 @@ def read_secrets(
         try:
             value = _value(secret, root, environ)
             if secret.variable and b"\0" in value:
-                raise ValueError("it holds a NUL byte, and so cannot be an environment variable")
+                raise ValueError("it contains a NUL byte, which no environment variable can have")
             values[secret.name] = value
         except ValueError as reason:
             problems.append(f"{secret.name} ({secret.origin}): {reason}")
@@ -89,18 +107,14 @@ def leaks(wheel: Path, mask: Mask) -> list[str]:
                     names |= mask.names_in(rest + chunk)
                     rest = (rest + chunk)[-mask.longest :]
             lines += [
-                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} holds the secret {name}"
+                f"{os.fsdecode(mask.hide(os.fsencode(info.filename)))} contains the secret {name}"
                 for name in sorted(names)
             ]
     return lines
 
 
 def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
-    """Return the value of a secret.
-
-    Raises:
-        ValueError: it cannot be read; the message has no value.
-    """
+    """Return the value of a secret. Raises ValueError, without the value."""
     if secret.env:
         value = os.fsencode(environ.get(secret.env, ""))
         where = "the variable is not set" if secret.env not in environ else "the variable is empty"
@@ -111,7 +125,7 @@ def _value(secret: Secret, root: Path, environ: Mapping[str, str]) -> bytes:
     if not value:
         raise ValueError(where)
     if len(value) > LARGEST:
-        raise ValueError(f"more than {LARGEST // 1024} kB, which is all that BuildKit takes")
+        raise ValueError(f"more than {LARGEST // 1024} kB, which is the limit of BuildKit")
     return value
 
 
@@ -120,14 +134,14 @@ def _read(path: Path) -> bytes:
         # Not blocking: a pipe would wait for its writer.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("this is no plain file")
+                raise ValueError("not a regular file")
             return file.read(LARGEST + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
 
 
 def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> bytes:
-    """Run a program without a shell; what it writes to its standard error is dropped, since it may hold the value."""
+    """Run a program without a shell; its standard error may contain the value and is dropped."""
     program = str(root / command[0]) if "/" in command[0] else command[0]
     try:
         child = subprocess.Popen(
@@ -147,7 +161,7 @@ def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> 
         late.set()
         kill_group(child.pid)
 
-    timer = threading.Timer(COMMAND_S, end)
+    timer = threading.Timer(COMMAND_TIMEOUT_S, end)
     timer.daemon = True
     timer.start()
     try:
@@ -162,7 +176,7 @@ def _printed(command: Sequence[str], root: Path, environ: Mapping[str, str]) -> 
         kill_group(child.pid)
         code = child.wait()
     if late.is_set():
-        raise ValueError(f"not done within {COMMAND_S:g} s")
+        raise ValueError(f"not done within {COMMAND_TIMEOUT_S:g} s")
     if code and len(value) <= LARGEST:
         raise ValueError(f"it ended with exit code {code}; run it by hand to see why")
     return value.removesuffix(b"\n").removesuffix(b"\r")

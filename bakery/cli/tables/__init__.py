@@ -1,8 +1,6 @@
-"""Tables and text for people: reports, plans, audits and rules, rendered with rich.
+"""Tables and text for people, rendered with rich: functions return renderables and strings, the commands print them.
 
-Functions here return renderables and strings; the commands print them. Text that comes from a wheel or a build is shown
-as it is, never interpreted as markup. They import ``build.report``, ``audit``, ``engine``, ``resolve``, ``toolchains``,
-``plan`` and ``core``.
+Text that comes from a wheel or a build is shown as it is, never interpreted as markup.
 """
 
 from __future__ import annotations

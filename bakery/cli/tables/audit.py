@@ -1,17 +1,19 @@
-"""Audit reports for people, on terminals of any width."""
+"""Audit reports, and differences between two builds of a wheel, for terminals of any width."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from bakery.audit.auditor import WheelReport
 from bakery.audit.compare import Change
+from bakery.audit.difference import Difference
 from bakery.audit.fatbin import sorted_archs
 from bakery.audit.finding import Finding, Severity
-from bakery.audit.report import WheelReport
 from bakery.audit.tags import release_text
 from bakery.cli.tables import key_values, listed, plain_table
 from bakery.core.text import printable
@@ -143,4 +145,34 @@ def _finding(finding: Finding) -> Text:
     )
     if finding.hint:
         text.append(f"\n    hint: {printable(finding.hint)}", "dim")
+    return text
+
+
+def render_differences(
+    name: str,
+    differences: Sequence[Difference],
+    materials: Sequence[str],
+    taken: Sequence[str] = (),
+    not_compared: Sequence[str] = (),
+) -> Text:
+    """Return one paragraph for each file that differs, then the causes and limits of the comparison.
+
+    ``materials`` are inputs of the two builds that differ, ``taken`` are inputs that do not come from the recipe.
+    """
+    text = Text.assemble(
+        (printable(name), "bold"), f": {len(differences)} differences" if differences else ": the same bytes"
+    )
+    for file, group in groupby(differences, key=lambda item: item.file):
+        text.append(f"\n  {printable(file) or 'the archive'}", "cyan")
+        for item in group:
+            text.append(f"\n    {printable(item.part)}")
+            text.append(f"  ({item.cause})" if item.cause else "", "yellow")
+            for sign, lines, style in (("-", item.old, "red"), ("+", item.new, "green")):
+                for line in lines:
+                    text.append(f"\n      {sign} {printable(line)}", style)
+    for title, items in (("built from different inputs", materials), ("not from the recipe", taken)):
+        text.append(f"\n  {title}" if items else "", "cyan")
+        for line in items:
+            text.append(f"\n    {printable(line)}")
+    text.append(f"\n  not compared: {'; '.join(map(printable, not_compared))}" if not_compared else "", "yellow")
     return text

@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.cli.tables import plain_table
-from bakery.toolchains.facts.cover import Coverage, How
+from bakery.toolchains.facts.archs import Coverage, How
 from bakery.toolchains.facts.rows import Gpu
 
 VERSION = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,9 +13,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.cli.tables import plain_table
-from bakery.core.names import Kind
+from bakery.core.names import SYSTEMS, Kind
 from bakery.plan.cells import Cell
 from bakery.plan.model import VERSION, Plan
+from bakery.plan.shards import CellGroup, job_groups
+from bakery.toolchains.facts import runners
 
 MOST_ROWS = 60
 """Limit of cells in a table. A longer plan is printed as plain lines, because rich is slow for large tables."""
@@ -28,12 +31,7 @@ _NONE: CellTexts = MappingProxyType({})
 def to_json(
     plans: Sequence[Plan], only: tuple[str, ...], skipped: CellTexts = _NONE, platforms: CellTexts = _NONE
 ) -> dict[str, object]:
-    """Return the plans for machines: cells with their axes and arguments, variables, targets by group.
-
-    Args:
-        skipped: why cells are skipped.
-        platforms: how the platforms of cells are provided.
-    """
+    """Return the plans as JSON; ``skipped`` says why cells are skipped, ``platforms`` how platforms are provided."""
     documents = [_document(plan, only, platforms.get(plan.recipe, {})) for plan in plans]
     return {"version": VERSION, "recipes": documents, **({"left_out": skipped} if skipped else {})}
 
@@ -101,11 +99,7 @@ def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
 
 
 def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -> None:
-    """Print the cells of a plan and what the recipe requests.
-
-    Args:
-        platforms: cell → how its platform is provided.
-    """
+    """Print the cells of a plan, how their ``platforms`` are provided, and what the recipe requests."""
     cells = _selected(plan, only)
     console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
@@ -151,3 +145,25 @@ def origins(plan: Plan) -> Table:
     for grant in plan.required_grants:
         table.add_row("entitlement", Text(grant), "--allow")
     return table
+
+
+def github_matrix(plans: Sequence[Plan], only: tuple[str, ...]) -> str:
+    """Return ``{"include": […]}`` on one line, for ``fromJSON``: jobs, with ``cells`` in the form of BAKERY_ONLY."""
+    groups = job_groups([part for plan in plans for part in _by_system(plan, only)])
+    return json.dumps({"include": [_job(group) for group in groups]})
+
+
+def _by_system(plan: Plan, only: tuple[str, ...]) -> list[Plan]:
+    """Return the plan of each system with selected cells; if there is none, the error is about Linux."""
+    parts = [plan.for_system(system) for system in SYSTEMS]
+    selected = [part for part in parts if part.cells and part.matches(only)]
+    return [part.filter_by_pattern(only) for part in selected or parts[:1]]
+
+
+def _job(group: CellGroup) -> dict[str, str]:
+    return {
+        "recipe": group.plan.recipe,
+        "job": group.name,
+        "runner": runners()[group.platform],
+        "cells": " ".join(cell.id for cell in group.cells),
+    }

@@ -1,4 +1,1 @@
-"""Job file or command line → plan of a job, with every problem of the file reported at once. No engine is needed.
-
-It imports ``iree.models``, ``iree.mlir``, ``recipe`` (for problems and their positions), ``toolchains`` and ``core``.
-"""
+"""Job file or command line → plan of a job. All problems of the file are reported at once; no engine is needed."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.core.errors import ModuleError
-from bakery.core.plain_files import read_plain
-from bakery.iree.job.json_positions import key_lines
+from bakery.core.files import read_plain
 from bakery.iree.models.job import Input, Job
 from bakery.recipe.problems import Problem, listed
 from bakery.recipe.pydantic_errors import find_problems
-from bakery.recipe.toml_positions import TooMuch, line_of
+from bakery.recipe.toml_positions import DEEPEST, TooMuch, line_of
 from bakery.recipe.type_names import Step
 
 LARGEST = 2 * 1024**2
-"""Bytes that a job file may have."""
+"""Maximum size of a job file, in bytes."""
 
+MOST = 200_000
+"""Maximum number of keys and list items of a job."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|\n')
 
 OUTPUT = "out"
 """The default output folder."""
@@ -27,12 +31,9 @@ OUTPUT = "out"
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job and its position.
+    """A job, its file in messages (empty for a job of the command line), and the folder that its paths are relative to.
 
-    Attributes:
-        file: its file in messages; empty for a job of the command line.
-        folder: the folder that its paths are relative to.
-        lines: path of a key → 1-based line.
+    ``lines`` maps the path of a key to its 1-based line.
     """
 
     job: Job
@@ -43,8 +44,7 @@ class LoadedJob:
     def required_grants(self, *, output: bool) -> tuple[str, ...]:
         """Return a grant of ``--allow`` for each path that the job names; none for a job of the command line.
 
-        Args:
-            output: results go to the job's own folder.
+        ``output``: results go to the job's own folder.
         """
         if not self.file:
             return ()
@@ -75,10 +75,7 @@ def _read_by(item: Input) -> Iterator[str]:
 
 
 def load(file: Path, shown: str) -> LoadedJob:
-    """Load a job file.
-
-    Args:
-        shown: its name in messages.
+    """Load a job file, which messages call ``shown``.
 
     Raises:
         ModuleError: it cannot be read, is not JSON, or not a job; ``details`` has every problem.
@@ -99,11 +96,7 @@ def load(file: Path, shown: str) -> LoadedJob:
 
 
 def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
-    """Return a job that compiles some files.
-
-    Raises:
-        ModuleError: a path is malformed.
-    """
+    """Return a job that compiles some files; raise ModuleError if a path is malformed."""
     data = {"version": 1, "modules": [{"input": item} for item in dict.fromkeys(inputs)]}
     problems = [Problem((), f"{inputs[0]!a}: {problem.what}", problem.fix) for problem in find_problems(Job, data)]
     if problems:
@@ -114,11 +107,7 @@ def from_inputs(inputs: Sequence[str], folder: Path) -> LoadedJob:
 def _error(
     shown: str, *problems: Problem, lines: Mapping[tuple[Step, ...], int] | None = None, hint: str = ""
 ) -> ModuleError:
-    """Return the one error that lists all ``problems``.
-
-    Args:
-        lines: path of a key → 1-based line, for problems without one.
-    """
+    """Return the one error that lists all ``problems``; ``lines`` maps paths of keys to 1-based lines."""
     if lines:
         problems = tuple(replace(item, line=item.line or line_of(lines, item.path)) for item in problems)
     what, details = listed(shown, problems)
@@ -165,3 +154,45 @@ def _data(text: str, shown: str) -> object:
     if duplicates:
         raise _error(shown, Problem((duplicates[0],), "this key is twice in one object", "keep one of the two"))
     return data
+
+
+def key_lines(text: str) -> dict[tuple[Step, ...], int]:
+    """Return the 1-based line of every key and list item of valid JSON, by path.
+
+    Raises:
+        TooMuch: lists or objects are nested more than `DEEPEST` levels deep, or there are more than `MOST` entries.
+    """
+    lines: dict[tuple[Step, ...], int] = {}
+    stack: list[list[Step]] = []
+    line = 1
+    key = True
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == "\n":
+            line += 1
+            continue
+        if token in "}]":
+            stack.pop()
+            key = False
+            continue
+        if token == ",":
+            last = stack[-1][-1]
+            key = isinstance(last, str)
+            if isinstance(last, int):
+                stack[-1][-1] = last + 1
+            continue
+        if token == ":":
+            key = False
+            continue
+        if stack and key and isinstance(stack[-1][-1], str):
+            stack[-1][-1] = json.loads(token)
+        if stack:
+            lines.setdefault(tuple(level[-1] for level in stack), line)
+            if len(lines) > MOST:
+                raise TooMuch(f"more than {MOST} keys and list items", line)
+        if token in "{[":
+            if len(stack) >= DEEPEST:
+                raise TooMuch(f"lists or objects are nested more than {DEEPEST} levels deep", line)
+            stack.append([""] if token == "{" else [0])
+            key = token == "{"
+    return lines

@@ -176,3 +176,21 @@ class ModuleRecord(Model):
     """The outcome of the validation. Null if the module was not validated."""
     benchmark: BenchmarkRecord | None = None
     """The result of the benchmark. Null if the module was not measured."""
+
+
+class Measured(Model):
+    """The measurement of one module."""
+
+    module: Line
+    """The file name without ``.vmfb``: the name and the target."""
+    record: BenchmarkRecord
+    """The measured values."""
+
+
+class Baseline(Model):
+    """All measurements of one run, as ``wheel-bakery benchmark --save-baseline`` writes them."""
+
+    version: Literal[1]
+    """The version of the file format: 1."""
+    benchmarks: tuple[Measured, ...]
+    """One measurement for each module that ran."""

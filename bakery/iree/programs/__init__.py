@@ -1,7 +1,7 @@
 """Programs that run inside images with IREE's tools and in bundles of modules.
 
-They support Python 3.8 and newer and use the standard library; those that read arrays also need numpy and IREE's
-runtime. They import nothing of bakery.
+They support Python 3.8 and newer and do not import bakery. Those that read arrays need NumPy, and ``load_module.py`` also
+needs IREE's runtime.
 """
 
 from importlib.resources import files

@@ -1,10 +1,10 @@
-"""Compile /in/module.mlir, and leave in /out: module.vmfb, log, and ended ("CODE MILLISECONDS").
+"""Compile /in/module.mlir, and write to /out: module.vmfb, log, and ended ("CODE MILLISECONDS").
 
 Usage: compile_module.py FLAG...
 
-An error of the compiler is a result like any other: other modules are compiled beside it. What hangs on the machine of
-the moment (killed, out of memory) is none: the step fails, so that nothing keeps it. One process and few imports: this
-runs for each module, and small ones compile in half a second.
+A module that the compiler refuses is a result, too: the step passes, so that the other modules of the batch are compiled.
+A failure of the machine (killed, out of memory) fails the step, so that BuildKit does not cache it. There is only one
+process and few imports, because this runs for each module, and small ones compile in half a second.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LOG = "/out/log"
 MODULE = "/out/module.vmfb"
 
 MEMORY = 16 << 30
-"""Bytes of address space: BuildKit has no limit for the memory of one step."""
+"""Limit of the address space in bytes. BuildKit has no limit for the memory of one step."""
 
 NO_MEMORY = (b"out of memory", b"bad_alloc", b"cannot allocate memory", b"no space left")
 
 
 def take_slot() -> bool:
-    """Wait for one of as many slots as there are cores; return whether all of them are in use now.
+    """Wait for one of as many slots as there are cores; return whether all other slots are free.
 
     A lock on a file is a slot. The kernel frees it when the process ends. One waiting process at a time looks for a free
     slot; the others wait in the queue.
@@ -57,10 +57,10 @@ def lock(file: int) -> bool:
 
 
 def compile_module(flags: List[str]) -> int:
-    """Run the compiler; return how it ended, as a shell says it: 128 and a signal's number for a crash."""
-    # The name is in the result: the same for everybody.
+    """Run the compiler; return its exit code as a shell reports it: 128 plus the number of a signal for a crash."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    # The result contains the file name: without a folder, it is always the same.
     os.chdir("/in")
     child = os.posix_spawn(
         COMPILER,
@@ -70,7 +70,7 @@ def compile_module(flags: List[str]) -> int:
             (os.POSIX_SPAWN_OPEN, 1, LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
-        # Python ignores these, and a child would.
+        # Python ignores these, and children inherit that.
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
     )
     status = os.waitpid(child, 0)[1]
@@ -81,11 +81,11 @@ def main(flags: List[str]) -> int:
     """Compile; return the exit code of the step."""
     os.umask(0o022)
     if take_slot():
-        # Threads would compete with the compilers beside, and cost a fifth more; the result is the same to the byte.
+        # Threads would compete with the other compilers, and take a fifth longer. The result is the same to the byte.
         flags = [*flags, "--mlir-disable-threading"]
-    begun = time.monotonic()
+    start = time.monotonic()
     code = compile_module(flags)
-    took = time.monotonic() - begun
+    seconds = time.monotonic() - start
     if code in (128 + signal.SIGKILL, 128 + signal.SIGTERM):
         print("the compiler was killed", file=sys.stderr)
         return code
@@ -96,10 +96,10 @@ def main(flags: List[str]) -> int:
             log = file.read()
         if any(words in log.lower() for words in NO_MEMORY):
             sys.stderr.buffer.write(b"\n".join(log.splitlines()[-5:]) + b"\n")
-            print("the compiler found no memory", file=sys.stderr)
+            print("the compiler ran out of memory", file=sys.stderr)
             return 128 + signal.SIGKILL
     with open("/out/ended", "w") as file:
-        file.write("%d %d\n" % (code, took * 1000))
+        file.write("%d %d\n" % (code, seconds * 1000))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Load the module that suits this machine best, and run it.
 
-Usage: python run.py                                        what is here, and what this machine would take
+Usage: python run.py                                        list the modules, and the best ones for this machine
        python run.py NAME [--function F] [--input VALUE]... [--output FILE.npy]... [--target TARGET]
 
 A VALUE is a .npy file, a number, or a constant such as 64x64xf32=1. Needed: `pip install -r requirements.txt`. In Python:
@@ -8,8 +8,8 @@ A VALUE is a .npy file, a number, or a constant such as 64x64xf32=1. Needed: `pi
     from run import load
     result = load("NAME").main(a, b).to_host()
 
-A module for CUDA is taken where the driver is there and the GPU is new enough, then AMD's, then Metal's, then the one for
-the CPU that uses most of its instructions. Modules for Vulkan and for CPUs by name are taken only if `--target` asks.
+The order is: CUDA if there is a driver and the GPU is new enough, AMD, Metal, then the module for the CPU that uses most
+of its instructions. Modules for Vulkan and for CPUs by name are used only with `--target`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEVELS = (
     {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
     {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
 )
-"""What x86-64-v2, -v3 and -v4 add (x86-64 psABI, table 3.1), in the words of /proc/cpuinfo."""
+"""The additions of x86-64-v2, -v3 and -v4 (x86-64 psABI, table 3.1), as in /proc/cpuinfo."""
 
 _COMPUTE_CAPABILITY = (75, 76)
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of cuda.h."""
@@ -58,7 +58,7 @@ def cpu_level() -> int:
 
 
 def cuda_capability() -> int:
-    """Return the compute capability of the first GPU as ten times its number (8.6 → 86); 0 where no driver finds one."""
+    """Return the compute capability of the first GPU times ten (8.6 → 86); 0 if no driver finds a GPU."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     except OSError:
@@ -127,14 +127,10 @@ def manifest() -> List[Module]:
 
 
 def choices(name: str, target: Optional[str] = None) -> List[Module]:
-    """Return the modules of a name that this machine can take, the best first.
-
-    Raises:
-        SystemExit: there is none.
-    """
+    """Return the modules of a name that this machine can run, the best first; exit if there is none."""
     named = [module for module in manifest() if module["name"] == name]
     if not named:
-        sys.exit("run: no module %s; there are %s" % (name, ", ".join(sorted({m["name"] for m in manifest()}))))
+        sys.exit("run: no module %s; modules: %s" % (name, ", ".join(sorted({m["name"] for m in manifest()}))))
     if target:
         suitable = [module for module in named if module["target"] == target]
     else:
@@ -143,16 +139,12 @@ def choices(name: str, target: Optional[str] = None) -> List[Module]:
         ranked = sorted((pair for pair in scored if pair[0]), key=lambda pair: pair[0] or (0, 0), reverse=True)
         suitable = [module for _, module in ranked]
     if not suitable:
-        sys.exit("run: no module of %s suits; there are %s" % (name, ", ".join(m["target"] for m in named)))
+        sys.exit("run: no suitable module of %s; targets: %s" % (name, ", ".join(m["target"] for m in named)))
     return suitable
 
 
 def load(name: str, target: Optional[str] = None) -> Any:
-    """Return the best module of a name: its functions are attributes that take and give arrays.
-
-    Raises:
-        SystemExit: none can be loaded.
-    """
+    """Return the best module of a name, whose attributes are functions on arrays; exit if none can be loaded."""
     from iree import runtime
 
     reason = ""
@@ -160,7 +152,7 @@ def load(name: str, target: Optional[str] = None) -> Any:
         path = os.path.join(HERE, module["file"])
         with open(path, "rb") as file:
             if hashlib.sha256(file.read()).hexdigest() != module["sha256"]:
-                sys.exit("run: %s is damaged: another sha256 than its manifest's" % module["file"])
+                sys.exit("run: %s is damaged: its sha256 is not that of the manifest" % module["file"])
         try:
             loaded = runtime.load_vm_flatbuffer_file(path, driver=module["device"])
         except (RuntimeError, ValueError) as error:
@@ -191,18 +183,18 @@ def value(text: str) -> Any:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run a function and print or save what it gives."""
+    """Run a function, and print or save its results."""
     import numpy
 
     module = load(arguments.name, arguments.target)
     described = next(item for item in manifest() if item["name"] == arguments.name)
     names = [function["name"] for function in described["functions"]]
     if arguments.function is None and len(names) != 1:
-        sys.exit("run: name a function by --function; there are %s" % ", ".join(names))
+        sys.exit("run: name a function with --function: %s" % ", ".join(names))
     result = module[arguments.function or names[0]](*map(value, arguments.input))
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if arguments.output and len(arguments.output) != len(results):
-        sys.exit("run: %d results, and %d files for them" % (len(results), len(arguments.output)))
+        sys.exit("run: %d results, but %d files for --output" % (len(results), len(arguments.output)))
     for index, item in enumerate(results):
         array = numpy.asarray(item.to_host() if hasattr(item, "to_host") else item)
         if arguments.output:
@@ -212,7 +204,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def show() -> None:
-    """Print what is here, and what this machine would take."""
+    """List the modules, and the best ones for this machine."""
     host = machine()
     print("this machine: " + json.dumps(host))
     for name in sorted({module["name"] for module in manifest()}):
@@ -223,15 +215,13 @@ def show() -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("name", nargs="?", help="the module; without it, what is here is listed")
-    parser.add_argument("--function", help="which function; not needed where there is one")
+    parser.add_argument("name", nargs="?", help="the module; without it, list all modules")
+    parser.add_argument("--function", help="the function; optional if there is only one")
     parser.add_argument("--input", action="append", default=[], metavar="VALUE", help="an argument, in order")
-    parser.add_argument(
-        "--output", action="append", default=[], metavar="FILE", help="where a result is saved, in order"
-    )
-    parser.add_argument("--target", help="this module, and no other")
+    parser.add_argument("--output", action="append", default=[], metavar="FILE", help="the file for a result, in order")
+    parser.add_argument("--target", help="the target of the module")
     arguments = parser.parse_args()
     if arguments.name:
         run(arguments)

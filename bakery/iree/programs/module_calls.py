@@ -1,10 +1,10 @@
-"""Run programs one after the other, and tell how each ended.
+"""Run programs one after the other, and write how each one ended.
 
 Usage: module_calls.py CALLS.json RESULT.json
 
-CALLS is a list of ``{"argv": [...], "seconds": N}``; RESULT is ``{"runtime": VERSION, "calls": [{"code": N, "log": "…"}]}``,
-in the same order. A code below zero is the number of the signal that ended a program; ``null`` stands for one whose time
-was over. VERSION is that of iree-base-runtime, empty where it was not installed as a package.
+CALLS is a list of ``{"argv": [...], "seconds": N}``. RESULT is ``{"runtime": VERSION, "calls": [{"code": N, "log": "…"}]}``,
+in the same order. A negative code is the number of a signal; ``null`` stands for a program that exceeded its time limit.
+VERSION is that of iree-base-runtime, empty if it was not installed as a package.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Dict, List, Union
 
-KEPT = 4000
-"""Characters of what a program printed: the last ones."""
+LOG = 4000
+"""Bytes of the end of a program's output that are written."""
 
 Result = Dict[str, Union[int, str, None]]
 
@@ -29,7 +29,7 @@ def run(argv: List[str], seconds: float) -> Result:
         except subprocess.TimeoutExpired:
             code = None
         size = log.seek(0, 2)
-        log.seek(max(0, size - KEPT))
+        log.seek(max(0, size - LOG))
         return {"code": code, "log": log.read().decode("utf-8", "replace")}
 
 

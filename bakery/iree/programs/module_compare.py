@@ -1,11 +1,11 @@
-"""Compare arrays with what was expected of them.
+"""Compare arrays with expected arrays.
 
 Usage: module_compare.py PAIRS.json RESULT.json
 
 PAIRS is a list of ``{"got": FILE, "expected": FILE or {"number": TEXT}, "dtype": NAME, "shape": [N, …] or null, "rtol": X,
-"atol": X}``: ``shape`` is given where ``got`` holds bytes alone. An element is right where ``|got - expected| <= atol + rtol *
-|expected|``, both NaN, or both the same infinity. RESULT is a list of differences, see `compare`; a number that JSON
-cannot hold is null.
+"atol": X}``; ``shape`` is set if ``got`` has only the bytes of the elements. An element is right if ``|got - expected| <=
+atol + rtol * |expected|``, if both are NaN, or if both are the same infinity. RESULT is a list of differences, see
+`compare`; a number that JSON cannot represent is null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 
 def load(name: str, dtype: str, shape: Optional[List[int]]) -> np.ndarray:
-    """Return an array; bfloat16, which numpy does not know, as float32."""
+    """Return an array. NumPy has no bfloat16; such arrays become float32."""
     if shape is not None:
         array = np.fromfile(name, dtype=np.uint16).reshape(shape)
     else:
@@ -30,21 +30,21 @@ def load(name: str, dtype: str, shape: Optional[List[int]]) -> np.ndarray:
 
 
 def finite(number: Any) -> Optional[float]:
-    """Return a number that JSON can hold, or None."""
+    """Return a number, or None if JSON cannot represent it."""
     return float(number) if math.isfinite(number) else None
 
 
 def kind(array: np.ndarray) -> str:
-    """Return what an array's elements are: numbers with and without a sign are one kind."""
+    """Return the kind of the elements of an array; signed and unsigned integers are one kind."""
     return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}.get(array.dtype.kind, "other")
 
 
 def compare(pair: Dict[str, Any]) -> Dict[str, Any]:
-    """Return how far an array is from what was expected.
+    """Return how far an array is from the expected array.
 
-    Keys: ``problem`` (why they cannot be compared; empty), ``absolute`` and ``relative`` (the largest differences),
-    ``at`` (the index of the worst element, by what the tolerance allows), ``got`` and ``expected`` (there), ``beyond``
-    (elements that are wrong), ``elements`` (all).
+    Keys: ``problem`` (why they cannot be compared, or empty), ``absolute`` and ``relative`` (the largest differences), ``at``
+    (the index of the element that exceeds its tolerance by most), ``got`` and ``expected`` (its values), ``beyond`` (the
+    number of wrong elements), ``elements`` (of all).
     """
     got = load(pair["got"], pair["dtype"], pair["shape"])
     if isinstance(pair["expected"], dict):

@@ -1,10 +1,10 @@
-"""Call Python functions over numpy arrays, and save what they give.
+"""Call Python functions on NumPy arrays, and save their results.
 
 Usage: module_reference.py CALLS.json RESULT.json
 
 CALLS is a list of ``{"file": "reference.py", "function": "softmax", "arguments": [{"npy": "a.npy", "dtype": "float32"},
-{"number": "3"}], "results": ["0.0.npy"]}``. RESULT is a list of texts: empty, or why a call gave no arrays. Arrays of
-bfloat16, which numpy does not know, arrive as float32.
+{"number": "3"}], "results": ["0.0.npy"]}``. RESULT is a list of texts: empty, or why a call has no results. NumPy has no
+bfloat16; such arrays become float32.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def call(spec: Dict[str, Any]) -> str:
         returned = function(*map(argument, spec["arguments"]))
         results: List[Any] = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         if len(results) != len(spec["results"]):
-            return "it gave %s arrays, the module gives %s" % (len(results), len(spec["results"]))
+            return "it returned %s arrays, the module returns %s" % (len(results), len(spec["results"]))
         for index, name in enumerate(spec["results"]):
             array = np.asarray(results[index])
             if array.dtype.kind not in "biufc":
-                return "it gave %s, and no array of numbers" % type(results[index]).__name__
+                return "it returned %s, not an array of numbers" % type(results[index]).__name__
             np.save(name, np.array(array, order="C"))
     except BaseException:
         return str(traceback.format_exc(limit=-3))[-3000:]
@@ -49,7 +49,7 @@ def call(spec: Dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Make all calls that are listed."""
+    """Make all calls."""
     with open(sys.argv[1]) as file:
         calls = json.load(file)
     results = [call(spec) for spec in calls]

@@ -18,7 +18,7 @@ def invalid(message: str, hint: str = "", *, got: str = "", quotes_value: bool =
     Args:
         message: what was expected; it must not quote the value, which may be a secret.
         hint: what to do; empty for general advice.
-        got: what was found, if the whole value says too little.
+        got: what was found, if the value itself is not clear enough.
         quotes_value: ``got`` has a part of the value, so it is not shown if the value may be a secret.
     """
     template = "{message}, got {got}" if got else "{message}"

@@ -1,28 +1,76 @@
-"""The recipe of one project."""
+"""The recipe of one project, its settings for macOS, Windows and the output folder, and the workspace."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bakery.core import names
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.builder import Builder
 from bakery.recipe.models.cache import Cache
 from bakery.recipe.models.ci import Ci
-from bakery.recipe.models.image import Image
-from bakery.recipe.models.matrix import Matrix
-from bakery.recipe.models.native import Native
-from bakery.recipe.models.output import Output
-from bakery.recipe.models.secret import Secret
+from bakery.recipe.models.matrix import Matrix, Variable
 from bakery.recipe.models.source import Source
-from bakery.recipe.models.system import Macos, Windows
-from bakery.recipe.models.test import Test
-from bakery.recipe.models.text import Line, PlatformName, SecretName, VariableName, distinct, no_device
-from bakery.recipe.models.variable import Variable
+from bakery.recipe.models.steps import Image, Native, Secret, Test
+from bakery.recipe.models.text import (
+    EnvironmentName,
+    Line,
+    Matching,
+    PlatformName,
+    SecretName,
+    VariableName,
+    WorkflowLine,
+    distinct,
+    no_device,
+)
 from bakery.recipe.models.wheel import Wheel
+
+
+class Output(Model):
+    """Where finished wheels are published."""
+
+    directory: WorkflowLine | None = None
+    """The folder for wheels that passed the audit, relative to the project."""
+
+    @field_validator("directory")
+    @classmethod
+    def _inside(cls, value: str | None) -> str | None:
+        if value is not None and (not value or value.startswith(("~", "-")) or ".." in value.split("/")):
+            raise invalid("expected a folder, such as 'dist'", "name a folder below the project, or an absolute path")
+        for part in (value or "").split("/"):
+            no_device(part)
+        return value
+
+
+_Release = Annotated[Line, Matching(r"[1-9][0-9]\.[0-9]{1,2}", "a release of macOS in two parts, such as '11.0'")]
+
+
+class Macos(Model):
+    """Settings for macOS, where cibuildwheel builds directly on the machine."""
+
+    minimum: _Release | None = Field(default=None, examples=["11.0"])
+    """The oldest macOS that the wheels support (``MACOSX_DEPLOYMENT_TARGET``). By default, cibuildwheel decides."""
+    before_all: Line | None = Field(default=None, examples=["brew install libomp"])
+    """A shell command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
+    environment: dict[EnvironmentName, Line] | None = None
+    """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
+    test_command: Line | None = None
+    """The test command on macOS. It replaces ``test.command``."""
+
+
+class Windows(Model):
+    """Settings for Windows, where cibuildwheel builds directly on the machine."""
+
+    before_all: Line | None = Field(default=None, examples=["choco install -y ninja"])
+    """A command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
+    environment: dict[EnvironmentName, Line] | None = None
+    """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
+    test_command: Line | None = Field(default=None, examples=['python -c "import pkg"'])
+    """The test command on Windows. It replaces ``test.command``. ``cmd.exe`` runs it, so use double quotes only."""
+
 
 Platforms = Annotated[tuple[PlatformName, ...], AfterValidator(distinct)]
 
@@ -77,3 +125,25 @@ class Recipe(Model):
                 f'write name = "{plain}"' if names.RECIPE.match(plain) else "name it after the project",
             )
         return no_device(value)
+
+
+class Workspace(Model):
+    """Several recipes in one repository. Commands work on all of them, or on the one that you name."""
+
+    recipes: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, examples=[["examples/cuda", "ujson"]]
+    )
+    """Folders with a recipe, relative to this file, or names of shipped recipes."""
+    jobs: Annotated[tuple[WorkflowLine, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct)] | None = (
+        Field(default=None, examples=[["models/job.json"]])
+    )
+    """IREE job files, relative to this file. The workflow of ``[workspace.ci]`` compiles, validates and benchmarks
+    their modules."""
+    ci: Ci | None = None
+    """Workflows for the recipes without a ``[ci]`` table, and one workflow for the jobs."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Workspace:
+        if self.recipes is None and self.jobs is None:
+            raise invalid("expected recipes, or jobs")
+        return self

@@ -1,4 +1,4 @@
-"""Wheels of an index that is served somewhere: what it has, fetched and compared with what its pages say."""
+"""Downloads the wheels of a published index, and compares them with its pages."""
 
 from __future__ import annotations
 
@@ -22,18 +22,11 @@ TIMEOUT_S = 60
 
 
 def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[NewWheel]:
-    """Fetch the wheels of the index at ``url`` that folder ``site`` has not.
+    """Download the wheels of an index that are not in folder ``site`` to the empty folder ``scratch``.
 
-    Args:
-        url: what serves the folder that `extend` made, without ``simple/``.
-        scratch: an empty folder for the wheels.
-        ca_bundle: a PEM file of certificate authorities; empty for those that the system trusts.
-
-    Returns:
-        The wheels; none where the server says that there is no index yet (404).
-
-    Raises:
-        UnavailableError: it cannot be reached, is no index of bakery's, or a wheel is not what its page says.
+    ``url`` is the address of the folder that `extend` made; without an index there (404), the result is empty.
+    ``ca_bundle`` is a PEM file, or empty for the system's. Raises UnavailableError if the index is not reachable or not
+    one of bakery's, or if a wheel differs from its page.
     """
     fetch = _Fetch(url.rstrip("/") + f"/{SIMPLE}/", ca_bundle)
     root = fetch.page(pages.JSON)
@@ -44,10 +37,10 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
     try:
         for project in pages.parse_root(root):
             if not is_normalized_name(project):
-                raise ValueError(f"{project[:80]!r} is no normalised name of a project")
+                raise ValueError(f"{project[:80]!r} is not a normalised project name")
             page = fetch.page(f"{project}/{pages.JSON}")
             if page is None:
-                raise ValueError(f"it lists {project} and has no page of it")
+                raise ValueError(f"it lists {project} but has no page for it")
             for file in pages.parse(page, project):
                 path = site / SIMPLE / project / file.name
                 if not path.exists():
@@ -56,7 +49,7 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
                 wheels.append(NewWheel(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(
-            f"{url} is no index that can be extended: {error}", hint="it must be one that `wheel-bakery index` made"
+            f"{url} is not an index that can be extended: {error}", hint="it must be made by `wheel-bakery index`"
         ) from error
     return wheels
 
@@ -68,7 +61,7 @@ class _Fetch:
         self._context = ssl.create_default_context(cafile=ca_bundle or None) if secure else None
 
     def page(self, path: str) -> bytes | None:
-        """Return a page; None where the server says that there is none."""
+        """Return a page; None if it does not exist."""
         try:
             with self._open(path) as reply:
                 text: bytes = reply.read(pages.LARGEST + 1)
@@ -83,7 +76,7 @@ class _Fetch:
             raise self._failed(path, str(error)) from error
 
     def wheel(self, path: str, file: File, target: Path) -> None:
-        """Write a wheel to ``target`` and compare it with what its page says."""
+        """Write a wheel to ``target`` and compare it with its page."""
         digest, size = hashlib.sha256(), 0
         try:
             with self._open(path) as reply, target.open("wb") as stream:

@@ -1,4 +1,4 @@
-"""What an index says of one wheel."""
+"""The entry of an index for one wheel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import IO
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name
-from packaging.version import Version
 
 from bakery.audit.archive import TEXT_LIMIT
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
-from bakery.audit.metadata import check_work
+from bakery.audit.metadata import check_work, same_version
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
-from bakery.core.plain_files import open_plain
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import parse_wheel_name
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
@@ -25,18 +24,10 @@ _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A wheel as the pages tell of it.
+    """A wheel as it is listed on the pages, with its normalised project.
 
-    Attributes:
-        name: the file's name.
-        project: the project's normalised name.
-        version: the version, local part included.
-        sha256: hex digest of the wheel.
-        size: bytes of the wheel.
-        requires_python: METADATA's Requires-Python; empty where there is none.
-        metadata_sha256: hex digest of METADATA.
-        uploaded: when the index got it, as ``2026-11-21T17:00:00.000000Z``.
-        yanked: why nobody should take it any more (PEP 592), True for no reason given, False for nothing of that.
+    ``requires_python`` is METADATA's, or empty; ``uploaded`` is a time such as ``2026-11-21T17:00:00.000000Z``;
+    ``yanked`` is the reason (PEP 592), or True without one.
     """
 
     name: str
@@ -51,15 +42,13 @@ class File:
 
 
 class NotAWheel(ValueError):
-    """Why a file cannot stand in an index."""
+    """Why a file cannot be in an index."""
 
 
 def read(path: Path, uploaded: str) -> tuple[File, str]:
-    """Return what an index says of the wheel at ``path``, and its METADATA.
+    """Return the entry of an index for the wheel at ``path``, and its METADATA.
 
-    Raises:
-        NotAWheel: it is none, or its name and its METADATA disagree.
-        OSError: it cannot be read.
+    Raises NotAWheel, also if name and METADATA disagree, and OSError.
     """
     try:
         project, version, _, _ = parse_wheel_name(path.name)
@@ -73,16 +62,15 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
         try:
             metadata = _metadata(stream, size)
         except OverLimit as error:
-            raise NotAWheel(f"it takes more work to read than a wheel of its size may: {error}") from None
+            raise NotAWheel(f"reading it takes more work than its size allows: {error}") from None
     try:
         text = metadata.decode()
     except UnicodeDecodeError:
         raise NotAWheel("METADATA is not UTF-8") from None
     header = HeaderParser().parsestr(text)
-    name, stated = str(header.get("Name", "")), str(header.get("Version", ""))
-    if canonicalize_name(name) != project or _version(stated) != version:
+    name, stated, requires = (str(header.get(field, "")) for field in ("Name", "Version", "Requires-Python"))
+    if canonicalize_name(name) != project or not same_version(stated, str(version)):
         raise NotAWheel(f"METADATA says {name[:80]} {stated[:80]}, its name {project} {version}")
-    requires = str(header.get("Requires-Python", ""))
     try:
         SpecifierSet(requires)
     except ValueError:
@@ -91,20 +79,13 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
     return File(path.name, project, str(version), digest, size, requires, metadata_digest, uploaded), text
 
 
-def _version(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except ValueError:  # no version, or one with more digits than Python reads
-        return None
-
-
 def _metadata(stream: IO[bytes], size: int) -> bytes:
     try:
         with open_zip(stream) as archive:
             infos = archive.infolist()
             members = [info for info in infos if _METADATA.match(info.filename)]
             if len(members) != 1:
-                raise NotAWheel("it has no METADATA" if not members else "it has more than one METADATA")
+                raise NotAWheel("it has more than one METADATA" if members else "it has no METADATA")
             if members[0].file_size > TEXT_LIMIT:
                 raise NotAWheel(f"METADATA has more than {TEXT_LIMIT:,} bytes")
             if sum(info.file_size for info in infos) > expansion_limit(size):
@@ -117,4 +98,4 @@ def _metadata(stream: IO[bytes], size: int) -> bytes:
     except NotAWheel:
         raise
     except ZIP_ERRORS as error:
-        raise NotAWheel(f"it is no readable archive: {error_text(error)}") from None
+        raise NotAWheel(f"it is not a readable archive: {error_text(error)}") from None

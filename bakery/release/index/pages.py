@@ -13,16 +13,14 @@ from bakery.core.wheel_names import parse_wheel_name
 from bakery.release.index.files import File
 
 API = "1.1"
-"""The version of the interface: with sizes, times and versions (PEP 700)."""
+"""The version of the interface, with sizes, times and versions (PEP 700)."""
 
 HTML = "index.html"
-"""The page that every server gives for a folder."""
+JSON = "index.v1_json"
+"""The page of media type application/vnd.pypi.simple.v1+json, for servers with content negotiation."""
 
 LARGEST = 16 << 20
-"""Bytes that a page may have: one of a project with 20,000 wheels. To read it takes twenty times as much memory."""
-
-JSON = "index.v1_json"
-"""The page of media type application/vnd.pypi.simple.v1+json; servers that negotiate give it for a folder, too."""
+"""Limit of a page, in bytes: a project with 20,000 wheels. Reading it needs twenty times as much memory."""
 
 
 def project_html(project: str, files: Sequence[File]) -> str:
@@ -36,7 +34,7 @@ def root_html(projects: Iterable[str]) -> str:
 
 
 def project_json(project: str, files: Sequence[File]) -> str:
-    """Return the JSON page of a project; it is also where the next run reads what the index has."""
+    """Return the JSON page of a project, which the next run reads."""
     versions = sorted({file.version for file in files}, key=Version)
     return _json({"name": project, "versions": versions, "files": [_entry(file) for file in files]})
 
@@ -47,16 +45,12 @@ def root_json(projects: Iterable[str]) -> str:
 
 
 def in_order(files: Iterable[File]) -> list[File]:
-    """Return files as pages list them: oldest version first."""
+    """Return files in the order of pages: oldest version first."""
     return sorted(files, key=lambda file: (Version(file.version), file.name))
 
 
 def parse(text: str | bytes, project: str) -> tuple[File, ...]:
-    """Return the files that a project's JSON page lists.
-
-    Raises:
-        ValueError: it is no such page.
-    """
+    """Return the files on a project's JSON page. Raises ValueError for other texts."""
     try:
         document = json.loads(text)
         return tuple(_file(item, project) for item in document["files"])
@@ -65,11 +59,7 @@ def parse(text: str | bytes, project: str) -> tuple[File, ...]:
 
 
 def parse_root(text: str | bytes) -> tuple[str, ...]:
-    """Return the projects that the root's JSON page lists.
-
-    Raises:
-        ValueError: it is no such page.
-    """
+    """Return the projects on the root's JSON page. Raises ValueError for other texts."""
     try:
         return tuple(str(item["name"]) for item in json.loads(text)["projects"])
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -94,7 +84,7 @@ def _file(item: dict[str, object], project: str) -> File:
     name, hashes, metadata = str(item["filename"]), item["hashes"], item["core-metadata"]
     yanked, size = item.get("yanked", False), item["size"]
     if "/" in name or "\\" in name:
-        raise ValueError(f"{name[:80]!r} is no name of a file")
+        raise ValueError(f"{name[:80]!r} is not a file name")
     if not (isinstance(hashes, dict) and isinstance(metadata, dict) and isinstance(size, int)):
         raise ValueError(f"{name}: no hash of the wheel or of its metadata, or no size")
     return File(
@@ -114,7 +104,7 @@ def _anchor(file: File) -> str:
     attributes = {
         "href": f"{quote(file.name)}#sha256={file.sha256}",
         **({"data-requires-python": file.requires_python} if file.requires_python else {}),
-        # PEP 714: the first name is right, the second the one that older installers know.
+        # PEP 714: older installers know only the second name.
         "data-core-metadata": f"sha256={file.metadata_sha256}",
         "data-dist-info-metadata": f"sha256={file.metadata_sha256}",
         **({"data-yanked": file.yanked if isinstance(file.yanked, str) else ""} if file.yanked is not False else {}),

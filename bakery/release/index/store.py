@@ -1,7 +1,7 @@
-"""The index on disk: ``SITE/simple/PROJECT/`` holds a project's pages, its wheels and their METADATA.
+"""The index on disk: ``SITE/simple/PROJECT/`` has a project's pages, its wheels and their METADATA.
 
-A reader may look at any moment: a file stands under its name only when it is complete, and a page only names files
-that stand already.
+It may be read at any time: files are renamed when they are complete, and pages are written after the files that they
+name.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from bakery.audit.worker import LimitExceeded, call
 from bakery.build.publish import publish
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.files import write
-from bakery.core.plain_files import read_plain
+from bakery.core.files import read_plain, write
 from bakery.release.index import pages
 from bakery.release.index.files import File, NotAWheel, read
 
 SIMPLE = "simple"
-"""The folder that installers are given: SITE/simple/."""
+"""The folder for installers: SITE/simple/."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewWheel:
-    """A wheel that is to stand in the index; ``uploaded`` and ``yanked`` as `File` has them."""
+    """A wheel to add to the index; ``uploaded`` and ``yanked`` as in `File`."""
 
     path: Path
     uploaded: str
@@ -36,14 +35,7 @@ class NewWheel:
 
 @dataclass(frozen=True, slots=True)
 class IndexChanges:
-    """How an index changed.
-
-    Attributes:
-        added: the wheels that are new.
-        kept: how many it had already.
-        dropped: names on its pages whose wheels somebody had removed.
-        projects: all projects.
-    """
+    """How an index changed: new wheels, the number of existing ones, names whose wheels were missing, all projects."""
 
     added: tuple[str, ...]
     kept: int
@@ -52,14 +44,11 @@ class IndexChanges:
 
 
 def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
-    """Add wheels to the index in folder ``site``, which is made where there is none; what it has stays.
+    """Add wheels to the index in folder ``site``, or create it. ``now`` is the upload time of wheels that are on no
+    page.
 
-    Args:
-        now: the time of wheels that lie in its folders and on no page.
-
-    Raises:
-        OutputError: a file is no wheel, another file has its name already (then nothing was changed), or the folder
-            cannot be written.
+    Raises OutputError if a file is not a wheel, if another file has its name (then nothing is changed), or if the
+    folder cannot be written.
     """
     simple = site / SIMPLE
     try:
@@ -90,15 +79,15 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
             problems.append(f"{file.name}: another file of this name has sha256 {other.sha256}, this one {file.sha256}")
     if problems:
         raise OutputError(
-            f"{site} was not changed: {len(problems)} of the files cannot stand in it",
+            f"{site} was not changed: {len(problems)} of the files cannot be added",
             details=problems,
-            hint="a name stands for the same bytes for ever, since lock files hold its hash; give a changed wheel "
-            "another version or build tag",
+            hint="the bytes of a name never change, since lock files have its hash: give a changed wheel another "
+            "version or build tag",
         )
     projects: dict[str, list[File]] = {}
     for file in pages.in_order(files.values()):
         projects.setdefault(file.project, []).append(file)
-    # In this order: what a page names is there before the page.
+    # In this order: the files that a page names exist before the page.
     for project, paths in sources.items():
         publish(paths, simple / project, root=site)
     write(simple, texts)
@@ -111,7 +100,7 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
 
 
 def _load_existing(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File], dict[str, str], list[str]]:
-    """Return the wheels that the index has, METADATA files that are to be written, and names without a file."""
+    """Return the wheels of the index, METADATA files to write, and names without a file."""
     files: dict[str, File] = {}
     texts: dict[str, str] = {}
     dropped: list[str] = []
@@ -139,15 +128,11 @@ def _load_existing(simple: Path, now: str, problems: list[str]) -> tuple[dict[st
 
 
 def _read(path: Path, uploaded: str) -> tuple[File, str]:
-    """Read a wheel in a process with limits.
-
-    Raises:
-        NotAWheel: it is none, or it cannot be opened.
-    """
+    """Read a wheel in a process with limits. Raises NotAWheel, also if it cannot be opened."""
     try:
         return call(read, path.absolute(), uploaded, size=path.lstat().st_size)
     except LimitExceeded as error:
-        raise NotAWheel(f"reading it was ended: {error.message}") from None
+        raise NotAWheel(f"reading it was stopped: {error.message}") from None
     except OSError as error:
         raise NotAWheel(f"it cannot be read: {error.strerror or error}") from None
 
@@ -159,7 +144,7 @@ def _listed(folder: Path, problems: list[str]) -> tuple[File, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as error:
-        problems.append(f"{page}: {error}; remove it, and its wheels are read anew")
+        problems.append(f"{page}: {error}; if you remove it, its wheels are read again")
         return ()
 
 

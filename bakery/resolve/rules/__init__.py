@@ -1,8 +1,7 @@
 """Rules: combinations of CUDA, compilers, images and frameworks that are known to fail, found before a build starts.
 
-A rule is a pure function with the decorator ``rule.rule``, in a file of ``groups``. It sees a ``case.Case``: the cells of
-a plan that are the same to every rule. Rules import ``plan``, ``toolchains.facts`` and ``core``. A value that neither the
-plan nor the facts have breaks no rule.
+A rule is a pure function with the decorator ``rule.rule``, in a file of ``groups``. Its argument is a ``case.Case``:
+cells of a plan that are the same to every rule. A value that neither the plan nor the facts have breaks no rule.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ def rules() -> tuple[Rule, ...]:
 def judge(plan: Plan, host: Host | None = None) -> tuple[Finding, ...]:
     """Return the rules that a plan breaks: errors first, each finding once with all its cells.
 
-    Args:
-        host: the machine that will build it; None to skip the rules about machines.
+    Without ``host``, the machine that will build it, the rules about machines do not apply.
     """
     cells: dict[tuple[Rule, str], set[str]] = {}
     for case in cases(plan, host):

@@ -18,12 +18,12 @@ _LOCATIONS = ("scope", "ref", "dest", "name")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine that will build, as far as it is known.
+    """The machine that will build.
 
     Attributes:
         memory: bytes; 0 if unknown.
-        exports: the kinds of layer cache that its engine writes; None if unknown.
-        engine: the engine, in words.
+        exports: the cache backends that its engine supports; None if unknown.
+        engine: a description of the engine.
         lacking: variables that GitHub's cache needs and that are not set.
         token_s: seconds until the write permission of GitHub's cache expires; None if unknown.
     """
@@ -40,11 +40,10 @@ class CacheUse:
     """A plan's layer cache.
 
     Attributes:
-        cache: the settings of the cache.
         longest: the longest scope of a target, with its branch.
         shared: (location, targets) for locations that several targets write to.
         ci_cache: the cache that ``ci.cache`` sets; empty if an estimate decides.
-        estimated_mb: compressed size of the layers of all cells in MB; 0 if nothing is written to GitHub's cache.
+        estimated_mb: compressed size of the layers of all cells in MB; 0 if GitHub's cache is not used.
     """
 
     cache: Cache
@@ -94,5 +93,5 @@ def _location(override: Override) -> str:
     kind = fields.get("type", "registry")
     if not row or kind == "inline":
         return ""
-    # Without a name, all of them write to BuildKit's default.
+    # Without a name, all targets write to BuildKit's default.
     return f"{kind} {next((fields[key] for key in _LOCATIONS if fields.get(key)), 'without a name of its own')}"

@@ -1,7 +1,7 @@
 """The input of rules: one case for all cells of a plan that are the same to every rule.
 
-It is read from the commands that the plan will run: the environment and options of the compile step, the packages and
-requirements that its stages install, the compiler that the stage of the toolkit names.
+A case comes from the commands of the plan: the environment and options of the compile step, the packages and
+requirements that stages install, and the compiler in the stage of the toolkit.
 """
 
 from __future__ import annotations
@@ -44,25 +44,21 @@ class Case:
 
     Attributes:
         cells: their ids.
-        python: the Python version, as ``3.13t``.
-        platform: in Docker's spelling.
-        image: the base image; None if the plan names none.
-        suite: the Debian release of the base; empty for others.
+        python: as ``3.13t``.
+        image: the base image; None if the plan has none.
+        suite: the Debian release of the base; empty for other bases.
         plat: the required manylinux policy, ``auto`` for any; empty if no wheel is repaired.
-        environment: the environment of the compile step; that of the native step takes precedence.
+        environment: the environment of the compile step and, with precedence, of the native step.
         settings: options of the build backend.
         words: the words of the builder's commands, substituted.
         packages: system packages that are installed.
         needs: (name, version) of the releases that come from the package index.
         toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
         arguments: all build arguments, and the values derived from them.
-        picks_host: the toolkit's stages look for a host compiler that the release takes.
+        picks_host: the toolkit installs a host compiler that its release supports.
         public_names: the local version of each naming for a public index; an empty text for none.
         job_memory: bytes that one compiler needs; 0 if unknown.
-        jobs: the number of parallel compilers that the recipe fixes; 0 for none.
-        host: the machine that will build it.
-        cache: the layer cache.
-        cibuildwheel: the settings for cibuildwheel.
+        jobs: the number of parallel compilers in the recipe; 0 for none.
         test_command: the test command on the cell's system; empty for none.
         several_names: one build gives wheels of several names.
         secrets: the names of the recipe's secrets.
@@ -94,9 +90,8 @@ class Case:
 
     @cached_property
     def cuda(self) -> str:
-        """The CUDA release: the image's own, else CUDA_VERSION; empty for none."""
-        inside = self.image.cuda if self.image else ""
-        return inside or self.arguments.get("CUDA_VERSION", "")
+        """The CUDA release of the image, or else CUDA_VERSION; empty for none."""
+        return (self.image and self.image.cuda) or self.arguments.get("CUDA_VERSION", "")
 
     @cached_property
     def compiler(self) -> str:
@@ -119,21 +114,21 @@ class Case:
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
-        """The Python packages that the recipe itself asks for."""
+        """The Python packages that the recipe requires."""
         return tuple(item for item in map(_requirement, self.words) if item)
 
     @cached_property
     def torch(self) -> str:
-        """The release of torch, its local version included; empty where none is pinned."""
+        """The release of torch, with its local version; empty if none is pinned."""
         return self._pinned("torch")
 
     @cached_property
     def jax(self) -> str:
-        """The release of JAX; empty where none is pinned."""
+        """The release of JAX; empty if none is pinned."""
         return self._pinned("jax")
 
     def _pinned(self, distribution: str) -> str:
-        """Return the release of a framework: that of the recipe's own pin, else that of its variable."""
+        """Return the release of a framework: the pin in the recipe, or else its variable."""
         pins = [
             specifier.version
             for item in self.requirements
@@ -150,7 +145,7 @@ class Case:
 
     @cached_property
     def glibc(self) -> str:
-        """The base's C library; empty where it is not known."""
+        """The glibc release of the base; empty if unknown."""
         if self.debian:
             return self.debian.glibc
         return self.manylinux.glibc if self.manylinux else ""
@@ -170,16 +165,12 @@ def _requirement(word: str) -> Requirement | None:
 
 
 def limits_jobs(plan: Plan) -> bool:
-    """Whether a plan says how many compilers may run at a time."""
+    """Whether a plan limits the number of parallel compilers."""
     return any(_WITH_JOBS in command.words for stage in plan.stages for command in _commands(stage))
 
 
 def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
-    """Yield the cases of a plan. Even ten thousand cells are only a few cases.
-
-    Args:
-        host: the machine that will build it; None to skip the rules about machines.
-    """
+    """Yield the cases of a plan, usually a few for many cells; without ``host``, no rule about machines applies."""
     reader = _Reader(plan, host or Host())
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
@@ -201,7 +192,7 @@ class _Reader:
         }
         # The only toolkit of a recipe.
         self._compiler = _cuda_compiler(stages.get("toolkit", Stage("toolkit", ())))
-        # If there is a native step, it makes the code, so its environment takes precedence.
+        # A native step compiles the code, so its environment takes precedence.
         compiling = [stages[name] for name in ("compile", "native") if name in stages]
         self._declared = tuple(step.name for stage in compiling for step in stage.steps if isinstance(step, Arg))
         commands = tuple(command for stage in compiling for command in _commands(stage))

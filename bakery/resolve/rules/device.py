@@ -19,8 +19,7 @@ class DevicePromise:
 
     Attributes:
         cuda: the CUDA release that compiles them.
-        archs: ``sm_90`` for machine code, ``compute_90`` for PTX; exactly these. Empty without a list: a recipe may use
-            only the libraries of a toolkit, or the project has its own list.
+        archs: exactly these: ``sm_90`` for machine code, ``compute_90`` for PTX. Empty if the recipe has no list.
     """
 
     cuda: str
@@ -33,12 +32,9 @@ def device_promises(plan: Plan) -> dict[str, DevicePromise]:
 
 
 def listed_code(case: Case) -> dict[str, tuple[str, ...]]:
-    """Return the device code that each list asks for, by where it stands: an open list as its word.
-
-    A list that cannot be read is left out; other rules say so.
-    """
-    code_by_place = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
-    return {where: code for where, code in code_by_place.items() if code}
+    """Return variable → the device code that it lists; ``all`` stays a word. Other rules report invalid lists."""
+    code_by_variable = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
+    return {where: code for where, code in code_by_variable.items() if code}
 
 
 def _code(text: str) -> tuple[str, ...]:
@@ -53,6 +49,6 @@ def _code(text: str) -> tuple[str, ...]:
 def _promise(case: Case) -> DevicePromise | None:
     if not (case.compiler and case.cuda):
         return None
-    # Lists that differ are an error of the plan.
+    # A rule refuses lists that differ.
     code = next(iter(listed_code(case).values()), ())
     return DevicePromise(case.cuda, () if OPEN.intersection(code) else code)

@@ -1,4 +1,4 @@
-"""A rule: a pure function that finds what is wrong with a case, and the texts that explain it."""
+"""Rules: pure functions that find problems of a case, and the texts that explain them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from functools import partial
 from bakery.resolve.rules.case import Case
 
 Check = Callable[[Case], Iterator[str]]
-"""Yields what is wrong with a case, one sentence each; nothing if the rule is kept or cannot be judged."""
+"""Yields the problems of a case, one sentence each; none if the facts are unknown."""
 
 
 class Severity(StrEnum):
-    """An error refuses the plan, a warning is only shown."""
+    """An error refuses the plan; a warning is only shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -25,11 +25,11 @@ class Rule:
     """A rule over plans.
 
     Attributes:
-        id: kebab-case; names the rule in messages, on the command line and in tests.
-        text: what must hold, in one sentence.
+        id: the name in messages and on the command line, in kebab-case.
+        text: the requirement, in one sentence.
         why: what happens otherwise.
         fix: what to do.
-        source: the document, or the experiment that showed it.
+        source: the document or the experiment that shows it.
     """
 
     id: str
@@ -44,18 +44,13 @@ class Rule:
 def rule(
     id: str, text: str, *, why: str, fix: str, source: str, severity: Severity = Severity.ERROR
 ) -> Callable[[Check], Rule]:
-    """Make a rule of a check. The arguments are the attributes of `Rule`."""
+    """Make a rule of a check; the arguments are the attributes of `Rule`."""
     return partial(Rule, id, text, why, fix, source, severity)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that is broken.
-
-    Attributes:
-        text: what is wrong, in one sentence.
-        cells: the ids of the cells that break it, in the plan's order.
-    """
+    """A broken rule: the problem in one sentence, and the ids of the cells with it, in the plan's order."""
 
     rule: Rule
     text: str

@@ -16,8 +16,8 @@ class Request:
     """The requirements of a recipe on its base.
 
     Attributes:
-        image: the image's name, which may refer to build arguments; empty where the provider needs none.
-        digest: its digest, empty for any.
+        image: the image name, which may refer to build arguments; empty if the provider needs none.
+        digest: the image digest; empty for any.
         pythons: the Python versions of all cells.
     """
 
@@ -27,7 +27,7 @@ class Request:
 
 
 def run(program: str, *words: str | Value) -> Command:
-    """Return the command that runs a program which uses the network."""
+    """Return the command that runs a program with network access."""
     return Command(tuple(literal(word) if isinstance(word, str) else word for word in ("net", program, *words)))
 
 
@@ -35,9 +35,9 @@ class Base(ABC):
     """A provider of root file systems.
 
     Attributes:
-        name: what a recipe calls it.
-        build_packages: system packages that a builder needs and the base lacks.
-        runtime_packages: system packages that running any wheel needs and the base lacks.
+        name: its name in recipes.
+        build_packages: system packages that builders need and the base lacks.
+        runtime_packages: system packages that all wheels need and the base lacks.
         crosses: it has cross compilers for other platforms.
     """
 
@@ -48,15 +48,15 @@ class Base(ABC):
     crosses: bool = False
 
     def for_building(self) -> tuple[Command, ...]:
-        """Return the commands that add what a builder needs and the base lacks."""
+        """Return the commands that install what builders need and the base lacks."""
         return (run("install-packages", *self.build_packages),) if self.build_packages else ()
 
     def for_running(self) -> tuple[Command, ...]:
-        """Return the commands that add what running any wheel needs and the base lacks."""
+        """Return the commands that install what all wheels need and the base lacks."""
         return (run("install-packages", *self.runtime_packages),) if self.runtime_packages else ()
 
     def for_python(self, version: Value) -> tuple[Command, ...]:
-        """Return the commands that install a Python of that version; none if the base has it."""
+        """Return the commands that install a Python version; none if the base has it."""
         return ()
 
     @abstractmethod
@@ -64,20 +64,17 @@ class Base(ABC):
         """Return the stages of the root file systems; none if ``FROM`` names the image itself.
 
         Raises:
-            PlanError: the base cannot serve the request.
+            PlanError: the base does not satisfy the request.
         """
 
     @abstractmethod
     def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
-        """Return the image that a cell needs the engine to have.
-
-        Args:
-            arguments: the cell's build arguments.
+        """Return the base image of a cell with the build arguments ``arguments``.
 
         Raises:
-            PlanError: their values make no name of an image.
+            PlanError: their values do not result in an image name.
         """
 
     @abstractmethod
     def root(self, request: Request, python: Value) -> Value:
-        """Return what ``FROM`` takes for the root file system of a Python: a version, or a reference to one."""
+        """Return the value of ``FROM`` for a Python, given as a version or as a reference to one."""

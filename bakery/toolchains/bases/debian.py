@@ -1,7 +1,7 @@
-"""Base ``debian``: the Debian release whose own Python is the one asked for.
+"""Base ``debian``: the Debian release whose ``python3`` is the Python of the cell.
 
-Where no image registry can be reached the driver makes the same file system from the machine's own
-package mirror (`bakery.engine.debian_rootfs`) under the same name.
+If no image registry can be reached, `bakery.engine.debian_rootfs` makes the same file system under the same name from
+the package mirror of the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "fork
 
 
 class Debian(Base):
-    """Debian's own images: one for each suite and architecture."""
+    """Debian's images: one for each suite and architecture."""
 
     name = "debian"
     description = "the Debian release whose own Python is the one asked for"

@@ -1,7 +1,7 @@
 """Base ``image``: any image by name, with a digest or with build arguments in its name.
 
-Images in manylinux layout are understood: interpreters below /opt/python, and AUDITWHEEL_PLAT, which
-auditwheel reads by itself. What others lack comes from their own packages.
+Manylinux images have interpreters in /opt/python and set AUDITWHEEL_PLAT, which auditwheel reads. In other images,
+missing tools are installed with the image's own package manager.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ _COMPLETE = "complete-image"
 
 
 class AnyImage(Base):
-    """One image for all Pythons, unless its name tells them apart."""
+    """One image for all Pythons, unless its name contains the Python version."""
 
     name = "image"
     description = "any image by name and digest, such as a manylinux image"
 
     def for_building(self) -> tuple[Command, ...]:
-        """Return the command that adds compilers, git and a Python where they are missing."""
+        """Return the command that installs compilers, git and a Python if they are missing."""
         return (run(_COMPLETE, "build"),)
 
     def for_running(self) -> tuple[Command, ...]:
-        """Return the command that adds the C++ library where it is missing."""
+        """Return the command that installs the C++ library if it is missing."""
         return (run(_COMPLETE, "runtime"),)
 
     def for_python(self, version: Value) -> tuple[Command, ...]:
-        """Return the command that adds a Python where it is missing."""
+        """Return the command that installs a Python if it is missing."""
         return (run(_COMPLETE, "python", version),)
 
     def stages(self, request: Request) -> tuple[Stage, ...]:
-        """Return none: the image is named in full."""
+        """Return no stages, since ``FROM`` names the image."""
         return ()
 
     def root(self, request: Request, python: Value) -> Value:
-        """Return the image; that of ``python`` where its name tells Pythons apart."""
+        """Return the image, with ``python`` in place of PYTHON_VERSION."""
         return tuple(part for item in _reference(request) for part in (python if item == _PYTHON else (item,)))
 
     def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
-        """Return the image with its name as the cell has it."""
+        """Return the image with its name in the cell."""
         values = {**arguments, _PYTHON.name: python}
         name = substitute(request.image, values)
         if not _NAME.match(name):
             hint = ", ".join(f"{part.name} is {values[part.name]!r}" for part in request.image if isinstance(part, Ref))
-            raise PlanError(f"the base image would be {name!r}, which is no name of an image", hint=hint)
+            raise PlanError(f"the base image would be {name!r}, which is not an image name", hint=hint)
         return Image(substitute(_reference(request), values), platform)
 
 

@@ -1,19 +1,21 @@
-"""Lists of GPU architectures as torch, CMake and nvcc write them, and what runs where.
+"""Lists of GPU architectures as torch, CMake and nvcc write them, the GPUs that run them, and what a CUDA release lacks.
 
-What runs where is NVIDIA's CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility", and for the
-variants ``a`` and ``f`` its chapter on family-specific and architecture-specific features.
+Sources: NVIDIA's CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility", and for the variants ``a``
+and ``f`` its chapter on family-specific and architecture-specific features.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cache
 
 from bakery.core.errors import UsageError
-from bakery.toolchains.facts import cuda_releases, gpus
-from bakery.toolchains.facts.rows import Gpu
+from bakery.toolchains.facts import cuda_releases, gpus, number, renamed_archs
+from bakery.toolchains.facts.rows import CudaRelease, Gpu
 
 SEPARATORS = re.compile(r"[;,\s]+")
 
@@ -22,11 +24,11 @@ _CMAKE = re.compile(r"(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<suffix>[af]?)(?P
 _NVCC = re.compile(r"(?P<kind>sm|compute)_(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<suffix>[af]?)", re.ASCII)
 
 _OPEN = {
-    "native": "asks for the GPU of the machine that builds, and a container that builds has none",
-    "all": "stands for whatever the compiler knows",
-    "all-major": "stands for whatever the compiler knows",
+    "native": "is the GPU of the build machine, and a build container has none",
+    "all": "is every architecture of the compiler",
+    "all-major": "is every major architecture of the compiler",
 }
-"""Words of CMake that name no architecture."""
+"""Values of CMake that are no list of architectures."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,8 +37,8 @@ class Arch:
 
     Attributes:
         suffix: ``a`` for the features of exactly this architecture, ``f`` for those of its family, or empty.
-        cubin: machine code is made.
-        ptx: PTX is made, which the driver compiles for other GPUs.
+        cubin: compile to machine code.
+        ptx: compile to PTX, which the driver compiles for other GPUs.
     """
 
     major: int
@@ -57,14 +59,14 @@ class Arch:
 
 @cache
 def parse(text: str) -> tuple[Arch, ...]:
-    """Return the architectures that ``text`` lists, in order and each once.
+    """Return the architectures that ``text`` lists, once each, in order.
 
-    Three spellings are understood, also mixed, with ``;``, ``,`` or blanks between:
-    torch's ``9.0+PTX`` (machine code, and PTX with +PTX), CMake's ``90``, ``90-real``, ``90-virtual`` (both, machine
-    code, PTX), and nvcc's ``sm_90``, ``compute_90`` (machine code, PTX).
+    Three spellings may be mixed, separated by ``;``, ``,`` or blanks: torch's ``9.0+PTX`` (machine code, and PTX with
+    +PTX), CMake's ``90``, ``90-real``, ``90-virtual`` (both, machine code, PTX), and nvcc's ``sm_90``, ``compute_90``
+    (machine code, PTX).
 
     Raises:
-        UsageError: an entry is none of these, with the nearest that is; or there is no entry.
+        UsageError: an entry has none of these spellings, or there is no entry.
     """
     words = [word for word in SEPARATORS.split(text) if word]
     if not words:
@@ -80,7 +82,7 @@ def parse(text: str) -> tuple[Arch, ...]:
         archs[arch.number] = replace(previous, cubin=previous.cubin or arch.cubin, ptx=previous.ptx or arch.ptx)
     if problems:
         raise UsageError(
-            f"no list of GPU architectures: {_shorten(text)!r}",
+            f"not a list of GPU architectures: {_shorten(text)!r}",
             details=problems,
             hint="torch writes 9.0 or 9.0+PTX, CMake 90, 90-real or 90-virtual, nvcc sm_90 or compute_90",
         )
@@ -103,19 +105,19 @@ def _problem(word: str) -> str:
     if word in _OPEN:
         return f"{word!r} {_OPEN[word]}; name the architectures"
     near = get_close_matches(word.lower(), _spellings(), n=1)
-    return f"{_shorten(word)!r} is no architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
+    return f"{_shorten(word)!r} is not an architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
 
 
 @cache
 def _spellings() -> dict[str, str]:
-    """Return every known architecture in every spelling, by that spelling in lower case."""
+    """Return all spellings of all known architectures, by the spelling in lower case."""
     spellings = []
-    for number in known():
-        match = _CMAKE.fullmatch(number)
+    for arch in known():
+        match = _CMAKE.fullmatch(arch)
         if match:
             dotted = f"{match['major']}.{match['minor']}{match['suffix']}"
-            spellings += [dotted, dotted + "+PTX", number, f"{number}-real", f"{number}-virtual"]
-            spellings += [f"sm_{number}", f"compute_{number}"]
+            spellings += [dotted, dotted + "+PTX", arch, f"{arch}-real", f"{arch}-virtual"]
+            spellings += [f"sm_{arch}", f"compute_{arch}"]
     return {spelling.lower(): spelling for spelling in spellings}
 
 
@@ -125,17 +127,17 @@ def _shorten(text: str) -> str:
 
 @cache
 def known() -> tuple[str, ...]:
-    """Return every architecture that a release of CUDA in the facts knows, as ``90a``, oldest release first."""
+    """Return all architectures of the CUDA releases in the facts, as ``90a``, oldest release first."""
     return tuple(dict.fromkeys(number for release in cuda_releases() for number in release.sm))
 
 
 def first_release(number: str) -> str:
-    """Return the first CUDA release in the facts that knows ``number``; empty for none."""
+    """Return the first CUDA release that supports ``number``; empty for none."""
     return next((release.version for release in cuda_releases() if number in release.sm), "")
 
 
 def last_release(number: str) -> str:
-    """Return the last CUDA release in the facts that knows ``number``; empty for none."""
+    """Return the last CUDA release that supports ``number``; empty for none."""
     return next((release.version for release in reversed(cuda_releases()) if number in release.sm), "")
 
 
@@ -153,8 +155,8 @@ def capability(gpu: Gpu) -> tuple[int, int]:
 def runs_cubin(arch: Arch, major: int, minor: int) -> bool:
     """Whether machine code for ``arch`` runs on a GPU of compute capability ``major.minor``.
 
-    It runs on the same major with an equal or higher minor; ``a`` on its own alone. Between Tegras, and between a
-    Tegra and others, there is no such compatibility.
+    It runs on the same major with an equal or higher minor. Variants with ``a`` and code for or on a Tegra run only on
+    the same capability.
     """
     if not arch.cubin:
         return False
@@ -169,7 +171,7 @@ def runs_cubin(arch: Arch, major: int, minor: int) -> bool:
 def runs_ptx(arch: Arch, major: int, minor: int) -> bool:
     """Whether a driver can compile the PTX of ``arch`` for a GPU of compute capability ``major.minor``.
 
-    Plain PTX goes forward to every later GPU; ``a`` to its own alone, ``f`` within its family.
+    Plain PTX supports every later GPU, ``f`` those of its family, ``a`` only its own.
     """
     if not arch.ptx:
         return False
@@ -178,3 +180,72 @@ def runs_ptx(arch: Arch, major: int, minor: int) -> bool:
     if arch.suffix == "f":
         return arch.major == major and arch.minor <= minor
     return (arch.major, arch.minor) <= (major, minor)
+
+
+class How(StrEnum):
+    """How a GPU runs compiled code."""
+
+    NATIVE = "native"
+    PTX = "ptx"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """One kind of GPU, and the entry of a list that runs on it (``by``; empty for none)."""
+
+    gpu: Gpu
+    how: How
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """An architecture that a CUDA release does not support; ``dropped`` if an earlier one did."""
+
+    dropped: bool
+    text: str
+
+
+def cover(archs: Sequence[Arch]) -> tuple[Coverage, ...]:
+    """Return how each GPU in the facts runs code for a list of architectures."""
+    return tuple(_cover(gpu, archs) for gpu in gpus())
+
+
+def _cover(gpu: Gpu, archs: Sequence[Arch]) -> Coverage:
+    major, minor = capability(gpu)
+    # The driver uses the highest architecture that runs.
+    if native := [arch for arch in archs if runs_cubin(arch, major, minor)]:
+        return Coverage(gpu, How.NATIVE, "sm_" + max(native).number)
+    if compiled := [arch for arch in archs if runs_ptx(arch, major, minor)]:
+        return Coverage(gpu, How.PTX, "compute_" + max(compiled).number)
+    return Coverage(gpu, How.MISSED, "")
+
+
+def lack(arch: str, release: CudaRelease) -> Lack | None:
+    """Return why ``release`` does not compile for ``arch`` (``90a``); None if it does."""
+    if arch in release.sm:
+        return None
+    suffix = arch.lstrip("0123456789")
+    for row in renamed_archs():
+        if arch.removesuffix(suffix) == row.old and number(release.version) >= number(row.since):
+            return Lack(True, f"CUDA {release.version} renamed sm_{arch} to sm_{row.new}{suffix}")
+    first, last = first_release(arch), last_release(arch)
+    if not first:
+        return Lack(False, f"no CUDA release supports sm_{arch}; the nearest are {_nearest(arch)}")
+    if number(last) < number(release.version):
+        return Lack(
+            True, f"CUDA {release.version} no longer supports sm_{arch}; the last release with it is CUDA {last}"
+        )
+    return Lack(
+        False, f"CUDA {release.version} does not support sm_{arch} yet; the first release with it is CUDA {first}"
+    )
+
+
+@cache
+def _nearest(arch: str) -> str:
+    suffix = arch.lstrip("0123456789")
+    target = int(arch.removesuffix(suffix))
+    plain = [int(item) for item in known() if item.isdigit()]
+    near = sorted(plain, key=lambda item: (abs(item - target), item))[:2]
+    return " and ".join(f"sm_{item}" for item in sorted(near))

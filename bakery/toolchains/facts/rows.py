@@ -13,12 +13,12 @@ def _key(field: str) -> str:
 
 
 class Row(BaseModel):
-    """What every row says of itself.
+    """The base of all rows.
 
     Attributes:
-        source: where it was read or how it was tried.
+        source: where it was read or how it was tested.
         read: the day, as ``2026-11-20``.
-        verified: no primary source says otherwise, and at least one says so.
+        verified: at least one primary source says so, and none contradicts it.
     """
 
     model_config = ConfigDict(extra="forbid", alias_generator=_key, frozen=True, defer_build=True)
@@ -33,9 +33,9 @@ class CudaRelease(Row):
 
     Attributes:
         sm: the targets that ptxas knows, as ``90a``.
-        driver: the driver that comes with its newest update; empty where none does.
-        floor: the oldest driver that runs what it builds.
-        verified_min: the oldest host compilers are from NVIDIA's own guide.
+        driver: the driver in its newest update; empty for none.
+        floor: the oldest driver that runs its output.
+        verified_min: ``min_gcc`` and ``min_clang`` are from NVIDIA's own guide.
     """
 
     version: str
@@ -50,13 +50,13 @@ class CudaRelease(Row):
 
 
 class SecretFile(Row):
-    """A name that files with credentials have.
+    """A name of files with credentials.
 
     Attributes:
         name: a glob over names in lower case.
-        what: what such a file holds.
-        peek: the name may mean anything: a file counts only if it holds the header of a private key.
-        but: globs of names that fit and are harmless.
+        what: what such a file contains.
+        peek: the name is ambiguous: a file counts only if it contains the header of a private key.
+        but: globs of matching names that are harmless.
     """
 
     name: str
@@ -66,7 +66,7 @@ class SecretFile(Row):
 
 
 class RenamedArch(Row):
-    """An architecture that a release calls differently."""
+    """An architecture that has another name from a release on."""
 
     old: str
     new: str
@@ -74,14 +74,14 @@ class RenamedArch(Row):
 
 
 class Clang(Row):
-    """The newest architecture that a clang compiles CUDA for."""
+    """The newest GPU architecture of a release of clang."""
 
     version: int
     newest: str
 
 
 class BrokenRelease(Row):
-    """A release of a package that does not work, and the one to take instead."""
+    """A release of a package that does not work, and its replacement."""
 
     version: str
     package: str
@@ -90,18 +90,14 @@ class BrokenRelease(Row):
 
 
 class RepositoryKey(Row):
-    """A key that signs packages, by the whole fingerprint that its owner published."""
+    """A key that signs NVIDIA's package repositories, with the full fingerprint that NVIDIA published."""
 
     name: str
     fingerprint: str
 
 
 class Suite(Row):
-    """A Debian release: its C library, its default compiler, its Python.
-
-    Attributes:
-        gccs: the major versions of gcc in its packages.
-    """
+    """A Debian release; ``gccs`` are the major versions of gcc in its packages, ``gcc`` is the default."""
 
     name: str
     glibc: str
@@ -111,15 +107,15 @@ class Suite(Row):
 
 
 class Component(Row):
-    """A library of CUDA's in the package index.
+    """A CUDA library in the package index.
 
     Attributes:
-        name: what recipes call it.
+        name: its name in recipes.
         majors: the CUDA majors that this row is for.
-        extras: the extras of ``cuda-toolkit`` that it is, or that it needs.
-        package: its own distribution, where it is released apart from CUDA.
-        versions: release of CUDA, as ``12.6`` → the version of ``package`` from that release on, oldest first.
-        since: the first release of CUDA that has it, as ``12.8``; empty where all releases of its majors do.
+        extras: the extras of ``cuda-toolkit`` that contain it or its dependencies.
+        package: its own distribution, if it is released separately from CUDA.
+        versions: CUDA release, as ``12.6`` → the version of ``package`` from that release on, oldest first.
+        since: the first CUDA release that has it, as ``12.8``; empty if all releases of its majors do.
     """
 
     name: str
@@ -139,10 +135,10 @@ class ManylinuxImage(Row):
 
     Attributes:
         gcc: the major version of the default compiler of its newest tag.
-        gcc_since: the first day whose tags have that compiler for certain; empty where it was never another.
-        pythons: what its newest tag holds; empty where that was not read.
-        glibcxx: the newest GLIBCXX symbol version that its policy allows; empty where that was not read.
-        ended: the day its life ended; empty while it lives.
+        gcc_since: the first day whose tags certainly have that compiler; empty if it never changed.
+        pythons: the Pythons of its newest tag; empty if unknown.
+        glibcxx: the newest GLIBCXX symbol version that its policy allows; empty if unknown.
+        ended: the end of its life; empty if it is supported.
     """
 
     name: str
@@ -159,14 +155,14 @@ class ManylinuxImage(Row):
 
 
 class Toolset(Row):
-    """The gcc-toolset packages of the distribution that a family of images is made of (``ManylinuxImage.base``)."""
+    """The gcc-toolset packages of a distribution (``ManylinuxImage.base``)."""
 
     base: str
     gccs: tuple[int, ...]
 
 
 class MissingImage(Row):
-    """An image name that stands in guides and in no registry."""
+    """An image name that guides use and no registry has."""
 
     name: str
     instead: str
@@ -174,7 +170,7 @@ class MissingImage(Row):
 
 
 class RemovedPythons(Row):
-    """Pythons that manylinux images no longer hold; ``removed`` is a day or a month."""
+    """Pythons that manylinux images no longer contain; ``removed`` is a day or a month."""
 
     pythons: tuple[str, ...]
     removed: str
@@ -184,10 +180,10 @@ class TorchRelease(Row):
     """A release of torch.
 
     Attributes:
-        cuda: what PyPI's own wheels are built for.
-        variants: the wheels of torch's own index, as ``cu128``.
-        abi: the value of _GLIBCXX_USE_CXX11_ABI; 0 is that of the wheels for x86_64 and CUDA alone, 1 of all.
-        new_abi: variants that have 1 where ``abi`` is 0.
+        cuda: the CUDA release of the wheels on PyPI.
+        variants: the wheels in torch's own index, as ``cu128``.
+        abi: _GLIBCXX_USE_CXX11_ABI. 1 is for all wheels; 0 is only for the wheels for x86_64 and CUDA.
+        new_abi: the variants with 1 if ``abi`` is 0.
         cxx: the C++ standard that its headers need.
         tag: the platform tag on PyPI.
     """
@@ -203,7 +199,7 @@ class TorchRelease(Row):
 
 
 class TorchArchList(Row):
-    """What TORCH_CUDA_ARCH_LIST may say from a release of torch on."""
+    """The values of TORCH_CUDA_ARCH_LIST that torch accepts from a release on, newest first."""
 
     since: str
     accepted: tuple[str, ...]
@@ -211,7 +207,7 @@ class TorchArchList(Row):
 
 
 class JaxRelease(Row):
-    """A release of JAX; ``pythons`` and ``tag`` are empty where they were not read."""
+    """A release of JAX; ``pythons`` and ``tag`` are empty if unknown."""
 
     version: str
     extras: tuple[str, ...]
@@ -236,7 +232,7 @@ class WrongClaim(Row):
 
 
 class Sccache(Row):
-    """From which CUDA on sccache fails, and what will not."""
+    """The CUDA release from which sccache fails, and the release of sccache that fixes it."""
 
     cuda_from: str
     fixed_in: str
@@ -245,19 +241,14 @@ class Sccache(Row):
 
 
 class Zig(Row):
-    """Why zig is no host compiler for CUDA."""
+    """Why zig cannot be the host compiler of nvcc."""
 
     version: str
     what: str
 
 
 class Action(Row):
-    """A release of a GitHub action.
-
-    Attributes:
-        name: OWNER/REPOSITORY.
-        commit: the full hash of the release's commit.
-    """
+    """A release of a GitHub action (OWNER/REPOSITORY); ``commit`` is the full hash."""
 
     name: str
     version: str
@@ -265,7 +256,7 @@ class Action(Row):
 
 
 class Runner(Row):
-    """GitHub's own runner for a platform, which emulates nothing; ``disk`` in GB."""
+    """GitHub's runner for a platform, without emulation; ``disk`` is in GB."""
 
     platform: str
     label: str
@@ -273,11 +264,11 @@ class Runner(Row):
 
 
 class CacheService(Row):
-    """A service that keeps layer caches.
+    """A service that stores layer caches.
 
     Attributes:
-        minutes: how long the right to write into it lasts.
-        packed: what share of their size layers have once they are packed.
+        minutes: how long its write permission lasts.
+        packed: the compressed size of layers as a fraction of their size.
     """
 
     name: str
@@ -286,14 +277,14 @@ class CacheService(Row):
 
 
 class DiskSize(Row):
-    """What layers take on the disk of who builds them, in GB."""
+    """The estimated size of layers, in GB."""
 
     what: str
     gb: int
 
 
 class IreeRelease(Row):
-    """A release of IREE's compiler; ``runtime`` is the oldest release of its runtime that is known to load modules."""
+    """A release of IREE's compiler, the default first; ``runtime`` is the oldest runtime known to load its modules."""
 
     version: str
     runtime: str
@@ -303,11 +294,11 @@ class IreeTarget(Row):
     """Devices that IREE's compiler compiles for with the same flags.
 
     Attributes:
-        names: what stands behind ``BACKEND:``; empty text for the backend alone. ``{}`` in flags is the name.
-        prefix: begins each name, and is no part of what flags get.
-        architecture: what the record says in place of the name.
-        machine: the machine of a CPU's code.
-        device: what ``iree-run-module --device=`` takes.
+        names: the part after ``BACKEND:``; an empty text for the backend alone. It replaces ``{}`` in flags.
+        prefix: the start of each name, which flags omit.
+        architecture: the architecture in records, if it is not the name.
+        machine: the machine of CPU code.
+        device: the argument of ``iree-run-module --device=``.
         is_local: the result depends on the machine that compiles.
     """
 
@@ -322,7 +313,7 @@ class IreeTarget(Row):
 
 
 class IreeRefused(Row):
-    """Names of targets that look right and are not."""
+    """Target names that look valid and are refused."""
 
     names: tuple[str, ...]
     why: str

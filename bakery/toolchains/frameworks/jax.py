@@ -5,7 +5,7 @@ The interface is C and versioned: a handler works with the jaxlib it was built w
 
 from __future__ import annotations
 
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 
 PROVIDER = Framework(
     name="jax",

@@ -6,7 +6,7 @@ keep to torch's stable ABI write their own lower bound: ``wheel.requires = ["tor
 
 from __future__ import annotations
 
-from bakery.toolchains.frameworks.base import Framework
+from bakery.toolchains.frameworks import Framework
 
 PROVIDER = Framework(
     name="torch",

@@ -1,7 +1,7 @@
-"""Programs that run inside images. `wheel-bakery generate` writes them to ``dockerfiles/bin``, where steps mount them from.
+"""Programs that run inside images. `wheel-bakery generate` writes them to ``dockerfiles/bin``, where steps mount them.
 
-Shell programs are POSIX sh. Python programs support Python 3.8 and newer and use the standard library only. They import
-nothing of bakery.
+Shell programs are POSIX sh. Python programs support Python 3.8 and newer, and use only the standard library and each
+other.
 """
 
 from importlib.resources import files

@@ -1,11 +1,11 @@
-"""Write wheels anew so that nothing of the machine that built them is left in their archives.
+"""Write wheels again so that their archives contain no trace of the build machine.
 
 Usage: archive.py FOLDER...
 
-What a file is called, holds, and whether it can be run stays. The order of members (a file system's own until now) is that
-of their names, with *.dist-info at the end; their time is SOURCE_DATE_EPOCH; modes, which follow the umask of a checkout,
-are 0644 or 0755; RECORD is sorted. Symbols that nvcc names after its process (tmpxft_0000286a_…, the only thing in which
-two compilations by nvcc 13.0 differ) are numbered 0.
+Names, contents and the executable bit of files stay the same. Members are sorted by name, with *.dist-info at the end;
+their time is SOURCE_DATE_EPOCH; their modes, which depend on the umask of a checkout, are 0644 or 0755; RECORD is
+sorted. Symbols that nvcc names after its process (tmpxft_0000286a_…, the only difference between two compilations by
+nvcc 13.0) get the number 0.
 """
 
 from __future__ import annotations
@@ -48,11 +48,7 @@ def moment() -> Tuple[int, int, int, int, int, int]:
 
 
 def members(archive: zipfile.ZipFile, name: str) -> List[zipfile.ZipInfo]:
-    """Return the files of a wheel in their order.
-
-    Raises:
-        SystemExit: two have one name.
-    """
+    """Return the files of a wheel in their order; exit if two have the same name."""
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if len({info.filename for info in infos}) != len(infos):
         sys.exit("archive: " + name + " has two files of one name")

@@ -1,10 +1,10 @@
-"""Install CUDA from NVIDIA's own package repository, or from a mirror of it.
+"""Install CUDA from NVIDIA's package repository, or from a mirror.
 
 Usage: cuda_repository.py ADDRESS RELEASE FINGERPRINT,... PACKAGE...
 
-ADDRESS is the folder of one distribution and machine (``…/rhel8/x86_64``), RELEASE a CUDA release. Packages are named
-as in RPM repositories and without the release: ``libcublas-devel`` is there ``libcublas-devel-12-8``, and in Debian's
-``libcublas-dev-12-8``. The key that signed the repository lies in its folder; it must have one of the fingerprints.
+ADDRESS is the folder for one distribution and architecture (``…/rhel8/x86_64``), RELEASE a CUDA release. Packages have
+their names in RPM repositories, without the release: ``libcublas-devel`` is ``libcublas-devel-12-8`` there, and
+``libcublas-dev-12-8`` in Debian's. The key of the repository is in its folder and must have one of the fingerprints.
 """
 
 from __future__ import annotations
@@ -56,11 +56,7 @@ def listing(address: str, family: str) -> str:
 
 
 def key(address: str, accepted: list[str]) -> bytes:
-    """Return the public key in the repository's folder, as text.
-
-    Raises:
-        SystemExit: there is none, it cannot be reached, or its fingerprint is none of those that are accepted.
-    """
+    """Return the public key in the repository's folder as text; exit if none has an accepted fingerprint."""
     fetched = fetched_key(address)
     try:
         data = b"".join(map(unarmored, BLOCK.findall(fetched))) if b"-----BEGIN" in fetched else fetched
@@ -77,12 +73,7 @@ def key(address: str, accepted: list[str]) -> bytes:
 
 
 def fingerprints(data: bytes) -> list[str]:
-    """Return the fingerprints of keys (RFC 4880: 4.2, 12.2); subkeys belong to the key before them.
-
-    Raises:
-        ValueError: it holds something else than keys.
-        IndexError: it is cut off.
-    """
+    """Return the fingerprints of keys (RFC 4880: 4.2, 12.2), without subkeys; ValueError or IndexError if damaged."""
     result = []
     while data:
         tag, body, data = packet(data)
@@ -97,11 +88,7 @@ def fingerprints(data: bytes) -> list[str]:
 
 
 def unarmored(block: bytes) -> bytes:
-    """Return the bytes of a key that is written as text.
-
-    Raises:
-        ValueError: it is no base64.
-    """
+    """Return the bytes of a key in text form; ValueError if it is not base64."""
     lines = [line.strip() for line in block.splitlines()]
     # Headers come first, a checksum last.
     text = b"".join(line for line in lines if b": " not in line and not line.startswith(b"="))
@@ -124,12 +111,7 @@ def armored(data: bytes) -> bytes:
 
 
 def packet(data: bytes) -> tuple[int, bytes, bytes]:
-    """Return the tag and the body of the first packet, and what comes after it.
-
-    Raises:
-        ValueError: it is no packet of a known length.
-        IndexError: it is cut off.
-    """
+    """Return tag and body of the first packet, and the rest; ValueError or IndexError if it is damaged."""
     first = data[0]
     if not first & 0x80:
         raise ValueError("it is no OpenPGP key")
@@ -152,11 +134,7 @@ def packet(data: bytes) -> tuple[int, bytes, bytes]:
 
 
 def fetched_key(address: str) -> bytes:
-    """Return the file with the key in the repository's folder.
-
-    Raises:
-        SystemExit: there is none, or it cannot be reached.
-    """
+    """Return the file with the key in the repository's folder; exit if it cannot be downloaded."""
     if not address.startswith(("https://", "file://")):
         sys.exit("bakery: " + address + " starts with neither https: nor file:")
     reason = ""

@@ -1,7 +1,7 @@
-"""Turn NVIDIA's wheels, unpacked in one folder, into the tree that compilers and build systems know.
+"""Turn NVIDIA's wheels, unpacked in one folder, into the folder tree that compilers and build systems expect.
 
-The wheels of CUDA 13 share one folder, ``nvidia/cu13``; those of CUDA 11 and 12, and libraries that are released on
-their own (cuDNN, NCCL), have one each. None has ``lib64`` or the names that a linker looks for (``libX.so``).
+The wheels of CUDA 13 share one folder, ``nvidia/cu13``. Those of CUDA 11 and 12, and libraries with their own releases
+(cuDNN, NCCL), have one folder each. None has ``lib64`` or the names that a linker looks for (``libX.so``).
 """
 
 from __future__ import annotations

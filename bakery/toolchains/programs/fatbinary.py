@@ -1,7 +1,7 @@
-"""Stands between clang 19 and the ``fatbinary`` of CUDA 13, which names its images in another way.
+"""Convert the arguments of clang 19 to those of the ``fatbinary`` of CUDA 13.
 
-No wheel of CUDA 12 holds a ``fatbinary``. The one of CUDA 13 packs what CUDA 12's ptxas made, but it knows
-``--image3=kind=elf,sm=80,file=F`` only, where clang 19 says ``--image=profile=sm_80,file=F``.
+No wheel of CUDA 12 contains a ``fatbinary``. That of CUDA 13 packs the output of CUDA 12's ptxas, but it accepts only
+``--image3=kind=elf,sm=80,file=F``, and clang 19 passes ``--image=profile=sm_80,file=F``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Build a stub of the CUDA driver library from ``cuda.h``.
 
-Extensions that call the driver link against ``libcuda.so``, which belongs to the driver and is on no build
-machine; no wheel of NVIDIA's ships the stub that the full toolkit has, and some images have it where no build
-system looks. The stub must define every function of the header: with an empty one the linker drops
-``libcuda.so.1`` from the needed libraries, and the module fails when it is loaded.
+Extensions that call the driver link against ``libcuda.so``, which is part of the driver and on no build machine. No
+wheel of NVIDIA's contains the stub of the full toolkit, and some images have it where no build system looks. The stub
+must define every function of the header: with an empty one, the linker drops ``libcuda.so.1`` from the needed
+libraries, and the module fails when it is loaded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ _RENAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(cu[A-Z]\w*)[ \t]+(?:__CUDA_API
 
 
 def symbols(header: str) -> list[str]:
-    """Return the names of all functions that a program including ``header`` can refer to, sorted.
+    """Return the names of all functions that a program with ``header`` can refer to, sorted.
 
-    The header declares ``cuMemcpyHtoD`` and renames it by macros to ``cuMemcpyHtoD_v2``, or to
-    ``cuMemcpyHtoD_v2_ptds`` where the per-thread default stream is asked for. What a program refers to
-    depends on its own macros, so the stub has them all.
+    Macros of the header rename ``cuMemcpyHtoD`` to ``cuMemcpyHtoD_v2``, or, for the per-thread default stream, to
+    ``cuMemcpyHtoD_v2_ptds``. The choice depends on macros of the program, so the stub has all names.
     """
     text = _COMMENT.sub(" ", header)
     names = set(_DECLARATION.findall(text))

@@ -1,4 +1,4 @@
-"""Put programs of installed packages into a folder, in place of the scripts that start them.
+"""Link programs of installed packages into a folder, in place of the scripts that start them.
 
 Usage: PYTHON link_programs.py FOLDER NAME=PATH...     PATH is relative to the folder of PYTHON's packages
 """
@@ -11,11 +11,7 @@ import sysconfig
 
 
 def main() -> None:
-    """Link the programs.
-
-    Raises:
-        SystemExit: no package has one of them.
-    """
+    """Link the programs; exit if no package has one of them."""
     folder, *words = sys.argv[1:]
     for word in words:
         name, _, path = word.partition("=")

@@ -1,10 +1,10 @@
-"""Tell what an image is made of, beside packages of the index.
+"""Describe the contents of an image, except packages of the index.
 
-Usage: materials.py image NAME BASE     what the packages of this image's own manager are, without those of the image
-                                        below it, whose file system is at BASE; and the versions of compilers and tools
+Usage: materials.py image NAME BASE     the packages of the image's package manager, without those of its base image,
+                                        whose file system is at BASE; and the versions of compilers and tools
        materials.py suites              the state of the suites that apt knows
 
-Each writes a file of JSON into /materials.
+Each writes a JSON file into /materials.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def packages(root: str) -> dict[str, str]:
 
 
 def installed(root: str) -> dict[str, Fields]:
-    """Return name → what dpkg's list says of each package that is installed in a file system.
+    """Return name → dpkg's fields of each installed package of a file system.
 
-    Packages for another architecture than dpkg's own stand beside those of the same name: ``libc6:arm64``.
+    Packages of another architecture than dpkg's have it in their name: ``libc6:arm64``.
     """
     with open(os.path.join(root, STATUS), encoding="utf-8") as stream:
         paragraphs = stream.read().split("\n\n")

@@ -1,7 +1,7 @@
 """Toolkit ``clang``: CUDA 12 by clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels.
 
-NVIDIA's wheels of CUDA 12 hold everything but the front end (nvcc, cicc, cudafe++) and two small programs.
-Clang is a front end of its own; ptxas, which makes the machine code, is the release's.
+NVIDIA's wheels of CUDA 12 contain everything except the front end (nvcc, cicc, cudafe++) and two small programs. Clang
+replaces the front end; the ptxas of the release makes the machine code.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bakery.plan.dockerfile import Arg, Env, Run, Stage
 from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
 from bakery.toolchains.toolkits import base
 
 MAJOR = 12
@@ -18,11 +18,11 @@ _NAME = f"cuda-{MAJOR}"
 _PROGRAMS = f"{_NAME}-programs"
 
 CLANG = "19"
-"""The newest clang of Debian bookworm. It knows GPUs up to sm_90a; the release's headers and ptxas may be newer."""
+"""The newest clang of Debian bookworm. It supports GPUs up to sm_90a; headers and ptxas of the release may be newer."""
 
 BINARIES = "nvidia-cuda-nvcc==13.0.88"
-"""The wheel that ``fatbinary`` and ``nvlink`` come from: no wheel of CUDA 12 holds them. They pack and link
-what the release's own ptxas made. CUDA 13.0 is the nearest release that has them, 13.0.88 its last."""
+"""The wheel with ``fatbinary`` and ``nvlink``, which pack and link the output of ptxas. No wheel of CUDA 12 contains
+them. CUDA 13.0 is the nearest release that does, 13.0.88 its last version."""
 
 _BINARIES = "/tmp/cuda-binaries"
 _COMMENT = "CUDA 12: clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels."
@@ -52,7 +52,7 @@ def _stages() -> tuple[Stage, ...]:
         install,
         Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
     )
-    return (requirements, base.cuda_stage(MAJOR, _COMMENT, steps))
+    return (requirements, Stage(_NAME, literal("base"), steps, _COMMENT))
 
 
 PROVIDER = base.Toolkit(

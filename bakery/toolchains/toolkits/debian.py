@@ -1,8 +1,8 @@
 """Toolkit ``debian``: nvcc of CUDA 11.8 and 12.4 from Debian's non-free component, the rest from NVIDIA's wheels.
 
-NVIDIA's wheels of CUDA 11 and 12 hold everything but the compiler itself. Debian packages that: one release of CUDA in
-each of its own. The package is unpacked, not installed, so any Debian base will do; what it would depend on (900 MB of
-libraries) is in the wheels, too.
+NVIDIA's wheels of CUDA 11 and 12 contain everything except the compiler. Each Debian release has a package with the
+compiler of one CUDA release. It is unpacked, not installed, so it works on any Debian base, without its dependencies
+(900 MB of libraries, which the wheels also contain).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from bakery.plan.dockerfile import Arg, Command, Run, Stage, Step
 from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
 from bakery.toolchains.toolkits import base
 
 RELEASES = {"11.8.0": "bookworm", "12.4.1": "trixie"}

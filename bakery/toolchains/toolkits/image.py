@@ -1,4 +1,4 @@
-"""Toolkit ``image``: the CUDA that the base image itself brings, such as nvidia/cuda or manylinux_cuda."""
+"""Toolkit ``image``: the CUDA of the base image, such as nvidia/cuda or manylinux_cuda."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from bakery.plan.values import Ref, literal
 from bakery.toolchains.toolkits import base
 
 LAST = "toolkit"
-"""The stage that builders start from: there is no other toolkit that it would be chosen from."""
+"""The stage that builders start from, since this is the only toolkit of a recipe."""
 
 
 def own_cuda() -> tuple[Command | Script, ...]:
-    """Return the commands that check the CUDA in `base.HOME`, and give it what its packages leave out."""
+    """Return the commands that check the CUDA in `base.HOME`, and add what its packages lack."""
     return (
         Command((literal("own-cuda"), literal(base.HOME), (Ref(base.VERSION.name),))),
-        # NVIDIA's own stub is not always where build systems look, nor in all images.
+        # NVIDIA's stub is not in all images, and not always where build systems look.
         base.run_python("libcuda_stub.py", base.HOME, "cc"),
         base.LOADER,
     )
@@ -33,7 +33,5 @@ def _stages() -> tuple[Stage, ...]:
 PROVIDER = base.Toolkit(
     name="image",
     description="the CUDA that the base image brings, with nvcc: nvidia/cuda in its devel tags, manylinux_cuda",
-    majors=(),
-    index_name="",
     stages=_stages,
 )

@@ -4,10 +4,4 @@ from __future__ import annotations
 
 from bakery.toolchains.toolkits.base import Toolkit
 
-PROVIDER = Toolkit(
-    name="none",
-    description="no CUDA: the base's C and C++ compilers alone",
-    majors=(),
-    index_name="",
-    stages=lambda: (),
-)
+PROVIDER = Toolkit(name="none", description="no CUDA: the base's C and C++ compilers alone")

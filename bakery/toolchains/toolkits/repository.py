@@ -1,24 +1,24 @@
-"""Toolkit ``repository``: CUDA of NVIDIA's own packages for the base's distribution.
+"""Toolkit ``repository``: CUDA from NVIDIA's packages for the distribution of the base.
 
-The repository's address is the recipe's: NVIDIA's own, or a company's mirror.
+The recipe has the URL of the repository: NVIDIA's or a mirror.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bakery.core.errors import PlanError
 from bakery.plan.dockerfile import Arg, Run, Script, Stage, Step
 from bakery.plan.values import Value, literal
 from bakery.toolchains import facts, program_mounts
-from bakery.toolchains.network_mounts import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES
 from bakery.toolchains.toolkits import base
 from bakery.toolchains.toolkits.image import LAST, own_cuda
 
 PACKAGES = ("cuda-nvcc", "cuda-cudart-devel", "cuda-cccl")
-"""What compiles and links CUDA; nvcc brings the front end and nvvm with it. Names are those of NVIDIA's RPM
-repositories without the release; ``cuda_repository.py`` makes them those of the base's own package manager."""
+"""The packages that compile and link CUDA; nvcc depends on the front end and nvvm. These are names in NVIDIA's RPM
+repositories, without the release; ``cuda_repository.py`` converts them for the package manager of the base."""
 
 COMPONENTS = {
     "cublas": "libcublas-devel",
@@ -42,28 +42,20 @@ COMPONENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Repository(base.Toolkit):
-    """A toolkit that has to be told where its packages are.
+    """A toolkit with a package repository.
 
     Attributes:
-        address: the folder of the repository for the base's distribution and machine.
-        declared: the build arguments that the address is made of.
-        key: the fingerprint of the key that signs it; empty for those that NVIDIA published.
+        address: the URL of the repository for the distribution and architecture of the base.
+        declared: the build arguments in the URL.
+        key: the fingerprint of the key that signs it; empty for the keys that NVIDIA published.
     """
 
     address: Value = ()
     declared: tuple[Arg, ...] = ()
     key: str = ""
 
-    def at(self, address: Value, declared: tuple[Arg, ...], key: str) -> Repository:
-        """Return the toolkit of the repository at ``address``."""
-        return replace(self, address=address, declared=declared, key=key)
-
     def stage(self, component_names: Sequence[str] = ()) -> tuple[Stage, ...]:
-        """Return the stage that builders start from, with the components that the recipe names.
-
-        Raises:
-            PlanError: one has no package whose name is known here.
-        """
+        """Return the stage that builders start from; PlanError if the package of a component is unknown."""
         unknown = [item for item in component_names if item not in COMPONENTS]
         if unknown:
             raise PlanError(
@@ -89,7 +81,4 @@ class Repository(base.Toolkit):
 PROVIDER = Repository(
     name="repository",
     description="NVIDIA's own packages for the base's distribution, from builder.cuda-repository",
-    majors=(),
-    index_name="",
-    stages=lambda: (),
 )

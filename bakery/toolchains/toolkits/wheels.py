@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bakery.plan.dockerfile import Arg, Run, Stage, Step
+from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains.network_mounts import NETWORK
+from bakery.toolchains.pip_steps import NETWORK
 from bakery.toolchains.toolkits import base
 
 MAJOR = 13
@@ -28,7 +29,7 @@ def _stages() -> tuple[Stage, ...]:
         base.host_compiler(),
         base.nvcc_environment(),
     )
-    return (requirements, base.cuda_stage(MAJOR, "CUDA 13: nvcc, from NVIDIA's wheels.", steps))
+    return (requirements, Stage(_NAME, literal("base"), steps, "CUDA 13: nvcc, from NVIDIA's wheels."))
 
 
 PROVIDER = base.Toolkit(

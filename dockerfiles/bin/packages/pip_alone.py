@@ -1,9 +1,9 @@
-"""Run pip with nothing beside it: no other package can be imported, no ``.pth`` file is read, no program is started.
+"""Run pip alone: no other package can be imported, no ``.pth`` file is read, no program is started.
 
-Usage: PYTHON -I -S pip_alone.py ENVIRONMENT WORD...     as ``pip WORD...``; ENVIRONMENT is where pip installs, or ""
+Usage: PYTHON -I -S pip_alone.py ENVIRONMENT WORD...     like ``pip WORD...``; ENVIRONMENT is where pip installs, or ""
 
-Steps that hold credentials use it, and no other pip. The packages of the environment are known to pip as installed,
-but none of their code can run: not when Python starts, not by an import, and not as a build of a source archive.
+Steps with credentials use only this pip. It sees the packages of the environment as installed, but none of their code
+can run: not at the start of Python, not through an import, and not as the build of a source archive.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ PROGRAMS = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_sp
 
 
 def home() -> str:
-    """Return the folder that holds the package pip.
-
-    Raises:
-        SystemExit: there is none.
-    """
+    """Return the folder with the package pip; exit if there is none."""
     environment = os.path.dirname(os.path.dirname(sys.executable))
     for root in (MOUNTED, TOOLS, environment):
         paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "pip", "__init__.py"))
@@ -76,11 +72,7 @@ def make_importable() -> None:
 
 
 def enter(environment: str) -> None:
-    """Make pip install into an environment, as if it ran in there.
-
-    Raises:
-        SystemExit: a package put a configuration of pip into it.
-    """
+    """Make pip install into an environment as if it ran there; exit if a package put a configuration of pip into it."""
     if os.path.lexists(os.path.join(environment, "pip.conf")):
         sys.exit("bakery: an installed package brought " + environment + "/pip.conf, which would change where pip goes")
     sys.prefix = sys.exec_prefix = environment
@@ -93,11 +85,7 @@ def enter(environment: str) -> None:
 
 
 def refuse_programs(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse to start a program.
-
-    Raises:
-        PermissionError: pip was about to.
-    """
+    """Raise PermissionError if pip starts a program."""
     if event in PROGRAMS:
         raise PermissionError("bakery: pip must not start a program here")
 

@@ -62,11 +62,7 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def locked(place: str, words: list[str], lock: dict[str, Any], allowed: Collection[str]) -> list[Package]:
-    """Return the packages that are locked.
-
-    Raises:
-        SystemExit: they were locked for other requirements, or one cannot be held to its hash.
-    """
+    """Return the locked packages; exit if they are for other requirements or not allowed."""
     before, now = set(lock["requirements"]), set(words)
     lines = ["bakery: bakery.lock is out of date for " + place + ":"]
     lines += ["bakery:   + " + word + " is asked for, and was not when it was locked" for word in sorted(now - before)]
@@ -115,7 +111,7 @@ def report(words: list[str], *options: str) -> Answer:
 def packages(report: dict[str, Any]) -> list[Package]:
     """Return the packages of pip's report (version 1), sorted by name.
 
-    Of a package that a requirement names by its address, ``origin`` is that.
+    For a package with a URL in its requirement, this is ``origin``.
     """
     result = []
     for item in report["install"]:
@@ -134,11 +130,11 @@ def packages(report: dict[str, Any]) -> list[Package]:
 
 
 class Sources:
-    """The sources that stand in for wheels while pip resolves.
+    """The sources that replace wheels while pip resolves.
 
     Attributes:
         stubs: the folder with a stub wheel for each of them.
-        asks: the index may be asked for more of them.
+        asks: whether more of them may be downloaded from the index.
     """
 
     def __init__(self, folder: str, asks: bool = True) -> None:
@@ -153,11 +149,7 @@ class Sources:
         return os.path.join(self.folder, str(len(self.found)))
 
     def add(self, source: sources.Source) -> bool:
-        """Take one; say whether it is new.
-
-        Raises:
-            SystemExit: there are too many.
-        """
+        """Add one and return whether it is new; exit if there are too many."""
         if any((item.name, item.version) == (source.name, source.version) for item in self.found.values()):
             shutil.rmtree(self.fresh(), ignore_errors=True)
             return False
@@ -196,11 +188,7 @@ class Sources:
 
 
 def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, stand_ins: Sources) -> list[Package]:
-    """Return what pip would install, keeping preferred packages as far as they fit.
-
-    Raises:
-        SystemExit: nothing satisfies the requirements; pip said why.
-    """
+    """Return the packages that pip would install, with preferred packages if they fit; exit if there is no solution."""
     recorded = preferred or {"requirements": [], "packages": []}
     of_index = [item for item in recorded["packages"] if not item.get("origin")]
     changed = {name_of(word) for word in {*words, *options} ^ set(recorded["requirements"])}
@@ -228,11 +216,7 @@ def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, 
 
 
 def check_recorded(place: str, record: dict[str, Any], resolved: list[Package]) -> None:
-    """Make sure that pip came to what a record lists: nothing is installed because a record has it.
-
-    Raises:
-        SystemExit: pip came to other packages; all of them are named.
-    """
+    """Exit if pip resolves to other packages than a record, which is never a source of packages itself."""
     listed = {canonical(item["name"]): item for item in record["packages"]}
     by_name = {item["name"]: item for item in resolved}
     lines = []
@@ -261,10 +245,9 @@ def shown(package: Package) -> str:
 
 
 def with_sources(words: list[str], options: list[str], stand_ins: Sources, held: Collection[str]) -> Answer:
-    """Return what pip would install, with a source in place of each package that has no wheel.
+    """Return the packages that pip would install, with a source for each package without a wheel.
 
-    Args:
-        held: packages that are held to a version: where that has no wheel, another version may have one.
+    Packages in ``held`` have a fixed version: if it has no wheel, another version may have one.
     """
     while True:
         answer = report(words, *options, "--find-links", stand_ins.stubs)
@@ -275,11 +258,7 @@ def with_sources(words: list[str], options: list[str], stand_ins: Sources, held:
 
 
 def end(answer: Answer, words: list[str]) -> NoReturn:
-    """End with what pip said.
-
-    Raises:
-        SystemExit: always.
-    """
+    """Exit with pip's message."""
     own_names = {canonical(item.name) for item in map(requirement, words) if item.url}
     others = [match for match in DIRECT.finditer(answer.out) if canonical(match.group("name")) not in own_names]
     sys.stderr.write(answer.err)
@@ -329,11 +308,7 @@ def resolve(place: str, arguments: list[str]) -> None:
 
 
 def prepare(source: sources.Source, folder: str, allowed: Collection[str], beside: list[Package]) -> None:
-    """Lay out a source with the wheels that its build requires, and with what is installed beside it.
-
-    Raises:
-        SystemExit: these cannot be had as wheels.
-    """
+    """Write a source with the wheels that its build requires, or exit if these have no wheels."""
     check_direct(source.builds_with, allowed, "the build of " + source.name)
     wheels = os.path.join(folder, "wheels")
     os.makedirs(wheels)

@@ -1,7 +1,7 @@
-"""Fetch source archives from the configured package index.
+"""Download source archives from the configured package index.
 
-The index is pip's own (configuration file, environment, default); an archive's hash is the one that the index gives, or
-that of a lock (/lock). /requirements/source.json says what was fetched.
+The index is that of pip (configuration file, environment, default). The hash of an archive is from the index or from a
+lock (/lock). /requirements/source.json lists the download.
 """
 
 from __future__ import annotations
@@ -157,9 +157,9 @@ def same_version(left: str, right: str) -> bool:
 
 
 def rank(filename: str, name: str, version: str) -> int | None:
-    """Return how good a file is as the source archive of a version, 0 for the best; None if it is none.
+    """Return how well a file name fits the source archive of a version, 0 for the best; None for other files.
 
-    Old archives are named by the project's own spelling, so a dash may belong to the name or to the version.
+    Old archives have the project's own spelling, so a dash may be a part of the name or of the version.
     """
     for number, suffix in enumerate(SUFFIXES):
         if filename.endswith(suffix):
@@ -185,11 +185,7 @@ def version_of(filename: str, name: str) -> Any:
 
 
 def offered(index: str, name: str) -> list[Entry]:
-    """Return what the index has of a project.
-
-    Raises:
-        SystemExit: it cannot be reached, or answers with an error.
-    """
+    """Return the files of a project in the index; exit if it cannot be reached."""
     try:
         return listing(index, name)
     except urllib.error.HTTPError as error:
@@ -199,11 +195,7 @@ def offered(index: str, name: str) -> list[Entry]:
 
 
 def find(index: str, name: str, version: str) -> Entry:
-    """Return the source archive of a version.
-
-    Raises:
-        SystemExit: the index has none, or cannot be reached.
-    """
+    """Return the source archive of a version; exit if the index has none, or cannot be reached."""
     entries = offered(index, name)
     ranked = [(rank(entry.filename, name, version), number) for number, entry in enumerate(entries)]
     usable = [(place, number) for place, number in ranked if place is not None]
@@ -213,11 +205,7 @@ def find(index: str, name: str, version: str) -> Entry:
 
 
 def fetch(entry: Entry, index: str, archive: str) -> str:
-    """Write an archive into a file and return its SHA-256.
-
-    Raises:
-        SystemExit: it cannot be had, or it is not what the index says.
-    """
+    """Download an archive into a file and return its SHA-256; exit if this fails, or if the hash is another one."""
     try:
         with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
             for block in iter(lambda: reply.read(1 << 20), b""):
@@ -242,10 +230,9 @@ def digest(path: str, algorithm: str) -> str:
 
 
 def locked(index: str, name: str, pinned: str) -> tuple[Entry, str] | None:
-    """Return the archive that is locked and its hash; None without a lock.
+    """Return the locked archive and its hash; None without a lock.
 
-    Raises:
-        SystemExit: another one was locked, or the index does not have it any more, or cannot be reached.
+    Exit if another one is locked, or if the index does not have it.
     """
     if not os.path.exists(LOCK):
         return None
@@ -262,11 +249,7 @@ def locked(index: str, name: str, pinned: str) -> tuple[Entry, str] | None:
 
 
 def download(wanted: str, folder: str) -> None:
-    """Fetch the source archive NAME==VERSION, verify and unpack it.
-
-    Raises:
-        SystemExit: it cannot be had, or is not what is locked.
-    """
+    """Download, verify and unpack the source archive NAME==VERSION; exit if this fails, or if another one is locked."""
     if wanted.count("==") != 1:
         sys.exit("sdist: expected NAME==VERSION, got " + wanted)
     name, version = wanted.split("==")

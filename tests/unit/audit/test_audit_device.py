@@ -15,11 +15,11 @@ from fatbins import DATA, ELF, entry, fatbin, for_archs, real
 from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
-from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditor import WheelReport, audit_wheel
 from bakery.audit.compare import Change, compare
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.report import WheelReport
+from bakery.audit.limits import Budget
 from bakery.audit.symbols import Symbols, VersionNeed, read_symbols
 from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.cli.tables.audit import render, render_changes
@@ -340,7 +340,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
         WARNING,
         wheel(cuda(*ARCHS, needed=TORCH), requires="Torch"),
         CUDA,
-        "any torch will do",
+        "accepts any torch",
     ),
 }
 
@@ -436,14 +436,16 @@ def test_a_pin_takes_releases_of_one_minor(several: bool, pins: list[str], tmp_p
 )
 def test_the_abi_of_strings(names: list[str], abi: str) -> None:
     strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
-    assert read_symbols(b"", strings, b"", (), wide=True, little_endian=True).cxx_abi == abi
+    assert read_symbols(b"", strings, b"", (), Budget.of(len(strings)), wide=True, little_endian=True).cxx_abi == abi
 
 
 def _read(info: int, section: int = 0, number: int = 1) -> Symbols:
     """Read a table with one symbol, ``cuInit``."""
     table = bytes(24) + struct.pack("<IBBHQQ", 1, info, 0, section, 0, 0)
     needs = [VersionNeed("libcuda.so.1", "V1", 2)]
-    return read_symbols(table, b"\0cuInit\0", struct.pack("<HH", 0, number), needs, wide=True, little_endian=True)
+    return read_symbols(
+        table, b"\0cuInit\0", struct.pack("<HH", 0, number), needs, Budget.of(8), wide=True, little_endian=True
+    )
 
 
 def test_weak_symbols_may_stay_undefined() -> None:
@@ -466,7 +468,9 @@ def test_names_that_share_their_bytes_keep_no_reader_busy() -> None:
     strings = b"\0" + b"x" * 60_000 + b"\0"
     table = b"".join(struct.pack("<IBBHQQ", 1 + number % 9, 0x12, 0, 0, 0, 0) for number in range(50_000))
     began = time.monotonic()
-    assert len(read_symbols(table, strings, b"", (), wide=True, little_endian=True).undefined) < 9
+    assert (
+        len(read_symbols(table, strings, b"", (), Budget.of(len(strings)), wide=True, little_endian=True).undefined) < 9
+    )
     assert time.monotonic() - began < 5
 
 

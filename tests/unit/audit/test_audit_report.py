@@ -11,10 +11,9 @@ from elfs import shared_object
 from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
-from bakery.audit.auditor import audit_wheel
+from bakery.audit.auditor import WheelReport, audit_wheel
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
-from bakery.audit.report import WheelReport
 from bakery.audit.tags import arch_of, parse_platform
 from bakery.audit.tools import AuditwheelReport, parse_auditwheel
 from bakery.audit.wheel import original_soname

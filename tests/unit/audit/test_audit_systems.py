@@ -18,6 +18,7 @@ from bakery.audit.auditor import audit_wheel
 from bakery.audit.binary import UnreadableBinary
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
+from bakery.audit.limits import Budget
 from bakery.audit.macho import read_macho
 from bakery.audit.pe import read_pe
 from bakery.audit.systems import is_system_library
@@ -205,7 +206,7 @@ def test_facts_are_read(tmp_path: Path) -> None:
             kind="library", name="@rpath/libx.1.dylib", needed=(SYSTEM, "@rpath/liby.dylib"), rpaths=("@loader_path",)
         ),
     )
-    found = read_macho("demo/libx.dylib", len(data), io.BytesIO(data))
+    found = read_macho("demo/libx.dylib", io.BytesIO(data), Budget.of(len(data)))
     assert found is not None
     assert found.machines == ("x86_64", "arm64")
     assert [part.floor for part in found.slices] == [(10, 13), (11, 0)]
@@ -214,7 +215,7 @@ def test_facts_are_read(tmp_path: Path) -> None:
     assert (last.needed, last.rpaths) == ([SYSTEM, "@rpath/liby.dylib"], ["@loader_path"])
     assert [part.signed for part in found.slices] == [False, True]
     data = image("arm64", imports=("A.dll",), delayed=("B.dll", "C.dll"), floor=(6, 2))
-    read = read_pe("demo/x.dll", len(data), io.BytesIO(data))
+    read = read_pe("demo/x.dll", io.BytesIO(data), Budget.of(len(data)))
     assert (read.machine, read.is_library, read.managed, read.floor) == ("arm64", True, False, (6, 2))
     assert (read.imports, read.delayed) == (("A.dll",), ("B.dll", "C.dll"))
     report = audit_wheel(mac(thin(needed=(SYSTEM, "@rpath/libtorch.dylib")))(tmp_path))
@@ -258,7 +259,7 @@ def test_no_damage_raises_anything_else_or_takes_long(kind: str) -> None:
         damaged[at : at + length] = random.choice((b"\xff", b"\0", b"\x7f", random.randbytes(1))) * length
         data = bytes(damaged[: random.choice((len(damaged), random.randrange(70, len(damaged))))])
         try:
-            read("x", len(data), io.BytesIO(data))
+            read("x", io.BytesIO(data), Budget.of(len(data)))
         except UnreadableBinary:
             refused += 1
     assert refused > 100

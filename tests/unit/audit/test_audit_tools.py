@@ -16,7 +16,7 @@ from wheels import write_wheel
 
 from bakery.audit import result_cache, tools
 from bakery.audit.auditor import audit_wheel
-from bakery.audit.checks import other_tools
+from bakery.audit.checks import check_ids
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.tools import AuditwheelReport, ToolRemark, ToolResult, ToolResults
@@ -90,7 +90,7 @@ def test_every_code_of_the_tool_has_an_id() -> None:
     from check_wheel_contents.checks import Check
 
     always = {check.name for check in Check if check.name[1] == "0"}  # the others compare with a source folder
-    ids = {name for name in other_tools.IDS if name.startswith("wheel-contents-")}
+    ids = {name for name in check_ids() if name.startswith("wheel-contents-")}
     assert ids == {f"wheel-contents-{code}" for code in always}
 
 
@@ -216,7 +216,7 @@ def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkey
         answered(path, OWN, patch, contents=ToolResult(failure="check-wheel-contents failed: no"))
         patch.setattr("bakery.audit.auditor.audit_in_worker", audit_wheel)
         verdict = result_cache.audit(path, OWN, folder)
-    assert (verdict.faults, verdict.warnings) == ((), ("not looked into: check-wheel-contents failed: no",))
+    assert (verdict.faults, verdict.warnings) == ((), ("not checked: check-wheel-contents failed: no",))
     assert not folder.exists()
     assert result_cache.audit(path, OWN, folder).warnings == ()
     assert len(list(folder.iterdir())) == 1

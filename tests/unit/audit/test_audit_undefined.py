@@ -161,7 +161,7 @@ def test_a_version_that_the_wheels_own_library_lacks(tmp_path: Path) -> None:
     assert found(tmp_path, core=core, libdemo=new) == []
     ((check, severity, message),) = found(tmp_path, core=core, libdemo=old)
     assert (check, severity) == ("undefined-version", Severity.ERROR)
-    assert message == "needs DEMO_2 of libdemo.so, which demo/libdemo.so lacks"
+    assert message == "needs DEMO_2 of libdemo.so, which demo/libdemo.so does not define"
 
 
 @needs_gcc
@@ -170,4 +170,4 @@ def test_a_versioned_symbol_that_the_wheels_own_library_lacks(tmp_path: Path) ->
     core = _caller(tmp_path, ("one", "two"), whole)
     ((check, _, message),) = found(tmp_path, core=core, libdemo=part)
     assert check == "undefined-symbol"
-    assert message == "calls two of libdemo.so, which lacks it"
+    assert message == "calls two of libdemo.so, which does not define it"

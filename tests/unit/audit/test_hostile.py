@@ -26,8 +26,8 @@ from bakery.audit.limits import Limits
 from bakery.audit.tools import exceeded_limit
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import AuditError, ModuleError, OutputError
-from bakery.core.plain_files import open_plain, read_plain
-from bakery.iree.mlir.read import read_module
+from bakery.core.files import open_plain, read_plain
+from bakery.iree.mlir import read_module
 from bakery.iree.vmfb import read_vmfb
 from bakery.recipe.load import load
 from bakery.release.index.store import NewWheel, extend
@@ -105,17 +105,17 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         lambda folder: (hostile.vmfb_spirv(folder),),
     ),
     "types of MLIR": (
-        "from bakery.iree.mlir.read import read_module\nfrom bakery.core.errors import ModuleError",
+        "from bakery.iree.mlir import read_module\nfrom bakery.core.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", hostile.mlir_types().encode()),),
     ),
     "blanks of MLIR": (
-        "from bakery.iree.mlir.read import read_module\nfrom bakery.core.errors import ModuleError",
+        "from bakery.iree.mlir import read_module\nfrom bakery.core.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", b'"func.func" ()' + b" " * 100_000),),
     ),
     "dimensions of MLIR": (
-        "from bakery.iree.mlir.signature import Type",
+        "from bakery.iree.mlir import Type",
         "Type('tensor<' + '1x' * 100_000 + 'f32').shape; Type('tensor<' + '9' * 6000 + 'xf32>').shape",
         lambda folder: (),
     ),
@@ -167,7 +167,7 @@ def test_a_reader_is_linear(name: str, tmp_path: Path) -> None:
 def test_what_is_wrong_with_hostile_modules_is_told(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="overlap"):
         read_vmfb(hostile.vmfb_spirv(tmp_path))
-    with pytest.raises(ModuleError, match="a type that does not end"):
+    with pytest.raises(ModuleError, match="a type without end"):
         read_module(written(tmp_path / "x.mlir", hostile.mlir_types().encode()))
     assert read_vmfb(written(tmp_path / "y.vmfb", hostile.vmfb_declarations())).functions == ()
 

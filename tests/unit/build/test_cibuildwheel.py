@@ -13,9 +13,8 @@ from wheels import write_wheel
 
 from bakery.build.cibuildwheel import process as tool
 from bakery.build.cibuildwheel.run import Host, build_plan
-from bakery.build.exit_status import conclusion
 from bakery.build.options import CellSelection, Options
-from bakery.build.report import RunReport
+from bakery.build.report import RunReport, conclusion
 from bakery.core.errors import AuditError, SomeFailed, UsageError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
@@ -142,7 +141,7 @@ def test_time_that_is_over(project: Path, plan: Plan, builder: Builder) -> None:
     }
     judged = conclusion([report])
     assert judged
-    assert "the time was over with 1 of 2 cells done" in judged.message
+    assert "time limit reached with 1 of 2 cells done" in judged.message
     # A cell's own time is no end of the others.
     builder.late = True
     report = run(project, plan, cell_timeout_s=0.1)

@@ -104,7 +104,7 @@ def test_large_file_is_refused_without_reading_it(stage: Path) -> None:
 def test_stage_must_be_a_folder_with_wheels(stage: Path, tmp_path: Path) -> None:
     assert "no wheel" in refusal(stage)
     (tmp_path / "link").symlink_to(stage)
-    assert "is no folder" in refusal(tmp_path / "link")
+    assert "is not a folder" in refusal(tmp_path / "link")
     with pytest.raises(OutputError):
         stage_files(tmp_path / "missing")
 
@@ -218,7 +218,7 @@ def test_two_cells_may_not_make_different_files_of_one_name(tmp_path: Path) -> N
     claims = Claims()
     claims.take("cp311", {tmp_path / NAME: "aa", tmp_path / OTHER: "bb"})
     claims.take("cp312", {tmp_path / "second" / NAME: "aa"})
-    with pytest.raises(OutputError, match="different files of one name") as caught:
+    with pytest.raises(OutputError, match="different files with one name") as caught:
         claims.take("cp313", {tmp_path / "third" / NAME: "cc"})
     assert caught.value.details == ("cp311: sha256 aa", "cp313: sha256 cc")
     name = "a-1.0-cp39-abi3-manylinux_2_28_x86_64.whl"

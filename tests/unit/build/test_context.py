@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.build.context_scan import scan
-from bakery.build.context_warnings import warnings
+from bakery.build.context_files import scan, warnings
 from bakery.core.dockerignore import Ignore, _compiled, _Group, check_ignored, normalised
 from bakery.core.errors import RecipeError
-from bakery.core.regex import compile_linear
+from bakery.core.text import compile_linear
 from bakery.plan.model import Plan
 from bakery.plan.options import SourceContext
 from bakery.recipe.load import load

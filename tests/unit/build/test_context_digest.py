@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.context_digest import context_digest
+from bakery.build.context_files import context_digest
 
 IGNORE = (
     ".git",

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.buildx.listener import Listener
-from bakery.build.buildx.progress import Board, Progress
-from bakery.build.display.display import HEARTBEAT_S, PlainDisplay, RawDisplay, choose
-from bakery.build.display.live import LiveDisplay
+from bakery.build.buildx.progress import Board, Listener, Progress
+from bakery.build.display import HEARTBEAT_S, LiveDisplay, PlainDisplay, RawDisplay, choose
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError
 

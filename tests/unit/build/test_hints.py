@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bakery.build.buildx.failure_hints import TABLE, hint
+from bakery.build.buildx.failures import hint, messages
 
 COMPILE = "[compile 3/5] RUN python -m build"
 PRINTED = [
@@ -41,7 +41,7 @@ def test_known_causes(title: str, line: str, said: str) -> None:
 
 def test_every_cause_is_tested() -> None:
     found = {hint([line], title) for title, line, _ in PRINTED}
-    missing = [known.hint for known in TABLE if known.hint not in found]
+    missing = [known.hint for known in messages().hints if known.hint not in found]
     assert missing == ["the engine does not answer: run `wheel-bakery doctor`"]
     assert hint(["Cannot connect to the Docker daemon at unix:///x.sock."]) == missing[0]
 
@@ -52,6 +52,6 @@ def test_unknown_causes(line: str) -> None:
 
 
 def test_patterns_are_lines_of_data() -> None:
-    for known in TABLE:
-        assert re.compile(known.pattern)
+    for known in messages().hints:
+        assert all(map(re.compile, known.patterns))
         assert not known.hint.endswith(".")

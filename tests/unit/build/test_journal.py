@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakery.build.buildx.outcome import Result
-from bakery.build.journal import LARGEST, MAX_JOURNALS, Journal, Record, RecordedWheel, last_run, open_journal, read
+from bakery.build.journal import (
+    MAX_JOURNAL_BYTES,
+    MAX_JOURNALS,
+    Journal,
+    Record,
+    RecordedWheel,
+    last_run,
+    open_journal,
+    read,
+)
 from bakery.core.errors import OutputError
 
 WHEEL = RecordedWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
@@ -103,6 +112,6 @@ def test_journal_that_is_no_plain_file_is_an_error_at_once(tmp_path: Path, kind:
 
 def test_journal_without_an_end_is_not_read(tmp_path: Path) -> None:
     path = open_journal(tmp_path, "demo").path
-    os.truncate(path, LARGEST + 1)
+    os.truncate(path, MAX_JOURNAL_BYTES + 1)
     with pytest.raises(OutputError, match="larger than"):
         last_run(tmp_path, "demo")

@@ -11,9 +11,8 @@ import pytest
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeOutcome
-from bakery.build.local_layer_cache import MARK, LocalCaches
+from bakery.build.buildx_backend import MARK, LocalCaches
 from bakery.core.errors import OutputError
-from bakery.plan.materials_targets import beside
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
@@ -35,7 +34,7 @@ def planned(
 
 def request(folder: Path, plan: Plan) -> BakeRequest:
     targets = tuple(plan.select(("full",)))
-    also = beside(plan, targets)
+    also = plan.materials_of(targets)
     return BakeRequest(folder, Path("bake.hcl"), targets, {}, {}, folder, "scope", beside=also)
 
 

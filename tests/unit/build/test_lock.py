@@ -12,15 +12,14 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from locks import CELL, DEBIAN, ONE, TWO, file, locked_as_asked, planned
 
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import BakeOutcome, Failure
-from bakery.build.lock import build_context, lock_file
+from bakery.build.buildx.progress import Listener
+from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure
 from bakery.build.lock.is_current import check_origins, load_lock
-from bakery.build.lock.materials import Materials, Packages, System, read
-from bakery.build.lock.model import Lock, LockedFile
-from bakery.build.lock.pins import pins_of, with_sources
+from bakery.build.lock.model import Lock, LockedFile, Materials, Packages, System, read_materials
+from bakery.build.lock.pins import pins_of, with_sources, write_preferred
 from bakery.build.lock.requirements import Requirements, requirements_of
 from bakery.build.session import BuildSession
 from bakery.cli import json_schema
@@ -88,7 +87,7 @@ def test_a_package_of_a_repository_comes_back(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("version = 1\nrecipe = ", "expected a value"),
-        ("version = 2\nrecipe = 'a'\n", "expected 1: this lock was made by another bakery"),
+        ("version = 2\nrecipe = 'a'\n", "expected 1: another version of bakery wrote this lock"),
         ("version = 1\nrecipe = 'a'\nimage = 1\n", "did you mean 'images'?"),
         ("version = 1\nrecipe = 'a'\n[images]\na = { 'linux/amd64' = 'sha256:1' }\n", "64 hexadecimal digits"),
         ("version = 1\nrecipe = 'a'\n[files]\na = { name = 'a', version = '1', sha256 = 'x' }\n", "64 hexadecimal"),
@@ -141,7 +140,7 @@ def test_another_address_than_the_one_asked_for_is_refused(tmp_path: Path) -> No
     plan = injected(tmp_path, direct=("setuptools",), word=f"setuptools @ {ADDRESS}", origin="https://evil/s.whl")
     with pytest.raises(LockError) as caught:
         check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
-    assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is asked for" in caught.value.details[0]
+    assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is required" in caught.value.details[0]
 
 
 def test_a_repository_is_the_same_at_any_commit(tmp_path: Path) -> None:
@@ -445,7 +444,7 @@ def test_without_a_lock_only_stand_ins_are_named(tmp_path: Path) -> None:
 
 def test_what_is_preferred_leaves_out_what_is_upgraded(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    build_context.preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
+    write_preferred(tmp_path / "c", plan, CELL, {"setuptools"}, "7")
     told = json.loads((tmp_path / "c" / "lock" / "build" / "preferred.json").read_text())
     assert [item["name"] for item in told["packages"]] == ["build"]
     assert told["asked"] == "7"
@@ -507,11 +506,11 @@ def test_what_materials_tell_is_read(tmp_path: Path) -> None:
     (tmp_path / "packages/build.json").write_text(json.dumps({"requirements": ["a"], "packages": [item]}))
     (tmp_path / "system/builder.json").write_text(json.dumps({"packages": {"gcc": "1"}, "tools": {"cc": "x"}}))
     (tmp_path / "system/suites.json").write_text(json.dumps({"bookworm": "today"}))
-    assert read(tmp_path) == Materials(
+    assert read_materials(tmp_path) == Materials(
         packages={"build": Packages(("a",), {"a-1.tar.gz": LockedFile(name="a", version="1", sha256=ONE)})},
         system={"builder": System({"gcc": "1"}, {"cc": "x"})},
         suites={"bookworm": "today"},
     )
     (tmp_path / "packages/build.json").write_text("[]")
-    with pytest.raises(BakeError, match="cannot be read"):
-        read(tmp_path)
+    with pytest.raises(BakeError, match="cannot read"):
+        read_materials(tmp_path)

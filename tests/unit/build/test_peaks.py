@@ -41,7 +41,7 @@ def step(tmp_path: Path, group: str, held: int, environment: str, stat: str = V1
 def test_peak_is_the_most_that_was_seen(tmp_path: Path, peaks: Peaks, place: str, stat: str) -> None:
     for held in (300_000_000, 1_200_000_000, 100_000_000):
         step(tmp_path, place, held, "PATH=/bin PYTHON_VERSION=3.13 CUDA_VERSION=12.8.1", stat)
-        peaks.look(CELLS)
+        peaks.measure(CELLS)
     assert peaks.mb == {"cp313-cu12": 1200}
 
 
@@ -49,24 +49,24 @@ def test_shared_step_counts_for_all_that_it_serves(tmp_path: Path, peaks: Peaks)
     step(tmp_path, "memory/docker/buildkit/abc", 5_000_000, "CUDA_VERSION=12.8.1")
     step(tmp_path, "memory/docker/buildkit/other", 9_000_000, "PYTHON_VERSION=3.9 CUDA_VERSION=12.8.1")
     step(tmp_path, "memory/docker/buildkit/foreign", 9_000_000, "HOME=/root")
-    peaks.look(CELLS)
+    peaks.measure(CELLS)
     assert peaks.mb == {"cp311-cu12": 5, "cp313-cu12": 5}
 
 
 def test_nothing_is_known_where_nothing_can_be_read(tmp_path: Path, peaks: Peaks) -> None:
-    peaks.look(CELLS)
+    peaks.measure(CELLS)
     (tmp_path / "cgroup" / "docker" / "buildkit" / "abc").mkdir(parents=True)
     (tmp_path / "cgroup" / "docker" / "buildkit" / "abc" / "memory.stat").write_text("anon much\n")
-    peaks.look(CELLS)
+    peaks.measure(CELLS)
     assert peaks.mb == {}
 
 
 def test_looks_are_seldom(tmp_path: Path) -> None:
     assert EVERY_S >= 1
     peaks = Peaks(tmp_path / "cgroup", tmp_path / "proc")
-    peaks.look(CELLS)
+    peaks.measure(CELLS)
     step(tmp_path, "docker/buildkit/abc", 5_000_000, "PYTHON_VERSION=3.13", V2)
-    peaks.look(CELLS)
+    peaks.measure(CELLS)
     assert peaks.mb == {}
 
 

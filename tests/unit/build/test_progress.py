@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.build.buildx.output_lines import LONGEST, LineBuffer, Output, clean
 from bakery.build.buildx.progress import Event, LogLines, Progress, StepFinished, StepStarted
-from bakery.build.buildx.vertex_names import Role, parse
+from bakery.build.buildx.rawjson import MAX_LINE_BYTES, LineBuffer, Output, Role, clean, parse
 
 RECORDED = Path(__file__).parents[2] / "data" / "rawjson"
 TWO = ("wheel-cp311", "wheel-cp312")
@@ -47,7 +46,7 @@ def test_fresh_bake() -> None:
     progress, events = replay("fresh", TWO)
     for name in TWO:
         state = progress.targets[name]
-        assert (state.done, state.total, state.cached, state.exported, state.error) == (7, 7, 0, True, "")
+        assert (state.done, state.total, state.cached, state.exported, state.failure) == (7, 7, 0, True, None)
         assert state.current is not None
         assert state.current.label.title == "exporting to client directory"
     assert progress.targets["wheel-cp312"].last_line == "line 5 of cp312"
@@ -96,8 +95,9 @@ def test_failing_target_and_canceled_sibling() -> None:
     (failed,) = progress.failed_steps()
     assert list(failed.targets) == ["w-bad"]
     assert list(failed.output.tail) == ["boom"]
-    assert progress.targets["w-slow"].error == ""
-    assert progress.targets["w-bad"].error.endswith("exit code: 3")
+    assert progress.targets["w-slow"].failure is None
+    assert progress.targets["w-bad"].failure
+    assert progress.targets["w-bad"].failure.error.endswith("exit code: 3")
     assert progress.blamed() == "w-bad"
 
 
@@ -149,7 +149,7 @@ def test_cache_that_cannot_be_read_is_no_failure() -> None:
     error = "could not read x: open x/index.json: no such file or directory"
     progress.feed(status(vertexes=[vertex("1", name, started=STARTED, completed=ENDED, error=error)]))
     assert progress.failed_steps() == []
-    assert progress.targets["a"].error == ""
+    assert progress.targets["a"].failure is None
     # The first build finds none: there is nothing to say of it.
     assert progress.cache_troubles() == []
 
@@ -265,7 +265,7 @@ def test_progress_bar_does_not_grow() -> None:
 
 def test_endless_line_is_cut() -> None:
     buffer = LineBuffer()
-    assert [len(line) for _ in range(3) for line in buffer.feed(b"x" * LONGEST)] == [2 * LONGEST]
+    assert [len(line) for _ in range(3) for line in buffer.feed(b"x" * MAX_LINE_BYTES)] == [2 * MAX_LINE_BYTES]
 
 
 @given(st.lists(st.text(alphabet="abcé☃", max_size=8), max_size=8), st.lists(st.integers(0, 100), max_size=10))

@@ -20,17 +20,20 @@ from wheels import EXTENSION, write_wheel
 
 from bakery import __version__
 from bakery.api import plan_recipe
-from bakery.build.context_digest import files, tree_hash
-from bakery.build.lock.materials import Materials, Packages, System
-from bakery.build.lock.model import LockedFile
-from bakery.build.records import materials as made
+from bakery.build.context_files import files, tree_hash
+from bakery.build.lock.model import LockedFile, Materials, Packages, System
 from bakery.build.records.buildkit import FOLDER, Machine, image_purl, merged, of_buildkit, without_user
 from bakery.build.records.provenance import definition, settings, statement
-from bakery.build.records.read import read
+from bakery.build.records.read import (
+    locked_from_provenance,
+    package_materials,
+    place_requirements,
+    read,
+    recorded_images,
+)
 from bakery.build.records.recorder import is_recorded
 from bakery.build.records.sbom import sbom
 from bakery.core.errors import UnavailableError
-from bakery.plan.materials_targets import beside, overrides
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
 
@@ -161,8 +164,8 @@ MADE = Materials(
 def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path)
     plan_ = plan(tmp_path)
-    materials = merged([*MATERIALS, *made.packages(MADE)])
-    defined = definition(plan_, plan_.cells[0], materials, made.requirements(MADE))
+    materials = merged([*MATERIALS, *package_materials(MADE)])
+    defined = definition(plan_, plan_.cells[0], materials, place_requirements(MADE))
     rows = {
         (item["name"], item["annotations"]["kind"]): item
         for item in json.loads(json.dumps(defined))["resolvedDependencies"]
@@ -187,10 +190,10 @@ def test_packages_are_materials_and_come_back(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps(told))
     found = read(wheel)
-    assert made.locked_from_provenance(found) == Materials(
+    assert locked_from_provenance(found) == Materials(
         sources={"https://host/owner/project.git#v1": "ab" * 20}, packages=MADE.packages
     )
-    assert made.images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}
+    assert recorded_images(found) == {"debian:bookworm-slim": f"sha256:{'4f' * 32}"}
     text = sbom(wheel, digest, materials, 1_700_000_000)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     listed = {(item["name"], item.get("version"), item.get("purl")) for item in json.loads(text)["components"]}
@@ -207,13 +210,13 @@ def test_what_a_wheel_is_made_of_is_told_of_the_wheel_as_it_is_built(tmp_path: P
         "*.pull=true",
         "wheel-*.tags=x",
     )
-    (target,) = beside(made_plan, made_plan.select(("full",)))
+    (target,) = made_plan.materials_of(made_plan.select(("full",)))
     assert target.name == "materials-cp313"
-    assert overrides(made_plan, target) == (
+    assert made_plan.materials_overrides(target) == (
         "materials-cp313.contexts.base=docker-image://x",
         "materials-cp313.target=ingredients",
     )
-    assert beside(made_plan, made_plan.select(("test",))) == ()
+    assert made_plan.materials_of(made_plan.select(("test",))) == ()
 
 
 def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> None:
@@ -294,9 +297,9 @@ def test_a_record_that_says_the_same_is_kept(tmp_path: Path) -> None:
         (None, "has no provenance"),
         (lambda found: found | {"subject": [{"name": "x", "digest": {"sha256": "1" * 64}}]}, "about another file"),
         (lambda found: found | {"predicateType": "https://slsa.dev/provenance/v0.2"}, "another kind"),
-        (lambda found: found | {"subject": []}, "no provenance that bakery wrote"),
-        (lambda found: found["predicate"], "no provenance that bakery wrote"),
-        (lambda _: "x", "no provenance that bakery wrote"),
+        (lambda found: found | {"subject": []}, "not a provenance of bakery"),
+        (lambda found: found["predicate"], "not a provenance of bakery"),
+        (lambda _: "x", "not a provenance of bakery"),
     ],
 )
 def test_records_that_are_none(tmp_path: Path, change: Any, reason: str) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
-from bakery.build.cell_tasks import Machine, cell_keys, cell_tasks, publish_groups, schedule_items
-from bakery.build.exit_status import conclusion
-from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.build.cell_tasks import cell_keys, cell_tasks, publish_groups, schedule_items
+from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport, conclusion
 from bakery.cli.tables.run import markdown
 from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
 from bakery.plan.model import Plan
@@ -46,7 +45,7 @@ def report(results: dict[str, str], *failures: CellFailure, stopped: str = "") -
             log=Path(f"/p/logs/wheel-{cell}.log"),
             wheels=(WHEEL,) if result in ("done", "kept") else (),
             tries=2,
-            reason="" if result in ("done", "kept") else reasons.get(cell, "ended, since another cell failed"),
+            reason="" if result in ("done", "kept") else reasons.get(cell, "stopped because another cell failed"),
         )
         for cell, result in results.items()
     )
@@ -95,9 +94,9 @@ def test_ends_by_a_signal_and_by_time() -> None:
     error = conclusion([stopped])
     assert isinstance(error, InterruptedBake)
     assert error.message == "interrupted by SIGTERM: the build was ended"
-    assert error.hint.startswith("1 of 2 cells are done; go on with --resume")
+    assert error.hint.startswith("1 of 2 cells are done; continue with --resume")
     late = report({"a": "done", "b": "canceled"}, stopped="timeout")
-    assert judged(late) == (11, "the time was over with 1 of 2 cells done")
+    assert judged(late) == (11, "time limit reached with 1 of 2 cells done")
     assert judged(report({"a": "canceled"}, stopped="timeout"))[0] == 7
 
 
@@ -128,18 +127,18 @@ def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> No
         "cp313": ["test-cp313"],
     }
     assert publish_groups(chosen) == {"cp311": ("cp311", "cp313"), "cp313": ("cp311", "cp313")}
-    first, second = schedule_items(plan, chosen.values(), Machine(8, 16000), {"cp313": 700})
+    first, second = schedule_items(plan, chosen.values(), 8, 16000, {"cp313": 700})
     assert (first.after, second.after) == ("", "cp311")
     assert (first.memory, second.memory) == (0, 700)
     assert first.group == second.group
     tests = cell_tasks(plan.select(("test",)))
-    assert [item.after for item in schedule_items(plan, tests.values(), Machine(8, 16000), {})] == ["", ""]
+    assert [item.after for item in schedule_items(plan, tests.values(), 8, 16000, {})] == ["", ""]
 
 
 def test_memory_that_a_recipe_declares_wins(tmp_path: Path) -> None:
     plan = planned(tmp_path, job_memory="2000")
     chosen = cell_tasks(plan.select(("wheel",)))
-    assert [item.memory for item in schedule_items(plan, chosen.values(), Machine(4, 16000), {"cp311": 1})] == [
+    assert [item.memory for item in schedule_items(plan, chosen.values(), 4, 16000, {"cp311": 1})] == [
         8000,
         8000,
     ]

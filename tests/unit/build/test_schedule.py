@@ -51,7 +51,12 @@ def test_failure_stops_only_what_comes_after_it() -> None:
     schedule = made(Item("a"), Item("b", after="a"), Item("c", after="b"), Item("d"), parallel=1)
     assert names(schedule.due(0)) == ["a"]
     schedule.ended("a", Try.FAILED, 0)
-    assert [schedule.state(name) for name in "abcd"] == [State.FAILED, State.SKIPPED, State.SKIPPED, State.WAITING]
+    assert [schedule.entries[name].state for name in "abcd"] == [
+        State.FAILED,
+        State.SKIPPED,
+        State.SKIPPED,
+        State.WAITING,
+    ]
     assert names(schedule.due(0)) == ["d"]
 
 
@@ -60,7 +65,7 @@ def test_what_is_skipped_never_begins() -> None:
     assert names(schedule.due(0)) == ["a"]
     schedule.skip("b")
     schedule.ended("a", Try.FAILED, 0)
-    assert [schedule.state(name) for name in "bc"] == [State.SKIPPED, State.SKIPPED]
+    assert [schedule.entries[name].state for name in "bc"] == [State.SKIPPED, State.SKIPPED]
     assert names(schedule.due(0)) == ["d"]
 
 
@@ -75,7 +80,7 @@ def test_fail_fast_lets_nothing_begin() -> None:
     schedule = made(*(Item(name) for name in "abc"), parallel=2, keep_going=False)
     schedule.due(0)
     schedule.ended("a", Try.FAILED, 0)
-    assert schedule.state("c") is State.SKIPPED
+    assert schedule.entries["c"].state is State.SKIPPED
     assert not schedule.over
     schedule.ended("b", Try.AGAIN, 0)
     assert schedule.over
@@ -87,12 +92,12 @@ def test_further_tries_come_later_and_end() -> None:
     for number, wait in ((1, 5.0), (2, 15.0)):
         assert names(schedule.due(now)) == ["a"]
         schedule.ended("a", Try.AGAIN, now)
-        assert schedule.tries("a") == number
+        assert schedule.entries["a"].tries == number
         assert names(schedule.due(now + wait - 0.1)) == []
         now += wait
     assert names(schedule.due(now)) == ["a"]
     schedule.ended("a", Try.AGAIN, now)
-    assert schedule.state("a") is State.FAILED
+    assert schedule.entries["a"].state is State.FAILED
     assert schedule.over
 
 
@@ -143,11 +148,11 @@ def test_every_run_ends_within_its_limits(
             schedule.ended(name, data.draw(st.sampled_from(Try)), now)
         now += 1.0
     assert schedule.over
-    passed = {item.name for item in items if schedule.state(item.name) is State.PASSED}
+    passed = {item.name for item in items if schedule.entries[item.name].state is State.PASSED}
     assert all(item.after in passed or not item.after for item in items if item.name in passed)
     if keep_going:
         for item in items:
-            assert schedule.state(item.name) is not State.SKIPPED or item.after not in passed
+            assert schedule.entries[item.name].state is not State.SKIPPED or item.after not in passed
 
 
 def spread(*items: Item, slots: int = 1, seats: str = "xy", **limits: int | bool) -> Schedule:
@@ -159,7 +164,7 @@ def cells(letters: str, **more: str) -> list[Item]:
 
 
 def where(schedule: Schedule, letters: str) -> dict[str, str]:
-    return {letter: schedule.seat(letter) for letter in letters}
+    return {letter: schedule.entries[letter].seat for letter in letters}
 
 
 def test_seats_fill_by_free_slots() -> None:
@@ -168,7 +173,7 @@ def test_seats_fill_by_free_slots() -> None:
     assert where(schedule, "abcd") == {"a": "large", "b": "large", "c": "small", "d": "large"}
     schedule.ended("c", Try.PASSED, 0)
     assert names(schedule.due(0)) == ["e"]
-    assert schedule.seat("e") == "small"
+    assert schedule.entries["e"].seat == "small"
     assert schedule.on("large") == ["a", "b", "d"]
 
 
@@ -195,8 +200,8 @@ def test_seat_takes_what_shares_stages_that_it_has() -> None:
     schedule.ended("u-0", Try.PASSED, 0)
     schedule.ended("v-0", Try.PASSED, 0)
     schedule.due(0)
-    assert schedule.seat("u-1") == schedule.seat("u-0")
-    assert schedule.seat("v-1") == schedule.seat("v-0")
+    assert schedule.entries["u-1"].seat == schedule.entries["u-0"].seat
+    assert schedule.entries["v-1"].seat == schedule.entries["v-0"].seat
 
 
 def test_what_comes_after_is_built_where_the_first_was() -> None:
@@ -206,7 +211,7 @@ def test_what_comes_after_is_built_where_the_first_was() -> None:
     schedule.ended("z", Try.PASSED, 0)
     schedule.ended("first", Try.PASSED, 0)
     assert names(schedule.due(0)) == ["second"]
-    assert schedule.seat("second") == schedule.seat("first") == "y"
+    assert schedule.entries["second"].seat == schedule.entries["first"].seat == "y"
 
 
 def test_lost_seat_costs_no_try() -> None:
@@ -214,10 +219,10 @@ def test_lost_seat_costs_no_try() -> None:
     schedule.due(0)
     schedule.lose("x")
     schedule.ended("a", Try.LOST, 0)
-    assert (schedule.state("a"), schedule.tries("a")) == (State.WAITING, 0)
+    assert (schedule.entries["a"].state, schedule.entries["a"].tries) == (State.WAITING, 0)
     schedule.ended("b", Try.PASSED, 0)
     assert names(schedule.due(0)) == ["a"]
-    assert (schedule.seat("a"), schedule.tries("a")) == ("y", 1)
+    assert (schedule.entries["a"].seat, schedule.entries["a"].tries) == ("y", 1)
     assert schedule.strand() == []
     schedule.lose("y")
     schedule.ended("a", Try.LOST, 0)
@@ -234,7 +239,7 @@ def test_lost_seat_takes_the_wheel_along_that_is_still_tested() -> None:
     schedule.ended("b", Try.PASSED, 0)
     schedule.lose("x")
     schedule.ended("c", Try.LOST, 0)
-    assert [schedule.state(name) for name in "abc"] == [State.WAITING] * 3
+    assert [schedule.entries[name].state for name in "abc"] == [State.WAITING] * 3
     assert names(schedule.due(0)) == ["a"]
     schedule.ended("a", Try.PASSED, 0)
     schedule.due(0)
@@ -280,8 +285,8 @@ def test_every_item_comes_to_an_end_whatever_seats_are_lost(
             name = random.choice(sorted(running))
             running.remove(name)
             schedule.ended(name, Try.PASSED, 0)
-    assert all(schedule.state(item.name) is State.PASSED for item in items)
+    assert all(schedule.entries[item.name].state is State.PASSED for item in items)
     # Tests speak of the build that was made where they ran.
     for item in items:
         if item.after:
-            assert schedule.seat(item.name) == schedule.seat(item.after)
+            assert schedule.entries[item.name].seat == schedule.entries[item.after].seat

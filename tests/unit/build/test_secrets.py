@@ -21,8 +21,7 @@ import pytest
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.secrets import read
 from bakery.build.secrets.mask import HELD, Mask, MaskedStream
-from bakery.build.secrets.private_files import private_files
-from bakery.build.secrets.read import LARGEST, read_secrets
+from bakery.build.secrets.read import LARGEST, private_files, read_secrets
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import RecipeError, UsageError
 from bakery.core.names import Kind, Phase
@@ -267,19 +266,19 @@ def test_all_that_is_missing_is_told_at_once_and_no_value_is(tmp_path: Path) -> 
         "the variable is empty",
         "cannot be read: No such file or directory",
         "the file is empty",
-        "more than 500 kB, which is all that BuildKit takes",
+        "more than 500 kB, which is the limit of BuildKit",
         "cannot be read: Is a directory",
-        "this is no plain file",
-        "it holds a NUL byte, and so cannot be an environment variable",
+        "not a regular file",
+        "it contains a NUL byte, which no environment variable can have",
         "cannot be run: No such file or directory",
         "it ended with exit code 3; run it by hand to see why",
         "it printed nothing",
-        "more than 500 kB, which is all that BuildKit takes",
+        "more than 500 kB, which is the limit of BuildKit",
     ]
 
 
 def test_a_command_has_a_time_limit_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "COMMAND_S", 3)
+    monkeypatch.setattr(read, "COMMAND_TIMEOUT_S", 3)
     wanted = [a(command=("sh", "-c", "echo $$ > pid; sleep 300 & sleep 300"))]
     with pytest.raises(UsageError) as caught, read_secrets(wanted, wanted, tmp_path, dict(os.environ)):
         pass
@@ -303,7 +302,7 @@ def test_private_files_are_for_this_user_and_end_with_the_process(tmp_path: Path
         assert stat.S_IMODE(files["a"].stat().st_mode) == 0o600
         assert files["a"].read_bytes() == VALUE == files["a"].read_bytes()
     text = (
-        "import os, sys; from bakery.build.secrets.private_files import private_files\n"
+        "import os, sys; from bakery.build.secrets.read import private_files\n"
         "with private_files({'a': b'x'}) as files: print(files['a'], flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
@@ -522,8 +521,8 @@ def test_a_wheel_that_holds_a_secret_is_found(tmp_path: Path, monkeypatch: pytes
         archive.writestr("encoded.py", b"x" * 995 + base64.b64encode(b"a" + VALUE))
     mask = Mask({"key": VALUE, "other": b"something else"})
     assert read.leaks(tmp_path / "a.whl", mask) == [
-        "told.py holds the secret key",
-        "encoded.py holds the secret key",
+        "told.py contains the secret key",
+        "encoded.py contains the secret key",
     ]
     assert read.leaks(tmp_path / "no such file", Mask({})) == []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bakery.build.buildx.failures import is_transient, lost_a_layer, may_be_the_cache
 from bakery.build.buildx.outcome import Failure
-from bakery.build.buildx.retryable import is_transient, lost_a_layer, may_be_the_cache
 
 ENDED = 'process "/bin/sh -c x" did not complete successfully: exit code: {}'
 

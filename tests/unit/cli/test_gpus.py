@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from gpus_page import PATH, page
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
-from bakery.cli.tables.gpus_page import PATH, page
 from bakery.core.errors import UsageError
 from bakery.toolchains.facts import gpus
 
@@ -48,18 +48,18 @@ def test_json() -> None:
     assert how["10.0"] == ("ptx", "compute_80")
     assert how["12.1"] == ("ptx", "compute_120")
     assert how["7.5"] == ("missed", "")
-    assert document["warnings"] == ["CUDA 12.4 has no sm_120 yet; the first with it is CUDA 12.8"]
+    assert document["warnings"] == ["CUDA 12.4 does not support sm_120 yet; the first release with it is CUDA 12.8"]
 
 
 def test_warnings_for_a_release() -> None:
     text, warnings = run("7.0;9.0", "--cuda", "13.0.3")
-    assert "CUDA 13.0 has no sm_70 any more" in warnings
+    assert "CUDA 13.0 no longer supports sm_70" in warnings
     assert "driver 580 or newer" in text
 
 
 def test_what_no_release_has_is_told_without_one() -> None:
     _, warnings = run("8.5;7.0")
-    assert warnings == "warning: no CUDA release has sm_85; the nearest are sm_86 and sm_87\n"
+    assert warnings == "warning: no CUDA release supports sm_85; the nearest are sm_86 and sm_87\n"
 
 
 def test_mistakes() -> None:

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
-from bakery.cli.narrow import narrow
-from bakery.cli.recipes import plans
+from bakery.cli.recipes import narrow, plans
 
 RECIPE = """\
 name = "demo"

@@ -8,7 +8,7 @@ import pytest
 from repositories import commit, git
 
 from bakery.api import plan_recipe
-from bakery.core.git import Checkout, committed, look
+from bakery.core.git import Checkout, committed, compare_files
 from bakery.recipe.models import Recipe
 
 
@@ -38,12 +38,12 @@ def test_work_in_progress_is_the_last_commits(repository: Path) -> None:
     (repository / "pkg" / "new file ü.py").write_text("3")
     (repository / "other.txt").unlink()
     assert committed(repository / "pkg") == 1_600_000_000
-    found = look(repository / "pkg", ["a.py", "new file ü.py"])
+    found = compare_files(repository / "pkg", ["a.py", "new file ü.py"])
     assert found is not None
     assert found.commit == git(repository, "rev-parse", "HEAD")
     assert found.changed == ("a.py", "new file ü.py")
-    assert look(repository / "pkg", ["bakery.toml"]) == Checkout(found.commit, ())
-    above = look(repository, ["pkg/a.py", "pkg/bakery.toml"])
+    assert compare_files(repository / "pkg", ["bakery.toml"]) == Checkout(found.commit, ())
+    above = compare_files(repository, ["pkg/a.py", "pkg/bakery.toml"])
     assert above is not None
     assert above.changed == ("pkg/a.py",)
 
@@ -52,7 +52,7 @@ def test_what_git_does_not_know_is_no_commits(repository: Path) -> None:
     commit(repository, 1_600_000_400, _gitignore="*.bin\n")
     (repository / "pkg" / "data.bin").write_text("x")
     (repository / "pkg" / "a.py").unlink()
-    found = look(repository, ["pkg/bakery.toml", "pkg/data.bin"])
+    found = compare_files(repository, ["pkg/bakery.toml", "pkg/data.bin"])
     assert found is not None
     assert found.changed == ("pkg/a.py", "pkg/data.bin")
 
@@ -68,7 +68,7 @@ def test_a_folder_without_commits(tmp_path: Path, case: str) -> None:
     folder = tmp_path / "pkg"
     folder.mkdir()
     assert committed(folder) is None
-    assert look(folder, ["a.py"]) is None
+    assert compare_files(folder, ["a.py"]) is None
 
 
 def test_a_hook_runs_in_another_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

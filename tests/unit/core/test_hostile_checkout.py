@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bakery.build.cibuildwheel import process
 from bakery.cli.app import app
 from bakery.core.errors import BakeError, UsageError
-from bakery.core.git import clone, committed, look, origin
+from bakery.core.git import clone, committed, compare_files, origin
 from bakery.plan.options import Cibuildwheel
 from bakery.resolve.changed_cells import changes_since, write_old_recipes
 
@@ -124,7 +124,7 @@ def commands(folder: Path, place: Path) -> None:
     """Do all that bakery does in a checkout."""
     head = (folder / ".git" / "refs" / "heads" / "main").read_text().strip()
     assert committed(folder) is not None
-    found = look(folder, ["demo.py", "pyproject.toml", "new.py"])
+    found = compare_files(folder, ["demo.py", "pyproject.toml", "new.py"])
     assert found is not None
     assert found.commit == head
     assert set(found.changed) >= {"demo.py", "new.py"}
@@ -166,7 +166,7 @@ def test_a_missing_object_is_not_fetched(hostile: Path, trap: Trap, tmp_path: Pa
     head = git(hostile, "rev-parse", "HEAD")
     shutil.rmtree(hostile / ".git" / "objects" / head[:2])
     assert committed(hostile) is None
-    assert look(hostile, ["demo.py"]) is None
+    assert compare_files(hostile, ["demo.py"]) is None
     assert clone(hostile, head, tmp_path) is None
     with pytest.raises(UsageError):
         changes_since(hostile, "HEAD")
@@ -181,7 +181,7 @@ def test_a_hostile_submodule_runs_nothing(tmp_path: Path, trap: Trap) -> None:
     assert changes_since(folder, "HEAD").files == ()
     arm(inner, trap)
     (inner / "demo.py").write_text("x = 1\n")
-    found = look(folder, ["demo.py", "inner/demo.py"])
+    found = compare_files(folder, ["demo.py", "inner/demo.py"])
     assert found is not None
     assert "inner/demo.py" in found.changed
     # What is not as committed in a submodule counts.
@@ -197,7 +197,7 @@ def test_a_work_tree_elsewhere_is_no_checkout_of_the_folder(tmp_path: Path) -> N
     hostile = project(tmp_path / "theirs")
     git(hostile, "config", "core.worktree", str(victim))
     head = (hostile / ".git" / "refs" / "heads" / "main").read_text().strip()
-    assert look(hostile, ["demo.py"]) is None
+    assert compare_files(hostile, ["demo.py"]) is None
     assert clone(hostile, head, tmp_path) is None
     with pytest.raises(UsageError):
         changes_since(hostile, "HEAD")
@@ -230,17 +230,17 @@ def below(folder: Path) -> Path:
 def test_checkouts_of_other_kinds_are_understood(tmp_path: Path, kind: Callable[[Path], Path]) -> None:
     folder = kind(project(tmp_path / "mine"))
     assert committed(folder) is not None
-    found = look(folder, ["demo.py"])
+    found = compare_files(folder, ["demo.py"])
     assert found is not None
     assert found.changed == ()
     assert changes_since(folder, "HEAD").files == ()
     (tmp_path / "place").mkdir()
     there = clone(folder, found.commit, tmp_path / "place")
     assert there is not None
-    assert look(there, ["demo.py"]) == found
+    assert compare_files(there, ["demo.py"]) == found
     assert committed(there) == committed(folder)
     (folder / "demo.py").write_text("x = 1\n")
-    changed = look(folder, ["demo.py"])
+    changed = compare_files(folder, ["demo.py"])
     assert changed is not None
     assert changed.changed == ("demo.py",)
 
@@ -257,7 +257,7 @@ def test_what_the_checkout_says_of_line_ends_and_modes_counts(tmp_path: Path) ->
     (folder / "demo.py").chmod(0o755)
     git(folder, "commit", "--quiet", "--all", "--message", "crlf")
     os.utime(folder / "demo.py", (1, 1))
-    found = look(folder, ["demo.py"])
+    found = compare_files(folder, ["demo.py"])
     assert found is not None
     assert found.changed == ()
 
@@ -276,7 +276,7 @@ def test_a_filter_of_the_person_is_used(tmp_path: Path, monkeypatch: pytest.Monk
     subprocess.run(["git", "-C", folder, "commit", "-qam", "x"], env=environment, check=True)
     assert "there" in git(folder, "show", "HEAD:demo.py")
     os.utime(folder / "demo.py", (1, 1))
-    found = look(folder, ["demo.py"])
+    found = compare_files(folder, ["demo.py"])
     assert found is not None
     assert found.changed == ()
     (tmp_path / "place").mkdir()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakery.core.errors import UsageError
-from bakery.emit.bake_overrides import merged, overridden
+from bakery.emit.bakefile import merged, overridden
 from bakery.plan.options import Override
 from bakery.plan.values import Json
 from bakery.resolve.set_option import parse_set_options as parse

@@ -91,18 +91,22 @@ def test_no_mirror_says_what_to_do(text: str) -> None:
 
 def test_source_lines_leave_out_what_is_not_configured() -> None:
     mirror = Mirror("http://mirror.test/debian", None)
-    lines = debian_packages.source_lines(mirror, "trixie", debian_packages.addresses(mirror))
+    lines = debian_packages.source_lines(mirror, "trixie")
     assert [line.split()[-2] for line in lines] == ["trixie", "trixie-updates"]
 
 
-def test_machine_suite_reads_os_release() -> None:
-    assert debian_packages.machine_suite('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
+def test_machine_suite_reads_os_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = {"ID": "debian", "VERSION_CODENAME": "trixie"}
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert debian_packages.machine_suite() == "trixie"
 
 
-@pytest.mark.parametrize("text", ["ID=ubuntu\nVERSION_CODENAME=noble\n", "ID=debian\n", ""])
-def test_other_systems_are_refused(text: str) -> None:
-    with pytest.raises(UnavailableError):
-        debian_packages.machine_suite(text)
+@pytest.mark.parametrize("release", [{"ID": "ubuntu", "VERSION_CODENAME": "noble"}, {"ID": "debian"}, {}])
+def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch, release: dict[str, str]) -> None:
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    with pytest.raises(UnavailableError, match="not a Debian machine"):
+        debian_packages.machine_suite()
 
 
 def test_bundle_key_depends_on_content() -> None:

@@ -14,7 +14,7 @@ import pytest
 from packaging.version import Version
 from rich.console import Console
 
-from bakery.cli.tables import doctor
+from bakery.cli.tables import engine as tables
 from bakery.core.errors import BakeryError, EngineError, UnavailableError
 from bakery.engine import debian_packages, discover, package_index, qemu
 from bakery.engine import doctor as diagnose
@@ -277,7 +277,7 @@ FOUND = (
 def test_render(golden: Golden, width: int) -> None:
     console = Console(width=width, highlight=False, soft_wrap=True, no_color=True)
     with console.capture() as capture:
-        console.print(doctor.render(FOUND))
+        console.print(tables.findings_report(FOUND))
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())
     assert all(len(line) <= width for line in text.splitlines())
     golden(DATA / f"{width}.txt", text + "\n")
@@ -287,12 +287,12 @@ def test_render(golden: Golden, width: int) -> None:
 def test_the_last_line(count: int, said: str) -> None:
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(doctor.render(FOUND[:count]))
+        console.print(tables.findings_report(FOUND[:count]))
     assert said in capture.get().splitlines()[-1]
 
 
 def test_json() -> None:
-    document = doctor.to_json(FOUND)
+    document = tables.findings_json(FOUND)
     assert document["version"] == 1
     assert document["checks"][1] == {
         "name": "emulation",

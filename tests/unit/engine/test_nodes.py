@@ -192,7 +192,7 @@ def turned(watch: Watch, now: float) -> dict[str, str]:
     """Let a watch ask, and return what it says once its answers are there."""
     watch.turn({"x"}, now)
     deadline = time.monotonic() + 20
-    while not all(answer.done() for answer in watch._asking.values()) and time.monotonic() < deadline:
+    while not all(answer.done() for answer in watch._queries.values()) and time.monotonic() < deadline:
         time.sleep(0.001)
     return watch.turn((), now)
 
@@ -210,7 +210,7 @@ def test_node_that_is_silent_twice_is_gone(watch: Callable[[list[str]], Watch]) 
     assert [turned(own, 100.0 * number) for number in (1, 2, 3)] == [{}, {}, {"x": "dead"}]
 
 
-def test_node_that_is_doubted_is_asked_at_once(watch: Callable[[list[str]], Watch]) -> None:
+def test_node_that_is_doubted_is_queried_at_once(watch: Callable[[list[str]], Watch]) -> None:
     own = watch(["", "", "dead"])
     assert turned(own, 0) == {}
     own.doubt("x")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.state_folder import state_folder
+from bakery.build.run_folders import state_folder
 from bakery.core.errors import OutputError, UsageError
 
 

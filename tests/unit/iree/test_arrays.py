@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.iree.mlir.signature import Type
+from bakery.iree.mlir import Type
 from bakery.iree.npy import DESCRIPTIONS, Array, DataError, Scalar, mismatch, npy, raw, read_data
 
 NUMPY = b"\x93NUMPY\x01\x00v\x00{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" + b" " * 60 + b"\n"

@@ -9,13 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.buildx.listener import Listener
 from bakery.build.buildx.outcome import Result
+from bakery.build.buildx.progress import Listener
 from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.core.errors import CompilerError, ModuleError
 from bakery.engine.session import EngineSession
-from bakery.iree.compiler import JOURNAL, CompileOptions, _check_plain, _key, _output, compile_job, reusable_record
-from bakery.iree.compiler_errors import failure, with_users_paths
+from bakery.iree.compiler import (
+    JOURNAL,
+    CompileOptions,
+    _check_plain,
+    _key,
+    _output,
+    compile_job,
+    failure,
+    reusable_record,
+    with_users_paths,
+)
 from bakery.iree.job.load import from_inputs
 from bakery.iree.job.resolve import resolve
 from bakery.iree.plan import JobPlan

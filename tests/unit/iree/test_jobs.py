@@ -19,10 +19,8 @@ from bakery.cli.app import app
 from bakery.cli.compile import CompileArguments
 from bakery.cli.json_schema import schema
 from bakery.core.errors import ModuleError, UsageError
-from bakery.iree.job.json_positions import key_lines
-from bakery.iree.job.load import from_inputs, load
-from bakery.iree.job.resolve import resolve
-from bakery.iree.job.targets import UnknownTarget, all_targets, target
+from bakery.iree.job.load import from_inputs, key_lines, load
+from bakery.iree.job.resolve import UnknownTarget, all_targets, resolve, target
 from bakery.iree.models.job import Job
 from bakery.iree.models.module import TargetRecord
 from bakery.iree.plan import BATCH, JobPlan
@@ -291,7 +289,7 @@ def test_a_job_reaches_nothing_outside_of_its_folder_unasked(
     key, path = reaching
     done = CliRunner().invoke(app, [*words, "models/job.json"])
     assert isinstance(done.exception, UsageError), done.exception
-    assert done.exception.message == "the job asks for what nobody allowed it"
+    assert done.exception.message == "the job needs permissions that were not granted"
     assert done.exception.details == (f"--allow {key}={path}",)
     # Nobody has to allow what they said themselves.
     for more in (["--output", "mine"] if key == "fs.write" else [], ["--allow", f"{key}={path}"]):

@@ -18,15 +18,14 @@ from iree_modules import CUDA, DATA, recorded, targets
 from packaging.requirements import Requirement
 
 from bakery.core.errors import AuditError, BakeError, ModuleError, RegressionError, UsageError
-from bakery.iree.benchmark import Measurement, _compared, baseline_of, conclusion, percentile
+from bakery.iree.benchmark import Measurement, _compared, baseline_of, conclusion, percentile, read_baseline
 from bakery.iree.benchmark import read_subjects as read_benchmarks
 from bakery.iree.bundle import bundle
 from bakery.iree.job.load import load
-from bakery.iree.mlir.signature import Function, Type
+from bakery.iree.mlir import Function, Type
 from bakery.iree.models.job import Benchmark, Check
 from bakery.iree.models.module import BenchmarkRecord
-from bakery.iree.modules import find_modules, inspect, open_module, write_record
-from bakery.iree.requests import read_baseline, requests_of_job
+from bakery.iree.modules import find_modules, inspect, open_module, requests_of_job, write_record
 from bakery.iree.validate import read_subjects
 from bakery.iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 from bakery.toolchains import facts

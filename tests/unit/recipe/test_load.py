@@ -141,7 +141,7 @@ class TestFinding:
         os.mkfifo(tmp_path / "bakery.toml")
         with pytest.raises(RecipeError) as caught:
             load.load(None, tmp_path)
-        assert "no regular file" in details(caught)
+        assert "not a regular file" in details(caught)
 
     @pytest.mark.parametrize("target", ["bakery.toml", "gone.toml"])
     def test_link_that_leads_nowhere(self, tmp_path: Path, target: str) -> None:
@@ -199,7 +199,7 @@ class TestWorkspace:
         write(workspace / "pyproject.toml", '[tool.bakery.workspace]\nrecipes = ["examples/link"]\n')
         with pytest.raises(RecipeError) as caught:
             load.load(None, workspace)
-        assert "lies outside the workspace" in details(caught)
+        assert "is outside the workspace" in details(caught)
 
 
 class TestPython:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+import recipe_page
 
 from bakery.cli import json_schema
-from bakery.cli.tables import reference_page
 from bakery.recipe import files, load, type_names
 from bakery.recipe.models import Recipe
 from bakery.recipe.toml_file import parse
@@ -57,7 +57,7 @@ exclude = ["libcuda.so.*"]
 
 SHIPPED = [file.read_text(encoding="utf-8") for file in files.shipped().values()]
 EXAMPLES = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "examples").glob("*/bakery.toml"))]
-VALID = [reference_page.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
+VALID = [recipe_page.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = ["a"]\n', *SHIPPED, *EXAMPLES]
 
 # What a schema can see: keys, types and choices; not what two keys say of each other.
 REFUSED = [*BAD.glob("key-[!p]*.toml"), *BAD.glob("type-[!idnt]*.toml"), BAD / "type-imports-text.toml"]
@@ -75,7 +75,7 @@ def test_schemas_are_fresh(path: str, golden: Golden) -> None:
 
 
 def test_reference_is_fresh(golden: Golden) -> None:
-    golden(ROOT / reference_page.PATH, reference_page.reference_text())
+    golden(ROOT / recipe_page.PATH, recipe_page.reference_text())
 
 
 @pytest.mark.parametrize("text", json_schema.schema_texts().values(), ids=json_schema.schema_texts())
@@ -88,7 +88,7 @@ def test_valid(text: str) -> None:
     validator().validate(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("text", [reference_page.EXAMPLE, SHORT_FORMS, LONG_FORMS])
+@pytest.mark.parametrize("text", [recipe_page.EXAMPLE, SHORT_FORMS, LONG_FORMS])
 def test_valid_recipes_load(text: str) -> None:
     assert load._problems(parse(text.encode(), "x").data) == []
 
@@ -104,6 +104,6 @@ def test_every_default_is_that_of_a_key() -> None:
 
 
 def test_every_key_is_described() -> None:
-    text = reference_page.reference_text()
+    text = recipe_page.reference_text()
     assert "|  |\n" not in text
     assert "``" not in text.replace("```", "")

@@ -14,11 +14,10 @@ from provenance import MOMENT
 from repositories import commit, git
 from wheels import write_wheel
 
-from bakery.build.context_digest import tree_hash
-from bakery.build.records import materials
+from bakery.build.context_files import tree_hash
 from bakery.build.records.buildkit import FOLDER, Machine
 from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import LARGEST, Provenance, read
+from bakery.build.records.read import MAX_PROVENANCE_BYTES, Provenance, locked_from_provenance, read
 from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import committed
@@ -174,7 +173,7 @@ def test_settings_that_are_no_variable_of_the_recipe(project: Path, setting: str
         assert "cannot understand --set" in refuse_any(project, then, here)
         return
     said = refusal(project, then, RebuildOptions(here=here))
-    assert said.startswith("the provenance sets what is no variable of the recipe")
+    assert said.startswith("the provenance sets values that are not variables of the recipe")
     assert f"--set {shlex.quote(setting)}" in said
     assert said.count("--set") == 1, "the others are variables"
 
@@ -270,7 +269,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
 
     def reproduced() -> None:
         then = rewritten(project, apply)
-        materials.locked_from_provenance(then)
+        locked_from_provenance(then)
         (project / "pkg" / "a.py").write_text("2\n")
         with _project(then, project, RebuildOptions()):
             pass
@@ -279,7 +278,7 @@ def test_odd_records_are_told_and_no_traceback(project: Path, change: dict[str, 
         reproduced()
 
 
-@pytest.mark.parametrize("size", [LARGEST + 1, 0])
+@pytest.mark.parametrize("size", [MAX_PROVENANCE_BYTES + 1, 0])
 def test_a_provenance_is_read_within_bounds(project: Path, size: int) -> None:
     path = recorded(project).path
     path.unlink()

@@ -11,8 +11,8 @@ from wheels import write_wheel
 from bakery.build.cibuildwheel.run import cells_here, check_buildable
 from bakery.build.expectations import promises
 from bakery.cli.bake import uses_cibuildwheel
-from bakery.cli.narrow import narrow
-from bakery.cli.tables.matrix import to_json as matrix
+from bakery.cli.recipes import narrow
+from bakery.cli.tables.plan import github_matrix as matrix
 from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
 from bakery.emit.files import generate
 from bakery.plan.model import Plan

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bakery.core.errors import UsageError
 from bakery.toolchains.facts import cuda_release, cuda_releases, gpus
-from bakery.toolchains.facts.archs import Arch, capability, known, parse, runs_cubin, runs_ptx
-from bakery.toolchains.facts.cover import How, cover, lack
+from bakery.toolchains.facts.archs import Arch, How, capability, cover, known, lack, parse, runs_cubin, runs_ptx
 
 
 def arch_values() -> st.SearchStrategy[Arch]:
@@ -147,9 +146,9 @@ def test_what_releases_lack() -> None:
     assert thirteen
     assert twelve
     assert lack("90a", thirteen) is None
-    assert "last with it is CUDA 12.9" in str(lack("70", thirteen))
-    assert "calls sm_101a sm_110a" in str(lack("101a", thirteen))
-    assert "first with it is CUDA 12.8" in str(lack("100", twelve))
+    assert "last release with it is CUDA 12.9" in str(lack("70", thirteen))
+    assert "renamed sm_101a to sm_110a" in str(lack("101a", thirteen))
+    assert "first release with it is CUDA 12.8" in str(lack("100", twelve))
     assert "nearest are sm_86 and sm_87" in str(lack("85", twelve))
     assert all(lack(arch, release) is None for release in cuda_releases() for arch in release.sm)
     assert len(known()) == 39

@@ -62,7 +62,7 @@ def test_a_recipe_s_own_requirement_by_address_is_told_with_its_line(tmp_path: P
     with pytest.raises(RecipeError) as caught:
         load(None, tmp_path)
     said = "\n".join([caught.value.message, *caught.value.details, caught.value.hint])
-    assert "is a URL and not a package of the index" in said
+    assert "is a URL, not a package of the index" in said
     assert 'builder.allow-direct = ["Own"]' in said
     assert f"bakery.toml:{text.splitlines().index('requirements = [') + 2}" in said
     allowed = "allow-direct = ['own']\n"

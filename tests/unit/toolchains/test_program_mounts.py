@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.run_files import write_run_files
+from bakery.build.session import write_run_files
 from bakery.emit.dockerfile import dockerignore, program_texts
 from bakery.emit.files import build_digest, generate
 from bakery.plan.dockerfile import Command, Run, Script, Stage

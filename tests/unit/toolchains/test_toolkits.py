@@ -169,7 +169,7 @@ def test_a_component_that_a_major_lacks_is_told_in_the_plan_and_in_the_image():
     assert components.lacking(["cublas", "nvjitlink"], 11) == said
     with pytest.raises(PlanError, match=said):
         check_components(["nvjitlink"], "debian", 11, "11.8.0")
-    with pytest.raises(PlanError, match="toolkit 'image' adds no components"):
+    with pytest.raises(PlanError, match="toolkit 'image' installs no components"):
         check_components(["cublas"], "image", 0, "13.0.3")
     check_components(["cufile"], "clang", 12, "12.6.3")
     with pytest.raises(PlanError, match=r"there is no component cufile for CUDA 12\.4\.1, only from 12\.6\.3 on"):

@@ -13,7 +13,7 @@ from bakery.toolchains.facts import manylinux_images, missing_images, number, re
 from bakery.toolchains.facts.rows import ManylinuxImage
 
 _PYPA = ("pypa", "")
-"""Owners of pypa's manylinux images, also in mirrors; empty if the name has no owner."""
+"""Owners of pypa's manylinux images, also in mirrors; empty for a name without an owner."""
 
 _PYPA_PLACES = ("quay.io/pypa", "pypa", "")
 """Locations where only pypa publishes images."""
@@ -28,9 +28,9 @@ _SCL = "centos-release-scl"
 @rule(
     "image-name",
     "The base image exists",
-    why="Guides name images that never were: platform tags such as manylinux_2_17 are no names of images, and "
-    "nvidia/cuda has no tags with a release of two parts.",
-    fix="write the name that is given",
+    why="Some guides name images that do not exist: manylinux_2_17 is a platform tag, not an image, and the tags of "
+    "nvidia/cuda have three-part releases.",
+    fix="use the name in the message",
     source="pypa/manylinux@ad3c4539 and cibuildwheel 4.3.5's pins; NVIDIA's repository of nvidia/cuda's Dockerfiles",
 )
 def _name(case: Case) -> Iterator[str]:
@@ -39,7 +39,7 @@ def _name(case: Case) -> Iterator[str]:
         return
     if (image.owner, image.name) == ("nvidia", "cuda") and (match := _TWO_PARTS.fullmatch(image.tag)):
         yield (
-            f"{image.text}: tags of nvidia/cuda name a release of three parts, such as "
+            f"{image.text}: tags of nvidia/cuda have a three-part release, such as "
             f"{match[1]}.1-{match[2]} or {match[1]}.0-{match[2]}"
         )
     if image.family and image.owner in _PYPA:
@@ -55,32 +55,32 @@ def _manylinux_name(image: ImageName, row: ManylinuxImage | None) -> Iterator[st
     if row is None:
         policy = _POLICY.match(image.family)
         newest = max(number(item.glibc) for item in manylinux_images())
-        # A newer one may have come since the facts were read.
+        # A newer image may exist that the facts do not have.
         if image.place in _PYPA_PLACES and policy and (int(policy[1]), int(policy[2])) < newest:
             yield f"{image.text}: there is no such image; there are {', '.join(i.name for i in manylinux_images())}"
     elif image.place in _PYPA_PLACES and image.machine and image.machine not in row.arches:
-        yield f"{image.text}: {row.name} is built for {', '.join(row.arches)} and not for {image.machine}"
+        yield f"{image.text}: {row.name} is built for {', '.join(row.arches)}, not for {image.machine}"
 
 
 @rule(
     "image-end-of-life",
-    "The base image is still built",
-    why="An image that is no longer built has old Pythons, old pip and package lists that may be gone.",
-    fix="take manylinux_2_28, or manylinux2014 for an older glibc",
+    "The base image is still maintained",
+    why="An image that is no longer built has outdated Pythons and pip, and its package repositories may be offline.",
+    fix="use manylinux_2_28, or manylinux2014 for an older glibc",
     source="pypa/manylinux README",
     severity=Severity.WARNING,
 )
 def _ended(case: Case) -> Iterator[str]:
     row = case.manylinux
     if row and case.image and row.ended:
-        yield f"{case.image.text}: {row.base}, whose images ended on {row.ended}"
+        yield f"{case.image.text}: {row.base}, whose images are not built since {row.ended}"
 
 
 @rule(
     "image-python-removed",
-    "The manylinux image still holds the cell's Python",
-    why="pypa removes Pythons some time after their end of life; newer tags of the image have none of them.",
-    fix="pin a tag from before that day (its name begins with the day: 2025.03.09-1), or leave the Python out",
+    "The manylinux image contains the cell's Python",
+    why="pypa removes Pythons after their end of life, so newer tags of the image do not contain them.",
+    fix="pin an older tag (tags start with a date: 2025.03.09-1), or remove the Python from the matrix",
     source="pypa/manylinux, git log",
 )
 def _removed(case: Case) -> Iterator[str]:
@@ -88,25 +88,25 @@ def _removed(case: Case) -> Iterator[str]:
     if image is None or not image.family:
         return
     for row in removed_pythons():
-        # A day is compared with as much of it as is known of the removal.
-        gone = image.newest or (image.date and image.date[: len(row.removed)] > row.removed)
-        if case.python in row.pythons and gone:
-            yield f"{image.text}: Python {case.python} is in no manylinux image any more ({row.removed})"
+        # The removal may be known by its month only.
+        is_removed = image.newest or (image.date and image.date[: len(row.removed)] > row.removed)
+        if case.python in row.pythons and is_removed:
+            yield f"{image.text}: Python {case.python} was removed from manylinux images ({row.removed})"
 
 
 @rule(
     "platform-base",
     "The base image is for the cell's platform",
-    why="An image with a machine in its name holds this machine's programs; for another it cannot be pulled or "
-    "does not start.",
-    fix="name the image without machine (manylinux_2_28, since May 2026), or make a recipe for each platform",
+    why="An image with an architecture in its name exists only for that architecture: on another one, it cannot be "
+    "pulled or does not start.",
+    fix="use the image name without an architecture (manylinux_2_28, since May 2026), or a recipe for each platform",
     source="pypa/manylinux@ad3c4539",
 )
 def _platform(case: Case) -> Iterator[str]:
     machine = MACHINES[case.platform]
     if case.image and case.image.family and case.image.machine not in ("", machine):
         other = case.image.text.replace(case.image.machine, machine)
-        yield f"{case.platform} is {machine}, and the base is {case.image.text}; its image would be {other}"
+        yield f"{case.platform} is {machine}, and the base is {case.image.text}; use {other}"
 
 
 def _lacks_tools(image: ImageName) -> bool:
@@ -116,10 +116,10 @@ def _lacks_tools(image: ImageName) -> bool:
 
 @rule(
     "centos7-repositories",
-    "Nothing is installed from CentOS 7's package lists",
-    why="CentOS 7 ended on 2024-06-30, and mirrorlist.centos.org with it: every yum install fails, that of a "
-    "devtoolset from centos-release-scl as well. GCC 11 and newer never existed there for aarch64.",
-    fix="take manylinux_2_28, whose compiler is newer, or manylinux2014 as it is (GCC 10)",
+    "Nothing is installed from CentOS 7's repositories",
+    why="CentOS 7 and mirrorlist.centos.org ended on 2024-06-30, so every yum install fails, including a devtoolset "
+    "from centos-release-scl. GCC 11 and newer were never available for aarch64.",
+    fix="use manylinux_2_28, which has a newer compiler, or manylinux2014 without further packages (GCC 10)",
     source="pypa/manylinux#1647, #1266",
 )
 def _centos(case: Case) -> Iterator[str]:
@@ -129,22 +129,22 @@ def _centos(case: Case) -> Iterator[str]:
     if image is None or not (is_manylinux or is_plain):
         return
     if is_plain and (case.packages or _lacks_tools(image)):
-        what = "packages are to be installed" if case.packages else "what it lacks, such as git, is to be installed"
-        yield f"{image.text}: {what}, and CentOS 7's package lists are gone since 2024-06-30"
+        what = "packages" if case.packages else "missing tools, such as git,"
+        yield f"{image.text}: {what} must be installed, and CentOS 7's repositories are offline since 2024-06-30"
     if is_manylinux and _SCL in case.packages:
-        yield f"{image.text}: package {_SCL} brings package lists that are gone since 2024-06-30"
+        yield f"{image.text}: the repositories of package {_SCL} are offline since 2024-06-30"
     versions = {int(match[1]) for item in case.packages if (match := _DEVTOOLSET.match(item))}
     if MACHINES[case.platform] == "aarch64" and max(versions, default=0) > 10:
-        yield f"{image.text}: there never was a devtoolset-{max(versions)} for aarch64"
+        yield f"{image.text}: devtoolset-{max(versions)} was never released for aarch64"
 
 
 @rule(
     "glibc-above-tag",
     "The base's glibc is not newer than the platform tag promises",
-    why="Which glibc a wheel needs is decided by the image that links it, not by its compiler: a newer glibc gives "
-    "newer symbol versions, and auditwheel refuses the tag at the very end. Code that uses none of them passes. "
-    "libstdc++ has a limit of its own: GLIBCXX 3.4.19 for 2_17, 3.4.24 for 2_28, 3.4.29 for 2_34.",
-    fix='take the manylinux image of that tag as base, or plat = "auto"',
+    why="The image that links a wheel decides which glibc it needs: a newer glibc has newer symbol versions, and "
+    "auditwheel refuses the tag at the end of the build. Code that uses none of these symbols passes. The limits of "
+    "libstdc++ are GLIBCXX 3.4.19 for 2_17, 3.4.24 for 2_28 and 3.4.29 for 2_34.",
+    fix='use the manylinux image of that tag as base, or set plat = "auto"',
     source="auditwheel 6.8.2's policies; apt-cache policy of Debian's suites",
     severity=Severity.WARNING,
 )
@@ -153,15 +153,15 @@ def _glibc(case: Case) -> Iterator[str]:
     promised = f"{match[1]}.{match[2]}" if match else _OLD_POLICIES.get(case.plat, "")
     if promised and case.glibc and number(case.glibc) > number(promised):
         base = case.image.text if case.image else "the base"
-        yield f"{base} has glibc {case.glibc}, and the wheel is to promise {case.plat} (glibc {promised})"
+        yield f"{base} has glibc {case.glibc}, and the wheel promises {case.plat} (glibc {promised})"
 
 
 @rule(
     "image-cuda-release",
-    "The base image's CUDA is the release asked for",
-    why="An image that brings CUDA has one release of it below /usr/local/cuda; another beside it is one too many, "
-    "and what the wheel is named after would not be what compiled it.",
-    fix="name the image with ${CUDA_VERSION} in it, or set CUDA_VERSION to the image's release",
+    "The CUDA release of the base image is CUDA_VERSION",
+    why="An image with CUDA has one release in /usr/local/cuda. With another CUDA_VERSION, the name of the wheel would "
+    "not be the release that compiled it.",
+    fix="put ${CUDA_VERSION} into the image name, or set CUDA_VERSION to the release of the image",
     source="layout of nvidia/cuda and manylinux_cuda images",
 )
 def _release(case: Case) -> Iterator[str]:

@@ -20,52 +20,50 @@ def _is_gha(case: Case) -> bool:
 
 @rule(
     "cache-shared-scope",
-    "No two targets write to one cache",
-    why="The one that ends last overwrites what the other wrote: each run finds the layers of one of them, and not always "
-    "of the same.",
-    fix="leave the place to bakery, which names one for each target and platform: CACHE=gha, or [cache] in the recipe",
+    "No two targets write to the same cache",
+    why="The target that ends last overwrites the other one, so the next run finds only its layers.",
+    fix="remove the override: with CACHE=gha or [cache] in the recipe, each target and platform has its own scope",
     source="docker/buildx#3819; docker/bake-action#329; kroki#2070 for local folders",
 )
 def _scopes(case: Case) -> Iterator[str]:
     for location, targets in case.cache.shared:
-        yield f"{len(targets)} targets write to one cache ({location}): {', '.join(targets[:3])}{', …' * bool(targets[3:])}"
+        some = f"{', '.join(targets[:3])}{', …' * bool(targets[3:])}"
+        yield f"{len(targets)} targets write to the same cache ({location}): {some}"
 
 
 @rule(
     "cache-gha-token",
-    "A cache of GitHub has its token and address in reach",
-    why="buildx leaves out a gha cache without them, and says nothing: every run builds all of it again.",
-    fix="in a workflow, run crazy-max/ghaction-github-runtime before the step (the one that `wheel-bakery generate` writes "
-    "does); elsewhere choose another backend: BAKERY_CACHE=none",
+    "The token and the address of GitHub's cache are set",
+    why="Without them, buildx silently ignores a gha cache, and every run builds everything again.",
+    fix="in a workflow, run crazy-max/ghaction-github-runtime before the step, as the generated workflow does; "
+    "elsewhere choose another backend: BAKERY_CACHE=none",
     source="docker/buildx#744; buildx 0.29.1, addGithubToken and CreateCaches",
 )
 def _token(case: Case) -> Iterator[str]:
     if _is_gha(case) and case.host.lacking:
-        yield f"backend gha, and the environment has no {' and no '.join(case.host.lacking)}"
+        yield f"backend gha: the environment does not set {' and '.join(case.host.lacking)}"
 
 
 @rule(
     "cache-gha-limit",
-    "What is written into GitHub's cache fits into it",
-    why="GitHub removes what was used least, which is what the next run needs: caches come and go, and other workflows of "
-    "the repository lose theirs.",
-    fix='set ci.cache = "none", keep the layers in a registry, or say what your repository may have: cache.gha.limit. The '
-    "sizes are estimates (bakery/toolchains/facts/actions.toml)",
+    "The layers of all cells fit into GitHub's cache",
+    why="Above the limit, GitHub removes the least recently used entries, which the next run and other workflows need.",
+    fix='set ci.cache = "none", use a registry, or set cache.gha.limit to the limit of your repository. Sizes are '
+    "estimates (bakery/toolchains/facts/actions.toml)",
     source="https://docs.github.com/en/actions/reference/workflows-and-actions/dependency-caching",
 )
 def _limit(case: Case) -> Iterator[str]:
     size, limit = case.cache.estimated_mb, case.cache.cache.limit_mb
     if (_is_gha(case) or case.cache.ci_cache == CacheBackend.GHA) and size > limit:
-        yield f"the layers of all cells take some {size / 1000:.1f} GB, and GitHub's cache keeps {limit / 1000:g} GB"
+        yield f"the layers of all cells take about {size / 1000:.1f} GB, and GitHub's cache has {limit / 1000:g} GB"
 
 
 @rule(
     "cache-token-life",
-    "A build ends before its right to write into GitHub's cache does",
-    why="The cache is written last. The addresses that GitHub signs for it are good for an hour: what takes longer is "
-    "built, and its layers are lost.",
-    fix="keep the layers in a registry, or in none; a compiler cache that a later step carries is not bound by it "
-    "(docs/ci.md)",
+    "A build ends before the write permission of GitHub's cache expires",
+    why="The cache is written at the end of a build, with URLs that GitHub signs for one hour. The layers of a longer "
+    "build are lost.",
+    fix="use a registry or no layer cache; the compiler cache between runs has no such limit (docs/ci.md)",
     source="open-noodle/gallery#806: 'Signature not valid in the specified time frame', one hour to the second; "
     "moby/buildkit#3239",
 )
@@ -74,43 +72,43 @@ def _life(case: Case) -> Iterator[str]:
     remaining = life if case.host.token_s is None else min(life, case.host.token_s)
     expected = case.cache.cache.expected_s
     if _is_gha(case) and expected > remaining:
-        yield f"a cell is expected to take {duration(expected)}, and the right to write ends after {duration(remaining)}"
+        yield f"a cell should take {duration(expected)}, and the write permission expires after {duration(remaining)}"
 
 
 @rule(
     "cache-engine",
-    "The engine can write the kind of cache that is asked for",
-    why="buildx refuses the build before its first step.",
-    fix='set {"features": {"containerd-snapshotter": true}} in daemon.json, take a builder of driver docker-container, or '
-    "choose another backend",
+    "The engine supports the cache backend",
+    why="Otherwise, buildx refuses the build before its first step.",
+    fix='set {"features": {"containerd-snapshotter": true}} in daemon.json, use driver docker-container, or choose '
+    "another backend",
     source="https://docs.docker.com/build/cache/backends/; moby 28.5.2, builder-next/builder.go",
 )
 def _engine(case: Case) -> Iterator[str]:
     backend, exports = case.cache.cache.backend, case.host.exports
     if exports is not None and backend is not CacheBackend.NONE and backend not in exports:
-        yield f"{case.host.engine} writes no cache of kind {backend}, but {', '.join(sorted(exports))}"
+        yield f"{case.host.engine} cannot write cache {backend}; it supports {', '.join(sorted(exports))}"
 
 
 @rule(
     "cache-place",
-    "A cache in a registry has the name of its repository",
-    why="The scope alone names no image, and the cache is neither read nor written.",
+    "A cache in a registry has a repository",
+    why="Without one, the cache is neither read nor written.",
     fix='set cache.ref = "registry.example/team/cache", or BAKERY_CACHE_REF',
     source="https://github.com/distribution/reference: a reference begins with a name",
 )
 def _place(case: Case) -> Iterator[str]:
     if case.cache.cache.backend in _TAGGED and not case.cache.cache.ref:
-        yield f"backend {case.cache.cache.backend} without the name of a repository"
+        yield f"backend {case.cache.cache.backend}: no repository is set"
 
 
 @rule(
     "cache-tag",
-    "The scope of a cache in a registry is no longer than a tag",
-    why="The scope is the tag: recipe, kind of target, cell and platform.",
-    fix="shorten the recipe's name, or the values of axes",
+    "The scope of a cache in a registry fits into a tag",
+    why="The scope (recipe, kind of target, cell and platform) is the tag of the cache.",
+    fix="shorten the name of the recipe, or the values of axes",
     source="https://github.com/opencontainers/distribution-spec/blob/main/spec.md",
 )
 def _tag(case: Case) -> Iterator[str]:
     if case.cache.cache.backend in _TAGGED and len(case.cache.longest) > _LONGEST_TAG:
         size = len(case.cache.longest)
-        yield f"{case.cache.longest[:40]}…: a scope of {size} characters, and a tag has at most {_LONGEST_TAG}"
+        yield f"{case.cache.longest[:40]}…: the scope has {size} characters, and a tag has at most {_LONGEST_TAG}"

@@ -9,8 +9,7 @@ from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.device import OPEN, listed_code
 from bakery.resolve.rules.rule import rule
 from bakery.toolchains.facts import broken_releases, clangs, cuda_release
-from bakery.toolchains.facts.archs import Arch, parse
-from bakery.toolchains.facts.cover import lack
+from bakery.toolchains.facts.archs import Arch, lack, parse
 
 
 def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
@@ -25,10 +24,10 @@ def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
 
 @rule(
     "cuda-arch-syntax",
-    "A list of architectures names architectures",
-    why="CMake and nvcc stop at a name they do not know, minutes after the build began; 'native' asks for the "
-    "GPU of the machine that builds, and a container that builds has none.",
-    fix="write 80, 80-real or 80-virtual with semicolons between",
+    "Lists of architectures are valid",
+    why="CMake and nvcc fail on an unknown name, minutes after the start of the build. 'native' is the GPU of the "
+    "machine, and a build container has none.",
+    fix="write 80, 80-real or 80-virtual, separated by semicolons",
     source="CMake, CUDA_ARCHITECTURES",
 )
 def _syntax(case: Case) -> Iterator[str]:
@@ -42,17 +41,17 @@ def _syntax(case: Case) -> Iterator[str]:
 
 @rule(
     "cuda-arch-lists",
-    "Where several variables list architectures, they list the same",
-    why="Each build system reads its own variable and none compares them: the wheel would hold code for the GPUs of "
-    "one of them, or of each in another part, and no audit could tell which was meant.",
-    fix="write the same in each (torch's 9.0 is CMake's 90-real, its 9.0+PTX is 90), or keep the one that the project "
-    "reads",
+    "All variables with lists of architectures have the same list",
+    why="Each build system reads its own variable. With different lists, parts of the wheel would support different "
+    "GPUs, and the audit could not know which list is meant.",
+    fix="write the same architectures in each (torch's 9.0 is CMake's 90-real, 9.0+PTX is 90), or keep only the "
+    "variable that the project reads",
     source="CMake, CUDA_ARCHITECTURES; torch 2.13, torch/utils/cpp_extension.py",
 )
 def _differ(case: Case) -> Iterator[str]:
     lists = listed_code(case) if case.compiler else {}
     if len({frozenset(code) for code in lists.values()}) > 1:
-        yield "; ".join(f"{where} asks for {', '.join(code)}" for where, code in lists.items())
+        yield "; ".join(f"{where} lists {', '.join(code)}" for where, code in lists.items())
 
 
 def _lacks(case: Case, *, dropped: bool) -> Iterator[str]:
@@ -67,9 +66,9 @@ def _lacks(case: Case, *, dropped: bool) -> Iterator[str]:
 
 @rule(
     "cuda-unknown-arch",
-    "The CUDA release knows every architecture it is to compile for",
-    why="ptxas refuses a target that its release does not have yet, and no flag helps.",
-    fix="take the CUDA release that is named, or leave the architecture out for this one (matrix.overrides)",
+    "The CUDA release already supports every architecture",
+    why="ptxas refuses an architecture that is newer than its release. No flag changes this.",
+    fix="use the CUDA release in the message, or remove the architecture for this release (matrix.overrides)",
     source="ptxas --help of NVIDIA's wheels, 11.8 to 13.5",
 )
 def _unknown(case: Case) -> Iterator[str]:
@@ -78,10 +77,9 @@ def _unknown(case: Case) -> Iterator[str]:
 
 @rule(
     "cuda-dropped-arch",
-    "The CUDA release still knows every architecture it is to compile for",
-    why="CUDA 12.0 dropped 35 and 37; CUDA 13.0 everything below 75, and it calls 101 110.",
-    fix="leave the architecture out for this CUDA release or write its new name (matrix.overrides), or take an older "
-    "release",
+    "The CUDA release still supports every architecture",
+    why="CUDA 12.0 dropped 35 and 37. CUDA 13.0 dropped everything below 75, and renamed 101 to 110.",
+    fix="remove the architecture for this CUDA release or use its new name (matrix.overrides), or use an older release",
     source="ptxas --help of NVIDIA's wheels, 11.8 to 13.5",
 )
 def _dropped(case: Case) -> Iterator[str]:
@@ -90,11 +88,11 @@ def _dropped(case: Case) -> Iterator[str]:
 
 @rule(
     "clang-arch",
-    "Where clang compiles CUDA, it knows every architecture",
-    why="The toolkit for CUDA 12 compiles with clang, for there is no nvcc in NVIDIA's wheels of CUDA 12. It "
-    "knows fewer GPUs than the release's own ptxas.",
-    fix="take CUDA 13, which is compiled by nvcc, or leave the architecture out for CUDA 12 (matrix.overrides); "
-    "PTX of an older one (90-virtual) runs there, too",
+    "If clang compiles CUDA, it supports every architecture",
+    why="NVIDIA's wheels of CUDA 12 do not contain nvcc, so toolkit clang compiles CUDA 12. It supports fewer "
+    "architectures than the ptxas of the release.",
+    fix="use CUDA 13, which nvcc compiles, or remove the architecture for CUDA 12 (matrix.overrides); PTX of an older "
+    "architecture (90-virtual) also runs on these GPUs",
     source="clang-19 of Debian bookworm; sm_100 came with LLVM 20 (llvm/llvm-project#127918)",
 )
 def _clang(case: Case) -> Iterator[str]:
@@ -106,17 +104,17 @@ def _clang(case: Case) -> Iterator[str]:
         for arch in archs:
             if (arch.major, arch.minor) > (newest.major, newest.minor) or arch.suffix == "f":
                 yield (
-                    f"{where}: clang {row.version}, which compiles CUDA {case.cuda} here, has GPUs up to "
-                    f"sm_{row.newest} and no sm_{arch.number}"
+                    f"{where}: clang {row.version}, which compiles CUDA {case.cuda} here, supports GPUs up to "
+                    f"sm_{row.newest}, not sm_{arch.number}"
                 )
 
 
 @rule(
     "cuda-release-broken",
-    "The CUDA release's packages work",
-    why="Some releases in the package index are incomplete; a build with them fails at its first .cu.",
-    fix="take the release that is named",
-    source="a bake that failed, 2026-11-20",
+    "The packages of the CUDA release work",
+    why="Some releases in the package index are incomplete, so a build fails at its first .cu file.",
+    fix="use the release in the message",
+    source="a failed bake, 2026-11-20",
 )
 def _broken(case: Case) -> Iterator[str]:
     for row in broken_releases():

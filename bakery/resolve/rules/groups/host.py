@@ -31,7 +31,7 @@ def _named(text: str) -> tuple[str, int] | None:
 
 
 def _chosen(case: Case) -> tuple[str, int, str] | None:
-    """Return kind, major version and origin of the compiler that the recipe names; None if it names none."""
+    """Return kind, major version and variable of the compiler that the recipe names; None if it names none."""
     for name in _CHOSEN:
         if case.environment.get(name):
             named = _named(case.environment[name])
@@ -85,18 +85,18 @@ def _check(case: Case, *, new: bool) -> Iterator[str]:
 def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bool) -> Iterator[str]:
     oldest, newest = (release.min_gcc, release.max_gcc) if kind == "gcc" else (release.min_clang, release.max_clang)
     if new and version > newest:
-        yield f"{where}: nvcc of CUDA {release.version} takes {kind} up to {newest}, and this is {kind} {version}"
+        yield f"{where}: nvcc of CUDA {release.version} supports {kind} up to {newest}, and this is {kind} {version}"
     if not new and version < oldest:
-        yield f"{where}: nvcc of CUDA {release.version} takes {kind} from {oldest} on, and this is {kind} {version}"
+        yield f"{where}: nvcc of CUDA {release.version} supports {kind} from {oldest} on, and this is {kind} {version}"
 
 
 @rule(
     "host-compiler-new",
-    "nvcc's host compiler is not newer than its CUDA release takes",
-    why="nvcc looks at the major version of gcc or clang and stops ('unsupported GNU version'); and where it is "
-    "told not to look, it fails in the standard library's headers.",
-    fix="name no host compiler: bakery's toolkits install one that fits, where the base's packages "
-    "have one; otherwise take a CUDA release that takes this one, or a base with an older one",
+    "The host compiler is not too new for nvcc",
+    why="nvcc checks the major version of gcc or clang and stops ('unsupported GNU version'). Without this check, it "
+    "fails in the headers of the standard library.",
+    fix="set no host compiler: Bakery's toolkits install a supported one, if the base has packages of it; else use a "
+    "CUDA release that supports this compiler, or a base with an older one",
     source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
 )
 def _new(case: Case) -> Iterator[str]:
@@ -105,9 +105,9 @@ def _new(case: Case) -> Iterator[str]:
 
 @rule(
     "host-compiler-old",
-    "nvcc's host compiler is not older than its CUDA release takes",
+    "The host compiler is not too old for nvcc",
     why="nvcc and its headers need a C++17 compiler.",
-    fix="take a base with a newer compiler, or name none that is older than this",
+    fix="use a base with a newer compiler, or set no host compiler that is too old",
     source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
 )
 def _old(case: Case) -> Iterator[str]:
@@ -116,11 +116,11 @@ def _old(case: Case) -> Iterator[str]:
 
 @rule(
     "zig-cu",
-    "zig compiles no CUDA code",
-    why="zig brings its own libc++ and glibc headers. nvcc refuses the one and cannot parse the others, and what "
-    "is linked with libc++ does not fit torch, which is linked with libstdc++.",
-    fix="leave zig to projects without .cu files; for an old glibc, take a manylinux image as base",
-    source="ziglang 0.14.1, 0.15.2, 0.17.0 tried with CUDA 13.0 and 13.5",
+    "zig is not the compiler of CUDA code",
+    why="zig has its own libc++ and glibc headers. nvcc refuses its libc++ and cannot parse its glibc headers. Code "
+    "with libc++ is also not compatible with torch, which uses libstdc++.",
+    fix="use zig only for projects without .cu files; for an old glibc, use a manylinux image as base",
+    source="ziglang 0.14.1, 0.15.2, 0.17.0 tested with CUDA 13.0 and 13.5",
 )
 def _zig(case: Case) -> Iterator[str]:
     if case.compiler:

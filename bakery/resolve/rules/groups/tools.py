@@ -1,7 +1,8 @@
-"""Tools and build options that do not go together."""
+"""Tools and build options that are not compatible, names for public indexes, and the memory of the build machine."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -19,11 +20,11 @@ _PY_API = "wheel.py-api"
 
 @rule(
     "sccache-cuda",
-    "sccache understands the CUDA release",
-    why="sccache runs nvcc's steps one by one and looks for files that newer releases of nvcc name otherwise. The "
-    "package index has nothing newer than 0.16.0.",
-    fix="leave the compiler cache to bakery's ccache (builder.compiler-cache), or require sccache>=0.18",
-    source="sccache 0.16.0 run with CUDA 13.0 and 13.5; mozilla/sccache#2722",
+    "sccache supports the CUDA release",
+    why="sccache runs each step of nvcc itself and expects files that newer releases of nvcc name differently. The "
+    "newest release in the package index is 0.16.0.",
+    fix="use Bakery's ccache (builder.compiler-cache), or require sccache>=0.18",
+    source="sccache 0.16.0 tested with CUDA 13.0 and 13.5; mozilla/sccache#2722",
 )
 def _sccache(case: Case) -> Iterator[str]:
     texts = [case.environment.get(name, "") for name in _LAUNCHERS]
@@ -36,7 +37,7 @@ def _sccache(case: Case) -> Iterator[str]:
 
 
 def _has_fixed(case: Case, fixed: str) -> bool:
-    """Whether the recipe asks for no sccache that has the defect, or for none at all: an image may bring its own."""
+    """Whether the recipe requires a fixed sccache, or none at all, since an image may contain one."""
     requirements = [item for item in case.requirements if item.name == "sccache"]
     if not requirements and "sccache" not in case.packages:
         return True
@@ -46,10 +47,10 @@ def _has_fixed(case: Case, fixed: str) -> bool:
 
 @rule(
     "free-threaded-limited-api",
-    "setuptools is not asked for an abi3 wheel on a free-threaded Python",
-    why="Py_LIMITED_API does not go with Py_GIL_DISABLED, and setuptools raises ValueError. A stable ABI for "
-    "free-threaded Pythons (abi3t, PEP 803) begins with 3.15.",
-    fix="leave the free-threaded Python out of this recipe, or give it a recipe without the option",
+    "setuptools builds no abi3 wheel for a free-threaded Python",
+    why="Py_LIMITED_API and Py_GIL_DISABLED are not compatible, so setuptools raises ValueError. The stable ABI for "
+    "free-threaded Pythons (abi3t, PEP 803) starts with 3.15.",
+    fix="remove the free-threaded Python, or build it with a separate recipe without the option",
     source="setuptools, bdist_wheel; PEP 803; python/cpython#111506",
 )
 def _limited_api(case: Case) -> Iterator[str]:
@@ -63,13 +64,58 @@ def _limited_api(case: Case) -> Iterator[str]:
 
 @rule(
     "free-threaded-abi3",
-    "An abi3 wheel is not expected to serve free-threaded Pythons",
-    why="A free-threaded Python loads no abi3 module: where others share one wheel, each of these needs its own.",
-    fix="nothing, where a wheel for this Python alone is what you want; else leave it out",
+    "abi3 wheels are not for free-threaded Pythons",
+    why="A free-threaded Python cannot load abi3 modules, so each of them needs its own wheel.",
+    fix="remove this Python from the matrix, unless you want a separate wheel for it",
     source="PEP 703, PEP 803; changes of scikit-build-core 0.9.4, which skips the stable ABI there",
     severity=Severity.WARNING,
 )
 def _abi3(case: Case) -> Iterator[str]:
     api = case.settings.get(_PY_API, "")
     if case.python.endswith("t") and api.startswith("cp3"):
-        yield f"{_PY_API} = {api!r}: Python {case.python} loads no abi3 module, so this cell's wheel is for it alone"
+        yield f"{_PY_API} = {api!r}: Python {case.python} cannot load abi3 modules, so it needs its own wheel"
+
+
+@rule(
+    "public-local-version",
+    "A wheel for a public index has no local version",
+    why="PyPI refuses the upload of a local version (400), after everything was built.",
+    fix='remove it: naming = { clean = true, index = "public" }; for a private index, add '
+    'also-named = [{ local = "…", index = "private" }]',
+    source="pypi/warehouse, forklift; the version specifiers' specification, local version identifiers",
+)
+def _public_local(case: Case) -> Iterator[str]:
+    yield from (
+        f"a wheel with the local version +{local} goes to a public index" for local in case.public_names if local
+    )
+
+
+_NUMBER = re.compile(r"[1-9][0-9]*")
+
+
+@rule(
+    "jobs-memory",
+    "The machine has enough memory for the number of compilers in the recipe",
+    why="If memory runs out, the kernel kills a compiler, and the build fails late with only 'Killed' as the reason. "
+    "This is checked when wheels are built, with the memory of the engine's machine.",
+    fix="remove the number: with builder.job-memory, it depends on the machine; or build on a larger machine",
+    source="SageAttention 2.2: 3.1 to 3.3 GB for each nvcc, and 4 × 32 of them by default; flash-attention #2079",
+)
+def _jobs_memory(case: Case) -> Iterator[str]:
+    setting, jobs = max(_fixed(case), key=lambda item: item[1])
+    if case.host.memory and jobs * case.job_memory > case.host.memory:
+        sizes = (case.job_memory, jobs * case.job_memory, case.host.memory)
+        each, needed, available = (f"{size / 1e9:.1f} GB" for size in sizes)
+        yield f"{setting}: {jobs} compilers of {each} need {needed}, and the machine has {available}"
+
+
+def _fixed(case: Case) -> Iterator[tuple[str, int]]:
+    """Yield every setting that fixes the number of compilers, with the number; 0 for none."""
+    yield f"builder.jobs = {case.jobs}", case.jobs
+    texts = {
+        name: case.environment.get(name, "") for name in ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS")
+    }
+    numbers = {name: int(text) for name, text in texts.items() if _NUMBER.fullmatch(text)}
+    level = numbers.pop("CMAKE_BUILD_PARALLEL_LEVEL", 0)
+    yield f"CMAKE_BUILD_PARALLEL_LEVEL = {level}", level
+    yield " × ".join(f"{name} = {number}" for name, number in numbers.items()), math.prod(numbers.values() or (0,))

@@ -1,24 +1,23 @@
-"""Resolve requirements to packages with their hashes, build those that have no wheel, and install exactly these.
+"""Resolve requirements to packages with hashes, build those without a wheel, and install exactly these.
 
-Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   as ``pip install OPTION... WORD...``
-       packages build PLACE                           build what has no wheel here
-       packages install PLACE ENVIRONMENT [OPTION...]  install; more options of ``pip install``
-       packages fetch NAME==VERSION FOLDER            fetch and unpack a source archive of the index
-       packages wheel ENVIRONMENT [--direct=NAME,...] FILE...  install wheels; the index has what they require
+Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   like ``pip install OPTION... WORD...``
+       packages build PLACE                                 build the packages without a wheel
+       packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
+       packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
+       packages wheel ENVIRONMENT [--direct=NAME,...] FILE...   install wheels and their requirements
 
-Each is called as ``PYTHON -I -S packages`` (the folder of this file) with the Python that the packages are for, so that no package's code
-runs when it starts; pip runs by `pip_alone.py`.
+Each command is ``PYTHON -I -S packages`` (the folder of this file) with the Python of the packages, so no code of a
+package runs at its start; pip runs with `pip_alone.py`.
 
-``resolve`` installs nothing. It writes what an interpreter needs in an empty environment into /requirements:
-PLACE.json tells it, PLACE.txt is what ``install`` hands to pip, with a hash for every file. What has no wheel is
-fetched as data, with the wheels that its build requires, into /sources/PLACE. ``build`` runs in a step
-without network and secrets and makes wheels of it in /built/PLACE, which ``install`` finds there.
+``resolve`` installs nothing. It writes the packages for an empty environment into /requirements: PLACE.json lists them,
+and PLACE.txt has the requirements for pip, with a hash for every file. Packages without a wheel are downloaded as data,
+with the wheels that their build requires, into /sources/PLACE. ``build`` runs in a step without network and secrets and
+writes their wheels into /built/PLACE, where ``install`` finds them.
 
-A requirement that names an address, and not only a package of the index, is refused unless --direct names it.
+A requirement with a URL is refused unless --direct names its package.
 
-/lock says where the packages come from. With ``locked.json`` in it they are the ones listed there, and nothing else
-is asked; with ``preferred.json`` those listed there are kept as far as they fit; with ``recorded.json``, which anybody
-may have written, pip must come to those listed there by itself; without all three, pip decides.
+/lock decides which packages are used: exactly those of ``locked.json``; or those of ``preferred.json`` as far as they
+fit; or pip must resolve to those of ``recorded.json``, which is not trusted; without these files, pip decides.
 """
 
 from __future__ import annotations

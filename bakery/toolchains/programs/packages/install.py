@@ -20,11 +20,7 @@ BUILT = "/built"
 
 
 def build(place: str) -> None:
-    """Build the sources of a place; this runs their code.
-
-    Raises:
-        SystemExit: one cannot be built, or requires what was not resolved.
-    """
+    """Build the sources of a place, which runs their code; exit if one fails, or requires unresolved packages."""
     folder, out = os.path.join(SOURCES, place), os.path.join(BUILT, place)
     os.makedirs(out, exist_ok=True)
     for number in sorted(os.listdir(folder), key=int):
@@ -36,11 +32,7 @@ def build(place: str) -> None:
 
 
 def built(name: str, version: str, folder: str) -> str:
-    """Return the wheel that a package's source was built into.
-
-    Raises:
-        SystemExit: there is none.
-    """
+    """Return the wheel of a package that was built from source; exit if there is none."""
     source = sources.Source(name, version, "", "", "", "", [], "", [], [])
     for file in sorted(os.listdir(folder)):
         if sources.is_of(file, source):
@@ -49,11 +41,7 @@ def built(name: str, version: str, folder: str) -> str:
 
 
 def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
-    """Make sure that what a built wheel requires is among what was resolved.
-
-    Raises:
-        SystemExit: the source did not say all of it.
-    """
+    """Exit if a built wheel requires packages that were not resolved, since its source did not list them."""
     parsed = [item for item in map(requirement, sources.required(wheel)) if item is not None]
     applying = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
     lacking = [
@@ -70,11 +58,7 @@ def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -
 
 
 def install(place: str, environment: str, options: list[str]) -> None:
-    """Install what was resolved, and nothing else.
-
-    Raises:
-        SystemExit: pip failed, and said why.
-    """
+    """Install exactly the resolved packages; exit if pip fails."""
     with open(os.path.join(RESOLVED, place + ".txt"), encoding="utf-8") as stream:
         lines = [item.rstrip("\n") for item in stream]
     if not lines:
@@ -96,10 +80,9 @@ def of_built(place: str, text: str) -> str:
 
 
 def wheel(environment: str, arguments: list[str]) -> None:
-    """Install wheels; with a lock only where it holds all that they require.
+    """Install wheels; with a lock, only if it contains all their requirements.
 
-    Raises:
-        SystemExit: pip failed, and said why; or what they require names an address that is not allowed.
+    Exit if pip fails, or if a requirement has a URL that is not allowed.
     """
     allowed, files = direct_of(arguments)
     is_locked = read("locked.json") is not None

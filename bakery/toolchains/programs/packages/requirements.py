@@ -33,8 +33,7 @@ def requirement(text: str) -> Any:
 def words_of(arguments: list[str]) -> list[str]:
     """Return requirements, with the lines of a file in place of ``-r FILE``.
 
-    Raises:
-        SystemExit: one is no requirement: pip would take it for an option, or a file.
+    Exit if one is not a requirement, since pip would treat it as an option or a file.
     """
     words = []
     rest = iter(arguments)
@@ -51,11 +50,7 @@ def words_of(arguments: list[str]) -> list[str]:
 
 
 def check_direct(words: Collection[str], allowed: Collection[str], whose: str = "") -> None:
-    """Make sure that only allowed requirements name an address.
-
-    Raises:
-        SystemExit: others do.
-    """
+    """Exit if a requirement that is not allowed has a URL."""
     parsed = [item for item in map(requirement, words) if item is not None and item.url]
     refused = [item for item in parsed if canonical(item.name) not in allowed]
     if refused:
@@ -63,11 +58,7 @@ def check_direct(words: Collection[str], allowed: Collection[str], whose: str = 
 
 
 def refuse(refused: list[tuple[str, str]], whose: str) -> NoReturn:
-    """End with what is not allowed, and with what to do.
-
-    Raises:
-        SystemExit: always.
-    """
+    """Exit with a message about a refused package and how to allow it."""
     lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in refused]
     names = ", ".join('"' + canonical(name) + '"' for name, _ in refused)
     sys.exit(
@@ -83,9 +74,9 @@ def name_of(word: str) -> str:
 
 
 def unknown_extras(output: str, words: list[str]) -> list[str]:
-    """Return pip's warnings of extras that do not exist, of those that ``words`` ask for by themselves.
+    """Return pip's warnings about extras that do not exist, if ``words`` name these extras.
 
-    What a package of the index asks of another is between the two.
+    Extras in requirements of packages of the index are not reported.
     """
     warnings = []
     for match in EXTRA.finditer(output):
@@ -117,11 +108,7 @@ def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
 
 
 def check_found(packages: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
-    """Make sure that only allowed packages come from an address.
-
-    Raises:
-        SystemExit: others do.
-    """
+    """Exit if a package that is not allowed comes from a URL."""
     others = [(item["name"], item["origin"]) for item in packages if item.get("origin") and item["name"] not in allowed]
     if others:
         refuse(others, whose)

@@ -1,7 +1,7 @@
-"""Source archives as data: what they say of themselves is read, and no code of them runs.
+"""Source archives as data: reads their metadata and runs none of their code.
 
-`packages` uses this where a requirement has no wheel. A stub wheel with the metadata of the source stands for it
-while pip resolves; the source is built in another step, which has neither network nor secrets.
+`packages` uses this if a requirement has no wheel. A stub wheel with the metadata of the source replaces it while pip
+resolves. Another step, without network and secrets, builds the source.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ UNKNOWN = "0"
 
 
 class Source(NamedTuple):
-    """A package that has to be built.
+    """A package that must be built.
 
     Attributes:
-        version: its version; UNKNOWN where only its build can tell.
-        origin: the address that a requirement names; empty for an archive of the index.
+        version: its version; UNKNOWN if only its build can tell.
+        origin: the URL in a requirement; empty for an archive of the index.
         folder: where it is unpacked.
-        requires: what it says that it requires.
-        python: the versions of Python it is for.
+        requires: its requirements.
+        python: the Python versions that it supports.
         extras: the names of its extras.
-        builds_with: what its build requires.
+        builds_with: the requirements of its build.
     """
 
     name: str
@@ -101,11 +101,7 @@ def offered(name: str) -> list[tuple[sdist.Entry, str]]:
 
 
 def locked(package: dict[str, Any], folder: str) -> Source:
-    """Return the source that a lock names.
-
-    Raises:
-        SystemExit: no index has it any more, or it is another file.
-    """
+    """Return the source in a lock; exit if no index has it, or if its hash is another one."""
     if package.get("origin"):
         return of_address(package["name"], package["origin"], folder, package["sha256"])
     for entry, index in offered(package["name"]):
@@ -115,11 +111,7 @@ def locked(package: dict[str, Any], folder: str) -> Source:
 
 
 def archive(entry: sdist.Entry, index: str, name: str, folder: str, sha256: str = "", origin: str = "") -> Source:
-    """Fetch and unpack a source archive.
-
-    Raises:
-        SystemExit: it cannot be had, is damaged, or is not the file that was locked.
-    """
+    """Download and unpack a source archive; exit if this fails, or if its hash is not the locked one."""
     fragment = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(origin).fragment))
     if not FILE.match(entry.filename):
         sys.exit("bakery: " + repr(entry.filename) + " is no name of an archive of " + name)
@@ -134,11 +126,7 @@ def archive(entry: sdist.Entry, index: str, name: str, folder: str, sha256: str 
 
 
 def of_address(name: str, address: str, folder: str, sha256: str = "") -> Source:
-    """Return the source at an address that a requirement names: an archive, or a repository of git.
-
-    Raises:
-        SystemExit: it cannot be had.
-    """
+    """Return the source at a URL: an archive or a git repository; exit if it cannot be downloaded."""
     parts = urllib.parse.urlsplit(address)
     if parts.password:
         sys.exit(
@@ -155,11 +143,7 @@ def of_address(name: str, address: str, folder: str, sha256: str = "") -> Source
 
 
 def clone(name: str, address: str, folder: str) -> Source:
-    """Fetch a repository of git at the commit, branch or tag that the address names.
-
-    Raises:
-        SystemExit: it cannot be had.
-    """
+    """Clone a git repository at the commit, branch or tag in the URL; exit if this fails."""
     parts = urllib.parse.urlsplit(address)
     path, ref = parts.path.rsplit("@", 1) if "@" in parts.path else (parts.path, "HEAD")
     if ref.startswith("-"):
@@ -189,22 +173,14 @@ def root(folder: str) -> str:
 
 
 def within(folder: str, path: str) -> str:
-    """Return a path inside a folder.
-
-    Raises:
-        SystemExit: it leads out, also through a link.
-    """
+    """Return a path inside a folder; exit if it leads out, also through a link."""
     if not inside(path, folder):
         sys.exit("bakery: " + path + " leads out of the source")
     return os.path.join(folder, path)
 
 
 def described(name: str, file: str, sha256: str, origin: str, folder: str) -> Source:
-    """Return a source with what its files say of it: PKG-INFO, or else pyproject.toml.
-
-    Raises:
-        SystemExit: its pyproject.toml cannot be understood.
-    """
+    """Return a source with the metadata in PKG-INFO, or else in pyproject.toml; exit if that is not valid."""
     table = toml(within(folder, "pyproject.toml"))
     system = table.get("build-system")
     builds_with = system.get("requires") if isinstance(system, dict) else None
@@ -237,11 +213,7 @@ def described(name: str, file: str, sha256: str, origin: str, folder: str) -> So
 
 
 def valid(name: str, version: str) -> str:
-    """Return a version as pip writes it.
-
-    Raises:
-        SystemExit: it is none.
-    """
+    """Return a version as pip writes it; exit if it is not valid."""
     from pip._vendor.packaging.version import InvalidVersion, Version
 
     try:
@@ -267,11 +239,7 @@ def with_extra(requirement: str, extra: str) -> str:
 
 
 def toml(path: str) -> dict[str, Any]:
-    """Return what a TOML file holds; nothing where there is none.
-
-    Raises:
-        SystemExit: it is no TOML.
-    """
+    """Return the data of a TOML file, empty if there is none; exit if it is not valid."""
     if not os.path.isfile(path):
         return {}
     if sys.version_info >= (3, 11):
@@ -305,11 +273,7 @@ def stub(source: Source, folder: str) -> str:
 
 
 def build(source: Source, wheels: str, out: str) -> None:
-    """Build a source with the wheels in a folder; this runs its code.
-
-    Raises:
-        SystemExit: it cannot be built, or is not what it said.
-    """
+    """Build a source with the wheels in a folder, which runs its code; exit if it fails or has other metadata."""
     runner = os.path.join(pip_alone.home(), "pip", "__pip-runner__.py")
     words = ["wheel", "--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"]
     before = set(os.listdir(out))

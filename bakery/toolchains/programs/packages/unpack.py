@@ -22,10 +22,9 @@ DAMAGES = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Unpack an archive, refusing members that leave the folder, devices, links that lead out, and bombs.
+    """Unpack an archive; exit if it is damaged, or if a member is refused.
 
-    Raises:
-        SystemExit: it is damaged, or a member is refused.
+    Refused are members outside the folder, devices, links that lead out, and too much data.
     """
     try:
         with open(archive, "rb") as stream:
@@ -76,11 +75,7 @@ class Room:
         self.size = 0
 
     def take(self, size: int) -> None:
-        """Count one member.
-
-        Raises:
-            TarError: there are more than any source has.
-        """
+        """Count one member; TarError if there are too many."""
         self.members += 1
         self.size += size
         if size < 0 or self.members > MOST_MEMBERS or self.size > LARGEST_SOURCE:
@@ -97,11 +92,7 @@ class Pieces:
         self.tell = stream.tell
 
     def read(self, size: int) -> bytes:
-        """Read some bytes.
-
-        Raises:
-            TarError: there are too many.
-        """
+        """Read some bytes; TarError if there are too many."""
         if size > LARGEST_READ:
             raise tarfile.TarError("refusing a header of " + str(size) + " bytes")
         return self.stream.read(size)

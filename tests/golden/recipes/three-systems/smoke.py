@@ -1,10 +1,10 @@
-"""Prove that an installed wheel works: load every shared object, then import modules.
+"""Check that an installed wheel works: load every shared object, then import modules.
 
 Usage: smoke.py WHEEL [--driver FOLDER] [--load] [--import MODULE]...
 
-WHEEL is the wheel, or a folder that holds no other. Runs without network and without a GPU. Libraries that the wheel leaves to other wheels are found where
-those put them; the GPU driver, which no container has, is stood in for by the toolkit's stub, which
-defines every symbol of the driver's interface.
+WHEEL is the wheel, or a folder with only this wheel. It runs without network and without a GPU. Libraries of other
+wheels are found in their folders. The toolkit's stub, with every symbol of the driver's interface, replaces the GPU
+driver, which no container has.
 """
 
 from __future__ import annotations
@@ -62,11 +62,7 @@ def main() -> None:
 
 
 def only_wheel(folder: str) -> str:
-    """Return the name of the wheel, or of the only one in a folder.
-
-    Raises:
-        SystemExit: there is none, or more than one.
-    """
+    """Return the name of the wheel, or of the only one in a folder; exit if there is none, or more than one."""
     if folder.endswith(".whl"):
         return os.path.basename(folder)
     names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.whl")))
@@ -76,11 +72,7 @@ def only_wheel(folder: str) -> str:
 
 
 def shared_objects(name: str) -> tuple[str, list[str]]:
-    """Return where a distribution is installed, and the paths of its shared objects there.
-
-    Raises:
-        SystemExit: it is not installed.
-    """
+    """Return the folder of an installed distribution, and its shared objects; exit if it is not installed."""
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:

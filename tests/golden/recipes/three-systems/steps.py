@@ -1,6 +1,6 @@
-"""Steps of a build by cibuildwheel that no shell writes alike on Linux, macOS and Windows.
+"""Steps of a build by cibuildwheel that would need another shell command on each of Linux, macOS and Windows.
 
-Usage: steps.py prepare PACKAGE REQUIREMENT...   install what a project needs to be built, and more
+Usage: steps.py prepare PACKAGE REQUIREMENT...   install the build requirements of a project, and more
        steps.py take PACKAGE FILE...             copy files and folders of the source into this folder
 """
 

@@ -1,0 +1,111 @@
+"""Commands that need neither a recipe nor an engine: ``gpus``, ``rules``, ``explain``, ``schema``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import echo, echo_json, err, out
+from bakery.core.errors import UsageError
+
+
+class Document(StrEnum):
+    """The kinds of files with a schema."""
+
+    RECIPE = "recipe"
+    LOCK = "lock"
+    JOB = "job"
+    MODULE = "module"
+
+
+def gpus(
+    archs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Architectures in the notation of torch ('8.0;9.0+PTX'), CMake ('80;90a;120-virtual') or nvcc "
+            "('sm_80,compute_90'). Several arguments form one list.",
+            metavar="ARCHS",
+        ),
+    ],
+    cuda: Annotated[
+        str,
+        typer.Option(
+            "--cuda", help="Warn about architectures that this CUDA release cannot compile for.", metavar="RELEASE"
+        ),
+    ] = "",
+    json: options.AsJson = False,
+) -> None:
+    """Show which GPUs a list of architectures covers: natively, via PTX, or not at all.
+
+    [dim]wheel-bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8[/dim]
+    """
+    from bakery.cli.tables import gpus as report
+    from bakery.toolchains.facts import cuda_release, cuda_releases
+    from bakery.toolchains.facts.archs import cover, known, lack, parse
+
+    parsed = parse(" ".join(archs))
+    release = cuda_release(cuda) if cuda else None
+    if cuda and release is None:
+        versions = ", ".join(item.version for item in cuda_releases())
+        raise UsageError(f"unknown CUDA release {cuda!r}", hint=f"known releases: {versions}")
+    # Without a release, the newest one shows which architectures no release has.
+    lacks = [
+        lack(arch.number, release or cuda_releases()[-1]) for arch in parsed if release or arch.number not in known()
+    ]
+    warnings = [item.text for item in lacks if item]
+    coverage = cover(parsed)
+    if json:
+        echo_json(report.to_json([str(arch) for arch in parsed], cuda, coverage, warnings))
+        return
+    out.print(report.table(coverage))
+    for text in warnings:
+        err.print(f"warning: {text}", markup=False)
+    if release:
+        echo(f"wheels built with CUDA {release.version} need driver {release.floor} or newer")
+
+
+def rules(json: options.AsJson = False) -> None:
+    """List the rules that every plan is checked against.
+
+    [dim]wheel-bakery rules && wheel-bakery explain torch-arch-list[/dim]
+    """
+    from bakery.cli.tables import rules as report
+    from bakery.resolve.rules import rules as all_rules
+
+    if json:
+        echo_json(report.to_json(all_rules()))
+    else:
+        out.print(report.table(all_rules()))
+
+
+def explain(
+    rule: Annotated[str, typer.Argument(help="The name of a rule, from `wheel-bakery rules`.", metavar="RULE")],
+) -> None:
+    """Explain a rule: what must hold, why, how to fix it, and the source.
+
+    [dim]wheel-bakery explain cuda-unknown-arch[/dim]
+    """
+    from difflib import get_close_matches
+
+    from bakery.cli.tables import rules as report
+    from bakery.resolve.rules import rules as all_rules
+
+    by_id = {item.id: item for item in all_rules()}
+    if rule not in by_id:
+        near = get_close_matches(rule, by_id, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`wheel-bakery rules` lists all rules"
+        raise UsageError(f"unknown rule {rule[:60]!r}", hint=hint)
+    out.print(report.explanation(by_id[rule]))
+
+
+def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
+    """Print the JSON schema of a recipe, a lock file, an IREE job or the record of a module.
+
+    [dim]wheel-bakery schema job > job.schema.json[/dim]
+    """
+    from bakery.cli.json_schema import schema_text
+
+    echo(schema_text(what).rstrip("\n"))

@@ -1,0 +1,181 @@
+"""Commands on finished wheels: ``audit``, ``verify``, ``reproduce``, ``index``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import echo, echo_json, err, leave, out, progress_display, say
+from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from bakery.audit.auditor import WheelReport
+
+
+def audit(
+    wheels: Annotated[list[Path], typer.Argument(help="Wheel files.", metavar="WHEEL…")],
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="Show the changes since this older wheel.", metavar="OLD")
+    ] = None,
+    json: options.AsJson = False,
+) -> None:
+    """Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.
+
+    [dim]wheel-bakery audit dist/*.whl --json[/dim]
+    """
+    from dataclasses import asdict
+
+    from bakery.audit.auditor import audit_in_worker
+    from bakery.audit.compare import compare
+    from bakery.cli.tables.audit import render, render_changes
+    from bakery.core.text import printable
+
+    old = audit_in_worker(baseline) if baseline else None
+    reports: list[WheelReport] = []
+    unread: list[OutputError] = []
+    for path in wheels:
+        try:
+            reports.append(audit_in_worker(path))
+        except OutputError as error:
+            unread.append(error)
+    pairs = [(report, compare(old, report) if old else ()) for report in reports]
+    if json:
+        echo_json([item.to_json() | ({"changes": list(map(asdict, since))} if old else {}) for item, since in pairs])
+    else:
+        for report, since in pairs:
+            out.print(render(report))
+            if old:
+                echo(f"  since {printable(old.path.name)}:")
+                out.print(render_changes(since))
+    if unread:
+        raise OutputError("; ".join(error.message for error in unread)) if unread[1:] else unread[0]
+    if not all(report.ok for report in reports):
+        leave(AuditError.exit_code)
+
+
+def verify(
+    wheels: options.Wheels,
+    recipe: options.Recipes = None,
+    set_: options.Sets = None,
+    only: options.Only = None,
+) -> None:
+    """Compare all wheels of a release with the plan: each planned wheel is there and as planned, and no other is.
+
+    [dim]wheel-bakery verify dist/[/dim]
+    """
+    from bakery.cli.recipes import plans
+    from bakery.engine.paths import engine_paths
+    from bakery.release.verify import verify as check
+
+    files = _wheel_files(wheels)
+    selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
+    number = check(selected, files, engine_paths(os.environ).cache / "audited")
+    echo(f"{number} wheels: complete and as planned")
+
+
+def reproduce(
+    wheel: Annotated[Path, typer.Argument(help="A wheel that bakery published.", exists=True, dir_okay=False)],
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", "-r", help="Use this recipe, not the one in the provenance.")
+    ] = None,
+    provenance: Annotated[
+        Path | None,
+        typer.Option("--provenance", help="Use this provenance, not the one next to the wheel.", metavar="FILE"),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="Build nothing: compare with this wheel.", exists=True, dir_okay=False),
+    ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Build the project as it is now, whatever the wheel was built from.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", help="A setting in addition to those of the provenance.", metavar="NAME=VALUE"),
+    ] = None,
+    ca_bundle: options.CaBundle = None,
+    json: options.AsJson = False,
+) -> None:
+    """Build a wheel again from its provenance, without caches, and compare the two wheels byte for byte.
+
+    [dim]wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
+    """
+    from bakery.cli.engine import open_engine
+    from bakery.cli.tables.audit import render_differences
+    from bakery.release import reproduce as release
+
+    if against:
+        result = release.against(wheel, against)
+    else:
+        choices = release.RebuildOptions(recipe, provenance, here, tuple(set_ or ()))
+        display = progress_display(os.environ.get("BAKERY_PROGRESS", "auto"))
+        result = release.reproduce(wheel, Path.cwd(), choices, open_engine(ca_bundle), display)
+    if json:
+        echo_json(result.to_json())
+    else:
+        out.print(
+            render_differences(wheel.name, result.differences, result.materials, result.taken, result.not_compared)
+        )
+    if not result.same:
+        leave(DifferentError.exit_code)
+
+
+def index(
+    wheels: options.Wheels,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The folder of the index. Its existing wheels are kept.", metavar="DIR"),
+    ] = Path("site"),
+    extend: Annotated[
+        str | None,
+        typer.Option("--extend", help="First copy the wheels of the published index at this address.", metavar="URL"),
+    ] = None,
+    ca_bundle: options.CaBundle = None,
+) -> None:
+    """Write a static package index for pip and uv. Any web server can serve the folder.
+
+    [dim]wheel-bakery index dist/ --output site/ && python -m http.server -d site[/dim]
+    """
+    import tempfile
+    from datetime import UTC, datetime
+
+    from bakery.cli.engine import find_ca_bundle
+    from bakery.core.text import printable
+    from bakery.release.index.fetch import take
+    from bakery.release.index.store import NewWheel
+    from bakery.release.index.store import extend as add
+
+    files = _wheel_files(wheels)
+    if not files and not extend:
+        raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="build some with `wheel-bakery wheel`")
+    if extend and not extend.startswith(("http://", "https://")):
+        raise UsageError(f"--extend: expected a URL, got {extend!r}", hint="such as https://owner.github.io/project/")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        # Next to the index: on the same file system, and with a name that no server chooses.
+        scratch = tempfile.TemporaryDirectory(prefix=".bakery-", dir=output.absolute().parent)
+    except OSError as error:
+        raise OutputError(f"cannot write {output}: {error.strerror}") from error
+    with scratch as folder:
+        bundle = find_ca_bundle(ca_bundle, os.environ)
+        published = take(extend, output, Path(folder), say, str(bundle or "")) if extend else []
+        result = add(output, [*published, *(NewWheel(file, now) for file in files)], now)
+    for name in result.dropped:
+        err.print(f"{printable(name)}: the file is missing and was removed from the index", markup=False)
+    for name in result.added:
+        echo(f"added {printable(name)}")
+    echo(f"{output / 'simple'}: {len(result.added)} added, {result.kept} kept, {len(result.projects)} projects")
+
+
+def _wheel_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the named files and the wheels in the named folders. Raises UsageError if a path does not exist."""
+    paths = list(paths)
+    if missing := [str(path) for path in paths if not path.exists()]:
+        raise UsageError(f"no such file or folder: {', '.join(missing)}", hint="expected wheels, or folders of wheels")
+    return [file for path in paths for file in (sorted(path.glob("*.whl")) if path.is_dir() else [path])]

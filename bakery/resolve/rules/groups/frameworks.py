@@ -1,0 +1,195 @@
+"""torch and JAX: the Pythons, CUDA releases and architectures that extensions can be built for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from bakery.resolve.rules.case import Case
+from bakery.resolve.rules.rule import Severity, rule
+from bakery.toolchains.facts import jax_releases, minor, number, torch_arch_lists, torch_release
+from bakery.toolchains.facts.rows import JaxRelease, TorchArchList, TorchRelease
+
+LIST = "TORCH_CUDA_ARCH_LIST"
+
+_ENTRIES = re.compile(r"[; ]")
+_PLAT = re.compile(r"manylinux_([0-9]+)_([0-9]+)")
+
+
+def _version(case: Case) -> Version | None:
+    try:
+        return Version(case.torch)
+    except InvalidVersion:
+        return None
+
+
+def _torch_row(case: Case) -> TorchRelease | None:
+    version = _version(case)
+    return torch_release(version.base_version) if version else None
+
+
+def _variants(row: TorchRelease) -> dict[str, list[str]]:
+    """Return CUDA major → variants: ``cu128`` is of major 12."""
+    variants: dict[str, list[str]] = {}
+    for variant in row.variants:
+        variants.setdefault(variant[2:-1], []).append(variant)
+    return variants
+
+
+def _accepting(case: Case) -> TorchArchList:
+    version = _version(case)
+    rows = torch_arch_lists()
+    # Without a pin, pip installs the newest torch.
+    return next((row for row in rows if version is None or number(row.since) <= version.release), rows[-1])
+
+
+@rule(
+    "torch-arch-list",
+    "TORCH_CUDA_ARCH_LIST contains only names that torch accepts",
+    why="torch.utils.cpp_extension raises ValueError for names that it does not know: 8.8, 10.7 and f variants. "
+    "The separators are semicolons or blanks, not commas.",
+    fix="write it as 8.0;9.0a;12.0+PTX; for other architectures, pass -gencode to nvcc in the project",
+    source="torch 2.13, torch/utils/cpp_extension.py",
+)
+def _arch_list(case: Case) -> Iterator[str]:
+    text = case.environment.get(LIST, "")
+    if not text:
+        return
+    row = _accepting(case)
+    for entry in _ENTRIES.split(text):
+        plain = entry.removesuffix("+PTX")
+        if plain in row.accepted or entry in row.names:
+            continue
+        shown = f"{LIST}: torch does not accept {entry!r}"
+        if not entry:
+            yield f"{LIST}: torch does not accept an empty entry (two separators in a row)"
+        elif plain.endswith("f") and plain[:-1] in row.accepted:
+            yield f"{shown}, nor any other f variant; it accepts {plain[:-1]} and {plain[:-1]}a"
+        else:
+            yield shown
+
+
+@rule(
+    "torch-arch-unset",
+    "The architectures of a torch extension with CUDA code are set",
+    why="Otherwise, torch uses the GPUs of the build machine. A build container has none, so it fails with IndexError, "
+    "unless the project sets the list itself.",
+    fix=f'set it: builder.environment {LIST} = "8.0;9.0+PTX"',
+    source="torch 2.13, torch/utils/cpp_extension.py",
+    severity=Severity.WARNING,
+)
+def _arch_unset(case: Case) -> Iterator[str]:
+    if case.torch and case.compiler and not case.arch_lists:
+        yield f"the extension is for torch {case.torch}, with CUDA code, and {LIST} is not set"
+
+
+@rule(
+    "torch-python",
+    "torch has wheels for the cell's Python",
+    why="Without a wheel, torch cannot be installed, so nothing can be built for it.",
+    fix="exclude the combination (matrix.exclude), or use another torch release",
+    source="PyPI's wheels of torch 2.4 to 2.15",
+)
+def _torch_python(case: Case) -> Iterator[str]:
+    row = _torch_row(case)
+    if row and case.python not in row.pythons:
+        yield f"torch {case.torch} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
+
+
+@rule(
+    "torch-cuda",
+    "torch has wheels for the CUDA major that compiles",
+    why="torch raises RuntimeError if the major release of nvcc is not its own. For another minor release, it warns.",
+    fix="use a CUDA major that has wheels of this torch, or exclude the combination (matrix.exclude)",
+    source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
+)
+def _torch_cuda(case: Case) -> Iterator[str]:
+    row, major = _torch_row(case), case.cuda_major
+    if row and major and major not in _variants(row):
+        yield f"torch {case.torch} has no wheels for CUDA {major}, only {', '.join(row.variants)}"
+
+
+@rule(
+    "torch-pypi-cuda",
+    "torch is installed from an index with wheels for the cell's CUDA",
+    why="PyPI has torch for one CUDA release only. For another major, pip needs torch's own index, or torch raises "
+    "RuntimeError in the build. Bakery does not know the indexes in the configuration of pip.",
+    fix="add torch's index (https://download.pytorch.org/whl/cuXYZ) to pip, and pin the variant: torch==2.11.0+cu128",
+    source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
+    severity=Severity.WARNING,
+)
+def _index(case: Case) -> Iterator[str]:
+    row, major, version = _torch_row(case), case.cuda_major, _version(case)
+    if row is None or version is None or not major or major not in _variants(row):
+        return
+    torch_cuda = (
+        version.local[2:-1] if version.local and version.local.startswith("cu") else minor(row.cuda).partition(".")[0]
+    )
+    if torch_cuda != major:
+        yield (
+            f"torch {case.torch} on PyPI is for CUDA {row.cuda}, and this cell compiles with CUDA {case.cuda}; "
+            f"torch's index has {', '.join(_variants(row)[major])}"
+        )
+
+
+@rule(
+    "torch-clang",
+    "nvcc compiles the CUDA code of a torch extension",
+    why="torch.utils.cpp_extension calls nvcc with options of nvcc. The nvcc of toolkit clang only prints its release "
+    "and compiles nothing, so the first .cu file fails.",
+    fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (the choice of "cuda" with framework = "torch"), '
+    '"image" or "repository"',
+    source="torch 2.11, torch/utils/cpp_extension.py",
+)
+def _clang(case: Case) -> Iterator[str]:
+    if case.torch and case.compiler == "clang":
+        yield f"the extension is for torch {case.torch}, and clang compiles CUDA {case.cuda} here"
+
+
+@rule(
+    "torch-manylinux",
+    "The base's glibc is new enough to install torch",
+    why="The wheels of torch 2.7 and newer are manylinux_2_28, so pip finds none in manylinux2014.",
+    fix="use a manylinux_2_28 image as base, or torch 2.6 or older",
+    source="PyPI's wheels of torch 2.4 to 2.15",
+)
+def _manylinux(case: Case) -> Iterator[str]:
+    row = _torch_row(case)
+    match = _PLAT.fullmatch(row.tag) if row else None
+    if row and match and case.glibc and number(case.glibc) < (int(match[1]), int(match[2])):
+        yield (
+            f"torch {case.torch} needs glibc {match[1]}.{match[2]} and the base "
+            f"{case.image.text if case.image else ''} has {case.glibc}"
+        )
+
+
+def _jax_row(case: Case) -> JaxRelease | None:
+    return next((row for row in jax_releases() if case.jax and minor(row.version) == minor(case.jax)), None)
+
+
+@rule(
+    "jax-python",
+    "jaxlib has wheels for the cell's Python",
+    why="Without a wheel, JAX cannot be installed, so nothing can be built for it.",
+    fix="exclude the combination (matrix.exclude), or use another JAX release",
+    source="jaxlib's wheels on PyPI",
+)
+def _jax_python(case: Case) -> Iterator[str]:
+    row = _jax_row(case)
+    if row and row.pythons and case.python not in row.pythons:
+        yield f"JAX {row.version} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
+
+
+@rule(
+    "jax-cuda",
+    "JAX has an extra for the CUDA major that compiles",
+    why="A wheel that uses the CUDA libraries of jax[cudaN] does not find its major if JAX has no such extra.",
+    fix="use a CUDA release of a major that this JAX has an extra for, or another JAX release",
+    source="metadata of jax on PyPI",
+)
+def _jax_cuda(case: Case) -> Iterator[str]:
+    row, major = _jax_row(case), case.cuda_major
+    if row and major and f"cuda{major}" not in row.extras:
+        yield f"JAX {row.version} has no extra cuda{major}; it has {', '.join(row.extras)}"
