@@ -15,7 +15,7 @@ from timing import BAKERY, Call, Row, medians, table
 
 FILES = 5_000
 SECONDS = 1.0
-RATIO = 50.0
+RATIO = 60.0
 OF_CHECK = 1.5
 TIMES = 5
 WALK = "import os, sys; print(sum(len(files) for _, _, files in os.walk(sys.argv[1])))"

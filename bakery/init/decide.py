@@ -38,14 +38,14 @@ def decide(project: Project, choose: Choose) -> Draft:
     draft.title = _title(project, device)
     _name(draft, project)
     if project.folder != ".":
-        draft.set("source", project.folder, "the only project in this folder")
+        draft.set("source", project.folder, "the folder of the project")
     _platforms(draft, project)
     _pythons(draft, project, base, device, is_single)
     draft.set("builder.base", base.value)
-    decide_build.device(draft, device)
-    decide_build.builder(draft, project, base, device)
-    decide_build.wheel(draft, project, device)
-    decide_test.test(draft, project, device)
+    decide_build.set_device(draft, device)
+    decide_build.set_builder(draft, project, base, device)
+    decide_build.set_wheel(draft, project, device)
+    decide_test.set_test(draft, project, device)
     _carry(draft, project)
     return draft
 
@@ -56,7 +56,7 @@ def _title(project: Project, device: Device) -> str:
         languages = [label for label in languages if label != "C"]
     includes = project.sources.includes
     setup = project.metadata.setup
-    with_ = [
+    libraries = [
         label
         for label, place in (
             ("torch", device.framework_place if device.framework == "torch" else None),
@@ -67,7 +67,7 @@ def _title(project: Project, device: Device) -> str:
         if place
     ]
     kind = ", ".join(languages[:3]) or ("an extension" if setup and setup.extensions else "Python only")
-    tools = f" with {' and '.join(with_)}" if with_ else ""
+    tools = f" with {' and '.join(libraries)}" if libraries else ""
     backend = project.metadata.backend
     return f"{kind}{tools}, built by {_plain_name(backend.text)} ({backend.place})"
 

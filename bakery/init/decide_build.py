@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bakery.init.bases import BaseChoice
 from bakery.init.draft import Draft
-from bakery.init.findings import Fact, plain, requirement_name
+from bakery.init.findings import Fact, is_requirement, plain, requirement_name
 from bakery.init.frameworks import Device
 from bakery.init.libraries import TOOLS, by_headers, by_names
 from bakery.init.project import Project
@@ -50,7 +50,7 @@ def single_python(project: Project) -> str:
     return "" if is_native else "guess: nothing here is compiled, so one wheel serves every Python"
 
 
-def device(draft: Draft, device: Device) -> None:
+def set_device(draft: Draft, device: Device) -> None:
     """Set the framework and CUDA."""
     if device.framework:
         reason = "guess: a release that exists for these Pythons" if device.is_guess else "docker-bake.hcl"
@@ -65,7 +65,7 @@ def device(draft: Draft, device: Device) -> None:
         draft.set("builder.components", [name for name, _ in device.components], places)
 
 
-def builder(draft: Draft, project: Project, base: BaseChoice, device: Device) -> None:
+def set_builder(draft: Draft, project: Project, base: BaseChoice, device: Device) -> None:
     """Set what the base gets, and the environment."""
     if device.framework:
         draft.set("builder.framework", device.framework, str(device.framework_place))
@@ -109,7 +109,7 @@ def _missing(project: Project, requirements: list[str]) -> list[str]:
 
 
 def _plain(requirements: list[str]) -> list[str]:
-    return [text for text in requirements if plain(text) and "@" not in text]
+    return [text for text in requirements if is_requirement(text)]
 
 
 def _system_packages(draft: Draft, project: Project, base: BaseChoice) -> None:
@@ -177,7 +177,9 @@ def _architectures(draft: Draft, project: Project, device: Device) -> None:
     if device.framework == "torch":
         variable, default = "TORCH_CUDA_ARCH_LIST", "8.0;9.0"
         if setup and "FORCE_CUDA" in setup.strings:
-            draft.extend("builder.environment", {"FORCE_CUDA": "1"}, f"{setup.strings['FORCE_CUDA']}: no GPU here")
+            draft.extend(
+                "builder.environment", {"FORCE_CUDA": "1"}, f"{setup.strings['FORCE_CUDA']}: compile without a GPU"
+            )
     elif project.cmake.file:
         variable, default = "CUDAARCHS", "80;90"
     else:
@@ -205,13 +207,13 @@ def _version(draft: Draft, project: Project) -> None:
     if variable is None:
         draft.notes.append(f"{tool.text} ({tool.place}) reads the version from git, and the build has no .git")
         return
-    draft.set(
-        "variables.PROJECT_VERSION", "0.0.0", f"guess: {tool.text} reads git, which the build lacks; set the release"
-    )
+    release = project.release or "0.0.0"
+    reason = f"guess: {'the newest tag' if project.release else 'set it'}; {tool.text} reads git, which the build lacks"
+    draft.set("variables.PROJECT_VERSION", release, reason)
     draft.extend("builder.environment", {variable: "${PROJECT_VERSION}"}, "")
 
 
-def wheel(draft: Draft, project: Project, device: Device) -> None:
+def set_wheel(draft: Draft, project: Project, device: Device) -> None:
     """Set the stable ABI, and the libraries that are not bundled."""
     abi3 = _abi3(project)
     pythons = draft.texts("matrix.python")

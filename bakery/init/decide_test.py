@@ -8,7 +8,7 @@ from bakery.init.project import Project
 from bakery.toolchains import facts
 
 
-def test(draft: Draft, project: Project, device: Device) -> None:
+def set_test(draft: Draft, project: Project, device: Device) -> None:
     """Set what is imported, and what the import needs that the wheel does not bundle."""
     if device.cuda:
         draft.set("test.requirements", _cuda_requirements(device), "the libraries that are not bundled")

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -63,6 +65,17 @@ def distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 def plain(value: object) -> bool:
     """Whether a value of the project may stand in a recipe as it is: one printable line that refers to no variable."""
     return isinstance(value, str) and value.isprintable() and len(value) <= 500 and "${" not in value
+
+
+def is_requirement(text: str) -> bool:
+    """Whether a recipe can require it: a distribution of the package index, perhaps with versions and a marker."""
+    if not plain(text) or "@" in text:
+        return False
+    try:
+        Requirement(text)
+    except (InvalidRequirement, ValueError, RecursionError):
+        return False
+    return True
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -15,6 +15,7 @@ from bakery.init.read_cmake import read_cmake
 from bakery.init.read_native import Cargo, NativeBuild, read_cargo, read_meson
 from bakery.init.read_python import Metadata, is_project, read_metadata
 from bakery.init.read_sources import Sources, read_sources
+from bakery.init.release_tags import newest_release
 from bakery.init.tree import Tree, scan
 
 
@@ -25,6 +26,7 @@ class Project:
     Attributes:
         folder: the folder of the project, relative to that of the recipe.
         label: the name of the folder, if nothing names the project.
+        release: the newest release among the tags of the checkout; empty if there is none.
         base: the base of the recipe.
         notes: what the user should know, one sentence each.
     """
@@ -38,6 +40,7 @@ class Project:
     cargo: Cargo | None
     sources: Sources
     modules: tuple[Fact, ...]
+    release: str
     cibuildwheel: Cibuildwheel | None
     bake_file: BakeFile | None
     notes: tuple[str, ...]
@@ -119,6 +122,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         cargo=cargo,
         sources=sources,
         modules=find_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo),
+        release=newest_release(root.root) if metadata.version_tool else "",
         cibuildwheel=read_cibuildwheel(metadata.pyproject, base, tree.files, refused),
         bake_file=read_bake_file(root, refused),
         notes=tuple(notes),

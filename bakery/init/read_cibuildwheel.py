@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bakery.core.names import is_baked
 from bakery.init.bases import BaseChoice
-from bakery.init.findings import Place, Rest, plain
+from bakery.init.findings import Place, Rest, is_requirement, plain
 from bakery.init.toml_data import TomlData
 
 _PLATFORMS = {
@@ -204,29 +204,29 @@ class _Reader:
                 (size for size in (2, 4) if words[:size] in (["pip", "install"], ["python", "-m", "pip", "install"])), 0
             )
             named = [word for word in words[start:] if word not in ("-U", "--upgrade")]
-            if not start or not all(map(_REQUIREMENT.match, named)):
+            if not start or not all(map(is_requirement, named)):
                 return "a command, which a recipe has no place for"
             packages += named
         self._keep("builder.requirements", "before-build", packages)
         return ""
 
     def _test_requires(self, value: object) -> str:
-        kept = [text for text in _texts(value) if plain(text)]
-        self._tests("test-requires", kept)
-        return ""
+        return self._tests("test-requires", _texts(value))
 
-    def _tests(self, source: str, requirements: list[str]) -> None:
+    def _tests(self, source: str, requirements: list[str]) -> str:
+        """Add requirements of the test; return why some are not added."""
         known = self.result.values.get("test.requirements", ([], Place("")))[0]
         assert isinstance(known, list)
-        self._keep("test.requirements", source, list(dict.fromkeys((*known, *requirements))))
+        added = [text for text in requirements if is_requirement(text)]
+        self._keep("test.requirements", source, list(dict.fromkeys((*known, *added))))
+        return "a recipe requires distributions of the package index only" if len(added) < len(requirements) else ""
 
     def _test_extras(self, value: object) -> str:
         extras = _texts(value)
         tables = self.pyproject.table("project", "optional-dependencies")
         if not all(isinstance(tables.get(extra), list) for extra in extras):
             return "pyproject.toml has no such extra"
-        self._tests("test-extras", [item for extra in extras for item in _texts(tables[extra]) if plain(item)])
-        return ""
+        return self._tests("test-extras", [item for extra in extras for item in _texts(tables[extra])])
 
     def _test_groups(self, value: object) -> str:
         groups = _texts(value)
@@ -234,8 +234,7 @@ class _Reader:
         members = [tables.get(group) for group in groups]
         if not all(isinstance(items, list) and all(isinstance(item, str) for item in items) for items in members):
             return "pyproject.toml has no such group, or it includes another one"
-        self._tests("test-groups", [item for items in members for item in _texts(items) if plain(item)])
-        return ""
+        return self._tests("test-groups", [item for items in members for item in _texts(items)])
 
     def _test_sources(self, value: object) -> str:
         kept = [text.removeprefix("./").rstrip("/") for text in _texts(value)]

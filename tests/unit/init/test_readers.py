@@ -17,6 +17,7 @@ from bakery.init.read_cibuildwheel import Cibuildwheel, read_cibuildwheel
 from bakery.init.read_cmake import read_cmake
 from bakery.init.read_setup_py import read_setup_py
 from bakery.init.read_sources import read_sources
+from bakery.init.release_tags import newest_release
 from bakery.init.target import find_target
 from bakery.init.toml_data import read_toml
 from bakery.init.tree import scan
@@ -136,6 +137,8 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
         ('test-sources = ["../outside"]', "a recipe takes paths inside the source"),
         ('archs = ["i686"]', "Bakery has no platform for i686"),
         ('manylinux-x86_64-image = "manylinux_2_28"', "a short name"),
+        ('test-requires = "-r requirements.txt"', "a recipe requires distributions of the package index only"),
+        ('test-requires = ["demo @ https://example.org/demo.zip"]', "a recipe requires distributions"),
         ('container-engine = "podman"', "a recipe has no such setting"),
         ("[tool.cibuildwheel.windows]\narchs = []", "the recipe builds for Linux only"),
     ],
@@ -270,6 +273,15 @@ def test_empty_submodules_are_named(tmp_path: Path) -> None:
 def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
     files = {f"{name}/setup.py": "" for name in ("tests", "examples", "docs", "vendor", "python")}
     assert candidates(scan(write_project(tmp_path, files))) == ("python",)
+
+
+def test_the_newest_release_is_read_from_tags(tmp_path: Path) -> None:
+    assert newest_release(tmp_path) == ""
+    files = {".git/packed-refs": "# pack-refs\n1a refs/tags/v1.9.2\n2b refs/tags/v1.10\n^3c\n4d refs/heads/v7.0\n"}
+    root = write_project(tmp_path, {**files, ".git/refs/tags/demo-1.2.3": "", ".git/refs/tags/nightly": ""})
+    assert newest_release(root) == "1.10"
+    (root / ".git/refs/tags/v2.0.1").touch()
+    assert newest_release(root) == "2.0.1"
 
 
 def test_requirement_names() -> None:
