@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from bakery.init.bases import BaseChoice
 from bakery.init.draft import Draft
-from bakery.init.findings import Fact, is_requirement, plain, requirement_name
+from bakery.init.findings import Fact, Place, is_requirement, plain, requirement_name
 from bakery.init.frameworks import Device
-from bakery.init.libraries import TOOLS, by_headers, by_names
 from bakery.init.project import Project
+from bakery.toolchains import facts
+from bakery.toolchains.facts.rows import Package
+
+TOOLS = {"apt": "pkg-config", "dnf": "pkgconf-pkg-config"}
+"""Package manager → the package with pkg-config."""
 
 _VERSION_VARIABLES = {
     "setuptools-scm": "SETUPTOOLS_SCM_PRETEND_VERSION",
@@ -125,14 +129,17 @@ def _system_packages(draft: Draft, project: Project, base: BaseChoice) -> None:
             for name, place in (project.cargo.crates if project.cargo and uses_rust(project) else {}).items()
         ),
     ]
-    libraries = by_names(named)
+    found: dict[str, Place] = {}
+    for fact in named:
+        if row := facts.package_of(fact.text):
+            found.setdefault(_package(row, base), fact.place)
     # A header that a build system looks for is not certain to be used; without one, includes are all there is.
     if not (project.cmake.file or project.meson.file):
-        libraries = by_headers(sources.absent) | libraries
-    for library, place in libraries.items():
-        draft.extend(
-            "builder.system-packages", [library.apt if base.manager == "apt" else library.dnf], f"guess: {place}"
-        )
+        for header, place in sources.absent.items():
+            if row := facts.package_with(header):
+                found.setdefault(_package(row, base), place)
+    for package, place in found.items():
+        draft.extend("builder.system-packages", list(filter(None, [package])), f"guess: {place}")
     if project.cargo and uses_rust(project) and project.cargo.crates:
         draft.extend("builder.system-packages", [TOOLS[base.manager]], "")
     pkg_config = project.cmake.pkg_config or project.meson.pkg_config
@@ -145,6 +152,10 @@ def _system_packages(draft: Draft, project: Project, base: BaseChoice) -> None:
     if uses_rust(project):
         place = project.cargo.place if project.cargo else project.metadata.backend.place
         draft.extend("builder.system-packages", ["cargo"], f"Rust: {place}")
+
+
+def _package(row: Package, base: BaseChoice) -> str:
+    return row.apt if base.manager == "apt" else row.dnf
 
 
 def uses_rust(project: Project) -> bool:
