@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from projects import PROJECTS, write_project
+from init_projects import PROJECTS, write_project
 
 from bakery.init.check import make_recipe
 from bakery.init.project import candidates, scan_folder
