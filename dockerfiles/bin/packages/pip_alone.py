@@ -42,16 +42,11 @@ def home() -> str:
     sys.exit("bakery: there is no pip in " + ", ".join((MOUNTED, TOOLS, environment)))
 
 
-def version(folder: str = "") -> str:
-    """Return the version of pip, without running it; empty where it states none."""
-    with open(os.path.join(folder or home(), "pip", "__init__.py"), encoding="utf-8") as stream:
-        match = re.search(r"__version__ = \"([0-9.]+)", stream.read())
-    return match.group(1) if match else ""
-
-
 def is_old(folder: str = "") -> bool:
-    """Say whether pip is older than `OLDEST`."""
-    return int(version(folder).split(".")[0] or 0) < OLDEST
+    """Say whether pip is older than `OLDEST`, without running it."""
+    with open(os.path.join(folder or home(), "pip", "__init__.py"), encoding="utf-8") as stream:
+        match = re.search(r"__version__ = \"(\d+)\.", stream.read())
+    return not match or int(match.group(1)) < OLDEST
 
 
 class Pip:

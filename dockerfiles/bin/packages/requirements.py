@@ -122,13 +122,11 @@ def has_program(word: str) -> bool:
     """Say whether the base has the program that a requirement is named after, in a version that satisfies it."""
     name = name_of(word)
     if name == "pip":
-        version = pip_alone.version()
-    else:
-        path = shutil.which(name)
-        done = path and subprocess.run([path, "--version"], stdout=subprocess.PIPE, check=False)
-        match = re.search(r"[0-9]+(\.[0-9]+)+", done.stdout.decode(errors="replace")) if done else None
-        version = match.group() if match else ""
-    return bool(version) and bool(requirement(word).specifier.contains(version, prereleases=True))
+        return not pip_alone.is_old()
+    path = shutil.which(name)
+    done = path and subprocess.run([path, "--version"], stdout=subprocess.PIPE, check=False)
+    match = re.search(r"[0-9]+(\.[0-9]+)+", done.stdout.decode(errors="replace")) if done else None
+    return match is not None and bool(requirement(word).specifier.contains(match.group(), prereleases=True))
 
 
 def check_found(packages: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
