@@ -190,12 +190,12 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
     resolve = pip_steps.resolve(
         "build",
         words,
-        *python_commands(parts),
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.texts("builder.allow-direct"),
         mounts=(_list_mount(_BUILD),),
     )
-    steps = (with_secrets(parts, Phase.REQUIREMENTS, resolve),)
+    # A step of its own: scripts of system packages see no credentials.
+    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
     return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
 
 
