@@ -1,4 +1,4 @@
-"""The recipe of every small project in helpers/projects.py is exactly the text in init/, and what is said beside it."""
+"""The recipe of every small project in helpers/init_projects.py is exactly the text in init/, and what is said beside it."""
 
 from __future__ import annotations
 
