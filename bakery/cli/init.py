@@ -28,7 +28,7 @@ def init(
         str | None,
         typer.Option(
             "--base",
-            help="The base: debian, or the name of an image, such as quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1.",
+            help="The base: manylinux_2_28 (default) or another short name, debian, or the name of an image.",
             metavar="BASE",
         ),
     ] = None,

@@ -108,7 +108,7 @@ def _pythons(draft: Draft, project: Project, device: Device) -> None:
     if single:
         # The newest may be of a release of Debian that is not out yet.
         supported = [next((python for python in ("3.13", "3.12", "3.11") if python in supported), supported[-1])]
-    reason = f"of {base.label}'s: {', '.join(reasons)}" if reasons else "guess: the project names no Python"
+    reason = ", ".join((base.label, *reasons)) if reasons else "guess: the project names no Python"
     draft.set("matrix.python", supported, single or reason)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bakery.init.bases import DEFAULT
 from bakery.init.device import Device
 from bakery.init.findings import Fact, is_requirement, plain, requirement_name
 from bakery.init.project import Project
@@ -14,7 +15,8 @@ _PACKAGES = "builder.system-packages"
 
 def set_builder(draft: Draft, project: Project, device: Device) -> None:
     """Set the base, what it gets, and the environment."""
-    draft.set("builder.base", project.base.value)
+    other = '"debian" for machines that reach no image registry' if project.base.value == DEFAULT else ""
+    draft.set("builder.base", project.base.value, other)
     if device.framework:
         draft.set(f"matrix.{device.framework}", list(device.releases), device.releases_reason)
         draft.set("builder.framework", device.framework, str(device.framework_place))

@@ -87,8 +87,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
     sources = read_sources(tree)
     if sources.is_partial:
         notes.append("there are many source files; only the first ones were read")
-    image = "" if refused else image_of(pyproject)
-    base = base or (base_choice(image) if image else DEFAULT)
+    base = base or base_choice(("" if refused else image_of(pyproject)) or DEFAULT)
     return Project(
         base=base,
         folder=folder or ".",

@@ -12,6 +12,7 @@ from bakery.core.names import is_baked
 from bakery.init.bases import BaseChoice
 from bakery.init.findings import Place, Rest, Toml, is_requirement, plain
 from bakery.init.tree import TABLES
+from bakery.toolchains import facts
 
 _ROOT = ("tool", "cibuildwheel")
 _AUTO = ("auto", "auto64", "native")
@@ -55,11 +56,12 @@ def read_cibuildwheel(
 
 
 def image_of(pyproject: Toml) -> str:
-    """Return the whole name of the image for linux/amd64, if wheels of Linux are built for that platform only."""
+    """Return the image of the settings: a short name, or a whole name if wheels are built for linux/amd64 only."""
     key = "manylinux-x86_64-image"
     image = pyproject.get(*_ROOT, "linux", key) or pyproject.get(*_ROOT, key)
     archs = {arch for path in ((*_ROOT, "archs"), (*_ROOT, "linux", "archs")) for arch in _words(pyproject.get(*path))}
-    # Names without a registry are cibuildwheel's own.
+    if isinstance(image, str) and image in facts.pinned_images():
+        return image
     is_whole = isinstance(image, str) and "/" in image and re.fullmatch(r"[a-z0-9][A-Za-z0-9._/:-]{0,200}", image)
     return str(image) if is_whole and archs <= {"x86_64", *_AUTO} else ""
 
@@ -181,12 +183,21 @@ class _Reader:
             names = [word for word in words[1:] if not word.startswith("-")]
             if manager is None or names[:1] not in (["install"], ["update"]):
                 raise _Refused("a command, which a recipe has for macOS and Windows only")
-            if manager != self.base.manager:
-                raise _Refused("packages of another distribution; write their names here into builder.system-packages")
-            packages += names[1:] if names[0] == "install" else []
+            if names[0] == "install":
+                packages += [self._package(manager, name) for name in names[1:]]
         if not packages or not all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", name) for name in packages):
             raise _Refused("it cannot be read")
         self._keep("builder.system-packages", source, packages)
+
+    def _package(self, manager: str, name: str) -> str:
+        """Return what the base calls a package."""
+        if manager == self.base.manager:
+            return name
+        row = next((row for row in facts.packages() if name == (row.apt if manager == "apt" else row.dnf)), None)
+        found = (row.apt if self.base.manager == "apt" else row.dnf) if row and self.base.manager else ""
+        if not found:
+            raise _Refused("packages of another distribution; write their names here into builder.system-packages")
+        return found
 
     def _before_build(self, source: str, value: object) -> None:
         packages: list[str] = []
@@ -276,8 +287,9 @@ class _Reader:
             self._keep("wheel.frontend", source, "uv")
 
     def _image(self, source: str, value: object) -> None:
-        if not value or self.base.value != {"image": image_of(self.pyproject)}:
-            raise _Refused(self.refused or "a short name, or one of several platforms; see builder.base")
+        image = image_of(self.pyproject)
+        if not image or self.base.value not in (image, {"image": image}):
+            raise _Refused(self.refused or "not the base, or the image of one of several platforms; see builder.base")
 
 
 def _pairs(value: object) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from init_projects import BAKE_FILE, write_project
 
-from bakery.init.bases import DEBIAN, BaseChoice, base_choice
+from bakery.init.bases import BaseChoice, base_choice
 from bakery.init.findings import read_toml, requirement_name
 from bakery.init.make import make_recipe
 from bakery.init.project import candidates, read_project
@@ -19,6 +19,8 @@ from bakery.init.read_native import read_cmake, read_sources
 from bakery.init.read_setup_py import read_setup_py
 from bakery.init.tree import scan
 from bakery.init.write import find_target
+
+DEBIAN = base_choice("debian")
 
 
 def cibuildwheel(tmp_path: Path, settings: str, base: BaseChoice = DEBIAN, **files: str) -> Cibuildwheel:
@@ -94,6 +96,7 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
             {"exclude": ["a.so"]},
         ),
         ('before-all = "apt-get install -y libpng-dev"', "builder.system-packages", ["libpng-dev"]),
+        ('before-all = "yum install -y libpng-devel"', "builder.system-packages", ["libpng-dev"]),
         (
             'before-build = ["python -m pip install -U ninja", "pip install meson"]',
             "builder.requirements",
@@ -122,7 +125,7 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
         ('config-settings = { a = ["b", "c"] }', "a recipe takes one text for each setting"),
         ('build-frontend = { name = "build", args = ["-v"] }', "a recipe has build and uv, without arguments"),
         ('repair-wheel-command = "my-repair {wheel}"', "a command other than auditwheel repair"),
-        ('before-all = "yum install -y libpng-devel"', "packages of another distribution"),
+        ('before-all = "yum install -y libown-devel"', "packages of another distribution"),
         ('before-all = "apt-get install -y a; curl evil"', "a command"),
         ('before-build = "pip install -r requirements.txt"', "a command, which a recipe has no place for"),
         ('test-command = "pytest {project}"', "it uses the whole project"),
@@ -132,7 +135,7 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
         ('test-groups = "nothing"', "pyproject.toml has no such group"),
         ('test-sources = ["../outside"]', "a recipe takes paths inside the source"),
         ('archs = ["i686"]', "Bakery has no platform for i686"),
-        ('manylinux-x86_64-image = "manylinux_2_28"', "a short name"),
+        ('manylinux-x86_64-image = "manylinux_2_24"', "not the base"),
         ('test-requires = "-r requirements.txt"', "a recipe requires distributions of the package index only"),
         ('test-requires = ["demo @ https://example.org/demo.zip"]', "a recipe requires distributions"),
         ('container-engine = "podman"', "a recipe has no such setting"),
@@ -176,6 +179,14 @@ def test_packages_of_a_manylinux_image(tmp_path: Path) -> None:
     base = base_choice("registry.example/manylinux_2_28:1")
     found = cibuildwheel(tmp_path, 'before-all = "dnf install -y libpng-devel"', base)
     assert found.values["builder.system-packages"][0] == ["libpng-devel"]
+
+
+def test_a_short_name_of_cibuildwheel_is_the_base(tmp_path: Path) -> None:
+    text = '[project]\nname = "demo"\n[tool.cibuildwheel]\nmanylinux-x86_64-image = "manylinux_2_34"\n'
+    project = read_project(scan(write_project(tmp_path, {"pyproject.toml": text})), "")
+    assert project.base.value == "manylinux_2_34"
+    assert project.cibuildwheel
+    assert project.cibuildwheel.rest == []
 
 
 def test_settings_of_linux_come_first(tmp_path: Path) -> None:
