@@ -81,7 +81,7 @@ def _system_packages(draft: Draft, project: Project) -> None:
     rust, cargo = project.rust(), project.cargo
 
     def add(row: facts.rows.Package | None, reason: str) -> None:
-        package = (row.apt if manager == "apt" else row.dnf) if row else ""
+        package = (row.apt if manager == "apt" else row.dnf) if row and "git" not in row.names else ""
         draft.extend(_PACKAGES, [package] if package else [], reason)
 
     # A header that a build system looks for is not certain to be used; without one, includes are all there is.

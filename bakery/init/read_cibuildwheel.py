@@ -105,7 +105,7 @@ class _Reader:
         for key in self.paths:
             if key in listed:
                 self._rest(self.paths[key], "a recipe has no such setting")
-        unprepared = ""
+        unprepared, unready = "", "before-test" if "before-test" in self.paths else ""
         for key, reader in readers.items():
             if key not in self.paths:
                 continue
@@ -117,11 +117,15 @@ class _Reader:
                 self._rest(self.paths[key], str(error))
                 # What it prepares is not there, so what refers to it may fail.
                 unprepared = unprepared or (key if key.startswith("before-") else "")
-        self._drop_tests()
+                unready = unready or (key if key.startswith("test-") else "")
+        self._drop_tests(unready)
         return self.result
 
-    def _drop_tests(self) -> None:
-        """Drop what only a test command needs, if there is none."""
+    def _drop_tests(self, unready: str) -> None:
+        """Drop a test command that may not find what it needs, and what only a test command needs, if there is none."""
+        if unready and "test.command" in self.result.values:
+            del self.result.values["test.command"]
+            self._rest(self.paths["test-command"], f"it may rely on {unready}")
         kept = [key for key in self.result.values if key.startswith("test.")]
         if kept and "test.command" not in kept:
             for key in kept:
@@ -145,6 +149,8 @@ class _Reader:
             path = self.paths.get("archs", ()) if system == "linux" else (*_ROOT, system, "archs")
             archs = _words(self.pyproject.get(*path)) if path else []
             archs = list(known) if archs == ["all"] else archs
+            if system == "linux" and any(arch in known for arch in archs) and any(arch in _AUTO for arch in archs):
+                found.append("linux/amd64")
             found += [known[arch] for arch in archs if arch in known]
             if others := [arch for arch in archs if arch not in (*known, *_AUTO) and plain(arch)]:
                 self._rest(path, f"Bakery has no platform for {', '.join(others)[:100]}")
@@ -161,12 +167,12 @@ class _Reader:
         kept = {
             key: text
             for key, text in pairs.items()
-            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key) and plain(text) and "$" not in str(text)
+            if re.fullmatch(r"(?!PIP_|UV_)[A-Za-z_][A-Za-z0-9_]*", key) and plain(text) and "$" not in str(text)
         }
         if kept:
             self._keep("builder.environment", source, kept)
         if left := [key for key in pairs if key not in kept and plain(key)]:
-            raise _Refused(f"the shell would evaluate {', '.join(left)[:100]}")
+            raise _Refused(f"the shell or pip would evaluate {', '.join(left)[:100]}")
 
     def _config_settings(self, source: str, value: object) -> None:
         pairs = _pairs(value)

@@ -49,7 +49,7 @@ class Tree:
             return None
         try:
             with open_plain(self.root / name, follow=False) as file:
-                return file.read(most)
+                return file.raw.read(most)
         except OSError:
             return None
 
@@ -156,4 +156,6 @@ def _is_result(folder: str, siblings: set[str], *, at_top: bool) -> bool:
 
 def _is_foreign(folder: str) -> bool:
     name = folder.lower()
-    return name in _FOLDERS["vendored"] | _FOLDERS["apart"] or name.startswith(("test ", "vendored-", "vendor-"))
+    return name in _FOLDERS["vendored"] | _FOLDERS["apart"] or name.startswith(
+        ("test ", "test_", "test-", "vendored-", "vendor-")
+    )

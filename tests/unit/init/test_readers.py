@@ -120,7 +120,7 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ('environment = { A = "$(date)" }', "the shell would evaluate A"),
+        ('environment = { A = "$(date)" }', "the shell or pip would evaluate A"),
         ('environment = "A=\'"', "it cannot be read"),
         ('config-settings = { a = ["b", "c"] }', "a recipe takes one text for each setting"),
         ('build-frontend = { name = "build", args = ["-v"] }', "a recipe has build and uv, without arguments"),
@@ -173,6 +173,28 @@ def test_a_setup_py_that_would_download_a_wheel(tmp_path: Path) -> None:
     tree = scan(root)
     made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
     assert 'environment = { DEMO_FORCE_BUILD = "TRUE" }' in made.text
+
+
+def test_a_test_command_that_lacks_its_requirements(tmp_path: Path) -> None:
+    found = cibuildwheel(tmp_path, 'test-requires = "-r requirements.txt"\ntest-command = "pytest"')
+    assert found.values == {}
+    assert [line.reason for line in found.rest] == [
+        "a recipe requires distributions of the package index only",
+        "it may rely on test-requires",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("archs", "platforms"),
+    [
+        ('"auto"', ()),
+        ('["auto", "aarch64"]', ("linux/amd64", "linux/arm64")),
+        ('"all"', ("linux/amd64", "linux/arm64")),
+        ('["ppc64le"]', ()),
+    ],
+)
+def test_platforms_of_cibuildwheel(tmp_path: Path, archs: str, platforms: tuple[str, ...]) -> None:
+    assert cibuildwheel(tmp_path, f"archs = {archs}").platforms == platforms
 
 
 def test_packages_of_a_manylinux_image(tmp_path: Path) -> None:
