@@ -58,11 +58,12 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def offences(name: str, tree: ast.Module) -> Iterator[str]:
     """Yield what only the command may do."""
-    for module in {module.split(".")[0] for module in imported(tree)}:
-        if module == "typer" or (module == "rich" and not name.startswith(CONSOLE)):
-            yield f"{name} imports {module}"
     for node in ast.walk(tree):
         used = ""
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for module in {module.split(".")[0] for module in imported(node)}:
+                if module == "typer" or (module == "rich" and not name.startswith(CONSOLE)):
+                    yield f"{name} imports {module}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             used = node.func.id
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

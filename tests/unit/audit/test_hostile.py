@@ -312,6 +312,10 @@ def test_no_reader_waits_for_a_pipe(fifo: Path, tmp_path: Path) -> None:
             open_plain(path)
     with pytest.raises(OSError, match="larger than 2 bytes"):
         read_plain(written(tmp_path / "x", b"123"), 2)
+    # More than any machine has in memory: refused by its size.
+    os.truncate(tmp_path / "x", 1 << 40)
+    with pytest.raises(OSError, match="larger than"):
+        read_plain(tmp_path / "x", 1 << 39)
     for read, kind in ((audit_wheel, OutputError), (audit_in_worker, OutputError), (read_vmfb, AuditError)):
         with pytest.raises(kind, match="not a regular file"):
             read(fifo)
