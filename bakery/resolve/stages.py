@@ -49,7 +49,6 @@ from bakery.resolve.references import declarations, parse, rename_arg
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
-    VENV_COMMAND,
     VENV_PATH,
     VENV_PYTHON,
     Parts,
@@ -61,9 +60,10 @@ from bakery.resolve.stage_inputs import (
     insert_before_use,
     install_missing,
     install_packages,
-    install_python,
     literals,
+    make_environment,
     network_words,
+    python_commands,
     scope_stage,
     shell_programs,
     source_mount,
@@ -194,7 +194,8 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
         direct=settings.texts("builder.allow-direct"),
         mounts=(_list_mount(_BUILD),),
     )
-    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    # A step of its own: scripts of system packages see no credentials.
+    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
     return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
 
 
@@ -202,8 +203,7 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
     system_steps: tuple[Step, ...] = (
         *((install_packages(*system, crosses=parts.crosses),) if system else ()),
-        *install_python(parts),
-        Run((VENV_COMMAND,)),
+        make_environment(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
     )
     by = pip_steps.with_environment(VENV)
@@ -293,7 +293,7 @@ def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (
         runtime,
         *packages,
-        stage_with_args("test-env", "runtime", setup),
+        stage_with_args("test-env", packages[0].name, (setup,)),
         stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
     )
 
