@@ -156,7 +156,9 @@ def pip_wheel(project: Project, folder: Path, cell: Mapping[str, Any], environme
     own = folder / "dockerfiles" / "by-pip.Dockerfile"
     own.write_text(text + stage, encoding="utf-8")
     Path(f"{own}.dockerignore").write_text(Path(f"{dockerfile}.dockerignore").read_text())
-    given = {**cell["args"], "WANTED": cell["axes"]["python"], "FRESH": str(time.time_ns())}
+    # A wheel of the stable ABI is built by the lowest Python of its cells.
+    wanted = cell["args"].get("WHEEL_PYTHON", cell["axes"]["python"])
+    given = {**cell["args"], "WANTED": wanted, "FRESH": str(time.time_ns())}
     words = ["docker", "buildx", "build", "--progress=plain", "--output=type=cacheonly", f"--file={own}"]
     words += ["--target=by-pip", *(f"--build-arg={name}={value}" for name, value in given.items())]
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
@@ -178,8 +180,9 @@ def pip_wheel(project: Project, folder: Path, cell: Mapping[str, Any], environme
     found = re.search(r"by pip: (\d+) ms", done.stderr.partition("by-pip 1/1")[2])
     if done.returncode == 0 and found:
         return int(found[1]) / 1000
-    lines = re.findall(r"(?m)^#\d+ [\d.]+\s+(.*\b(?:[Ee]rror|not found|No such)\b.*)$", done.stderr)
-    raise RuntimeError(lines[0].strip()[:200] if lines else done.stderr[-300:])
+    said = [line for line in re.findall(r"(?m)^#\d+ [\d.]+\s+(.*)$", done.stderr) if "status 'error'" not in line]
+    lines = [line for line in said if re.search(r"(?i)\b(error:|not found|no such)", line)]
+    raise RuntimeError((lines or said or [done.stderr])[0].strip()[:200])
 
 
 def measure(project: Project, environment: Mapping[str, str], scratch: Path) -> Result:
@@ -257,7 +260,8 @@ def measure_all(results: Path, names: list[str]) -> None:
 def table(told: Mapping[str, Any]) -> str:
     """Return the table of the documentation."""
     rows = ["| project | kind | Python | recipe | edits | pip | bakery | tested |", "|---|---|---|--:|---|--:|--:|---|"]
-    for item in told["projects"].values():
+    listed = [told["projects"][name] for name in projects()]
+    for item in listed:
         pip = f"{item['pip_s']:.0f} s" if "pip_s" in item else "fails"
         ours = f"{item['bakery_s']:.0f} s" if "bakery_s" in item else "refused"
         edits = f"{item['edits']}: {item['why']}" if item["edits"] else "0"
@@ -265,7 +269,7 @@ def table(told: Mapping[str, Any]) -> str:
         rows.append(f"| {' | '.join([*first, edits, pip, ours, item.get('tested', '')])} |")
     refused = [
         f"- {item['name']}: {who}: {item[key]}"
-        for item in told["projects"].values()
+        for item in listed
         for who, key in (("pip wheel", "pip_refused"), ("bakery", "refused"))
         if item.get(key)
     ]
