@@ -1,7 +1,9 @@
 """Resolve requirements to packages with hashes, build those without a wheel, and install exactly these.
 
 Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   like ``pip install OPTION... WORD...``
+       packages ask FOLDER ENVIRONMENT FILE [KEY=VALUE...]  write what a project's build backend requires beside that
        packages build PLACE                                 build the packages without a wheel
+       packages add PLACE ENVIRONMENT                       build and install what ``resolve --download`` left here
        packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
        packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
        packages wheel ENVIRONMENT [--direct=NAME,...] FILE...   install wheels and their requirements
@@ -13,6 +15,9 @@ package runs at its start; pip runs with `pip_alone.py`.
 and PLACE.txt has the requirements for pip, with a hash for every file. Packages without a wheel are downloaded as data,
 with the wheels that their build requires, into /sources/PLACE. ``build`` runs in a step without network and secrets and
 writes their wheels into /built/PLACE, where ``install`` finds them.
+
+With --beside=PLACE, ``resolve`` prefers the packages of another place, and leaves out those that it has. With --download,
+it also downloads the wheels: ``add`` runs in a step without network and secrets, where packages may replace anything.
 
 A requirement with a URL is refused unless --direct names its package.
 
@@ -33,7 +38,8 @@ if not __package__:
     folder.__path__ = [os.path.dirname(os.path.abspath(__file__))]
     sys.modules[__package__] = folder
 
-from .install import build, install, wheel
+from .backend import ask
+from .install import add, build, install, wheel
 from .resolve import resolve
 from .sdist import download
 
@@ -43,6 +49,10 @@ def main() -> None:
     words = sys.argv[1:]
     if len(words) >= 3 and words[0] == "resolve" and "--" in words:
         resolve(words[1], words[2:])
+    elif len(words) >= 4 and words[0] == "ask":
+        ask(words[1], words[2], words[3], words[4:])
+    elif len(words) == 3 and words[0] == "add":
+        add(words[1], words[2])
     elif len(words) == 2 and words[0] == "build":
         build(words[1])
     elif len(words) >= 3 and words[0] == "install":
