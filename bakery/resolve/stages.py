@@ -9,6 +9,7 @@
 
 - Stages that do not depend on Python come before those that do, and a stage declares only the arguments it uses.
 - ``project`` reduces the source to its list of build requirements: the same list gives the same builder.
+- ``backend-requires`` asks the build backend what else it requires: the same answer gives the same builder, too.
 - ``compile`` has no network. It mounts the source, discards what the build writes there, and mounts a ccache.
 - Packages are resolved to hashes in one stage (``…-requirements``) and installed in another, so the same packages give
   the same layer, with or without a lock.
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bakery.core.names import Phase
+from bakery.core.names import TARGET_ARCH, Phase
 from bakery.plan.dockerfile import (
     Add,
     Arg,
@@ -49,7 +50,6 @@ from bakery.resolve.references import declarations, parse, rename_arg
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
-    VENV_COMMAND,
     VENV_PATH,
     VENV_PYTHON,
     Parts,
@@ -61,9 +61,11 @@ from bakery.resolve.stage_inputs import (
     insert_before_use,
     install_missing,
     install_packages,
-    install_python,
     literals,
+    make_environment,
     network_words,
+    remove_programs,
+    python_commands,
     scope_stage,
     shell_programs,
     source_mount,
@@ -84,7 +86,7 @@ LOCK = "/requirements.lock"
 SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""
 
-_BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
+_BUILD, _BACKEND, _RUN = "/build-requires.txt", "/backend-requires.txt", "/run-requires.txt"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 
@@ -139,9 +141,9 @@ def _cross_tools() -> Stage:
 
     Where both platforms are the same, its step does nothing, so one Dockerfile serves native and crossed cells.
     """
-    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref("TARGETARCH"),))),), CERTIFICATES)
+    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref(TARGET_ARCH),))),), CERTIFICATES)
     comment = "Compilers for the wheel's platform, where it is another one."
-    return Stage("toolkit", literal("base"), (Arg("TARGETARCH"), run), comment)
+    return Stage("toolkit", literal("base"), (Arg(TARGET_ARCH), run), comment)
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:
@@ -178,8 +180,8 @@ def _project(parts: Parts) -> Stage:
     )
 
 
-def _list_mount(file: str) -> Mount:
-    return Mount("bind", file, source=file, from_="project")
+def _list_mount(file: str, stage: str = "project") -> Mount:
+    return Mount("bind", file, source=file, from_=stage)
 
 
 def _requirements(parts: Parts, lines: Lines) -> Stage:
@@ -194,7 +196,8 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
         direct=settings.texts("builder.allow-direct"),
         mounts=(_list_mount(_BUILD),),
     )
-    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    # A step of its own: scripts of system packages see no credentials.
+    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
     return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
 
 
@@ -202,8 +205,7 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
     system_steps: tuple[Step, ...] = (
         *((install_packages(*system, crosses=parts.crosses),) if system else ()),
-        *install_python(parts),
-        Run((VENV_COMMAND,)),
+        make_environment(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
     )
     by = pip_steps.with_environment(VENV)
@@ -213,7 +215,42 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (
         stage_with_args(_SYSTEM, lines.packages.base if parts.native_python else toolkit_stage(parts), system_steps),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        stage_with_args("builder", _SYSTEM, steps, "What this project's build needs, and nothing else."),
+        stage_with_args("backend", _SYSTEM, steps, "The build backend, and what the project lists for it."),
+        *_of_backend(parts),
+    )
+
+
+def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
+    """Return the stages that ask the build backend what else it requires (PEP 517), resolve it and install it.
+
+    Its code runs in the first and the last, which have neither network nor secrets.
+    """
+    settings, place = parts.settings, "backend"
+    program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
+    config = [(f"{key}=", *value) for key, value in settings.pairs("wheel.config-settings")]
+    ask = Command((*program, *literals("ask", "/src", VENV, _BACKEND), *config), settings.pairs("builder.environment"))
+    commands = (Command(literals("umask", "022")), *remove_programs(parts), ask)
+    asking = Run(commands, (source_mount(parts, writable=True),), network=False)
+    resolve = pip_steps.resolve(
+        place,
+        literals("-r", _BACKEND),
+        by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
+        options=("--beside=build", "--download"),
+        direct=settings.texts("builder.allow-direct"),
+        mounts=(_list_mount(_BACKEND, "backend-requires"),),
+    )
+    folder = f"{pip_steps.SOURCES}/{place}"
+    found = Mount("bind", folder, source=folder, from_="backend-requirements")
+    add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
+    return (
+        stage_with_args("backend-requires", "backend", (asking,), "What the backend requires beside that (PEP 517)."),
+        stage_with_args("backend-requirements", _PACKAGES, (with_secrets(parts, Phase.REQUIREMENTS, resolve),)),
+        stage_with_args(
+            "builder",
+            "backend",
+            (Run(add, (found,), network=False),),
+            "What this project's build needs, and nothing else.",
+        ),
     )
 
 
@@ -293,7 +330,7 @@ def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (
         runtime,
         *packages,
-        stage_with_args("test-env", "runtime", setup),
+        stage_with_args("test-env", packages[0].name, (setup,)),
         stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
     )
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from projects import PROJECTS
+from init_projects import PROJECTS
 
 from bakery.core.errors import BakeryError
 from bakery.init.check import make_recipe

@@ -1,4 +1,4 @@
-"""The recipe of every small project in helpers/projects.py is exactly the text in init/, and what is said beside it."""
+"""The recipe of every small project in helpers/init_projects.py is exactly the text in init/, and what is said beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from projects import PROJECTS, write_project
+from init_projects import PROJECTS, write_project
 
 from bakery.init.check import make_recipe
 from bakery.init.project import candidates, scan_folder

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH, write_project
+from init_projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH, write_project
 
 from bakery.cli import init as command
 from bakery.cli.app import app

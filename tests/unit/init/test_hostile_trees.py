@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from projects import PROJECTS, write_project
+from init_projects import PROJECTS, write_project
 
 from bakery.core.errors import BakeryError
 from bakery.init import tree as trees

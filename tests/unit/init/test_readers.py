@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from projects import BAKE_FILE, write_project
+from init_projects import BAKE_FILE, write_project
 
 from bakery.init.bases import DEBIAN, BaseChoice, base_choice
 from bakery.init.check import make_recipe

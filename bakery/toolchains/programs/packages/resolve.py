@@ -16,12 +16,15 @@ from . import pip_alone, sdist, sources
 from .requirements import (
     BUILT_HERE,
     Package,
+    applies,
     check_direct,
     check_found,
     direct_of,
+    has_program,
     is_source,
     line,
     name_of,
+    names_of,
     refuse,
     requirement,
     run,
@@ -37,8 +40,6 @@ WHEELS = "wheels"
 """The folder of downloaded wheels in that of a place's sources."""
 
 ADVICE = "bakery: run `wheel-bakery lock`, which keeps what still fits"
-
-BESIDE = "--beside="
 
 MOST_SOURCES = 100
 
@@ -89,7 +90,7 @@ def locked(place: str, words: list[str], lock: dict[str, Any], allowed: Collecti
 
 def renew_pip() -> None:
     """Bring an old pip up to date, in an environment that has nothing else yet."""
-    if pip_alone.major() < pip_alone.OLDEST:
+    if pip_alone.is_old():
         words = ["install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:", "--upgrade", "pip>=24"]
         run([sys.executable, "-m", "pip", *words])
 
@@ -280,11 +281,13 @@ def end(answer: Answer, words: list[str]) -> NoReturn:
 def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
     cut = arguments.index("--")
-    allowed, options = direct_of(arguments[:cut])
-    present = of_place(options)
-    downloads = "--download" in options
-    options = [item for item in options if item != "--download" and not item.startswith(BESIDE)]
-    words = words_of(arguments[cut + 1 :])
+    allowed, others = direct_of(arguments[:cut])
+    of_base, others = names_of("--of-base=", others)
+    beside, others = names_of("--beside=", others)
+    present = [item for other in sorted(beside) for item in of_place(other)]
+    downloads, options = "--download" in others, [item for item in others if item != "--download"]
+    asked = words_of(arguments[cut + 1 :])
+    words = [word for word in asked if applies(word) and not (name_of(word) in of_base and has_program(word))]
     check_direct(words, allowed)
     renew_pip()
     lock, record = read("locked.json"), read("recorded.json")
@@ -293,7 +296,7 @@ def resolve(place: str, arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         stand_ins = Sources(scratch, asks="--no-index" not in options)
         if lock is not None:
-            result = locked(place, [*options, *words], lock, allowed)
+            result = locked(place, [*options, *asked], lock, allowed)
             folders = (os.path.join(scratch, "locked-" + str(number)) for number in range(len(result)))
             chosen = [sources.locked(item, next(folders)) for item in result if is_source(item)]
         else:
@@ -308,23 +311,22 @@ def resolve(place: str, arguments: list[str]) -> None:
             chosen = [source for item in resolved if (source := stand_ins.of(item))]
         for number, source in enumerate(chosen):
             prepare(source, os.path.join(folder, str(number)), allowed, [*present, *result])
+    text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
     if downloads:
         os.makedirs(os.path.join(folder, WHEELS))
         download([item for item in result if not is_source(item)], os.path.join(folder, WHEELS))
-    text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
+        with open(os.path.join(folder, "requirements.txt"), "w", encoding="utf-8") as stream:
+            stream.write(text)
     os.makedirs(RESOLVED, exist_ok=True)
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
-        json.dump({"requirements": sorted({*options, *words}), "packages": result}, stream, indent=1)
+        json.dump({"requirements": sorted({*options, *asked}), "packages": result}, stream, indent=1)
     print(text, end="")
 
 
-def of_place(options: list[str]) -> list[Package]:
-    """Return the packages of the place that --beside names."""
-    place = next((item[len(BESIDE) :] for item in options if item.startswith(BESIDE)), "")
-    if not place:
-        return []
+def of_place(place: str) -> list[Package]:
+    """Return the packages that were resolved for another place."""
     with open(os.path.join(RESOLVED, place + ".json"), encoding="utf-8") as stream:
         listed: list[Package] = json.load(stream)["packages"]
     return listed
