@@ -64,8 +64,8 @@ from bakery.resolve.stage_inputs import (
     literals,
     make_environment,
     network_words,
-    remove_programs,
     python_commands,
+    remove_programs,
     scope_stage,
     shell_programs,
     source_mount,
@@ -229,13 +229,13 @@ def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
     program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
     config = [(f"{key}=", *value) for key, value in settings.pairs("wheel.config-settings")]
     ask = Command((*program, *literals("ask", "/src", VENV, _BACKEND), *config), settings.pairs("builder.environment"))
-    commands = (Command(literals("umask", "022")), *remove_programs(parts), ask)
+    commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
     asking = Run(commands, (source_mount(parts, writable=True),), network=False)
     resolve = pip_steps.resolve(
         place,
         literals("-r", _BACKEND),
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
-        options=("--beside=build", "--download"),
+        beside="build",
         direct=settings.texts("builder.allow-direct"),
         mounts=(_list_mount(_BACKEND, "backend-requires"),),
     )

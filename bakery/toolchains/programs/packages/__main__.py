@@ -7,7 +7,7 @@ Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   like 
 Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [OPTION...] -- WORD...   like ``pip install``
 >>>>>>> integ
        packages build PLACE                                 build the packages without a wheel
-       packages add PLACE ENVIRONMENT                       build and install what ``resolve --download`` left here
+       packages add PLACE ENVIRONMENT                       build and install what ``resolve --beside=...`` left here
        packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
        packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
        packages wheel ENVIRONMENT [--direct=NAME,...] FILE...   install wheels and their requirements
@@ -21,8 +21,8 @@ with the wheels that their build requires, into /sources/PLACE. ``build`` runs i
 writes their wheels into /built/PLACE, where ``install`` finds them.
 
 <<<<<<< HEAD
-With --beside=PLACE, ``resolve`` prefers the packages of another place, and leaves out those that it has. With --download,
-it also downloads the wheels: ``add`` runs in a step without network and secrets, where packages may replace anything.
+With --beside=PLACE, ``resolve`` prefers the packages of that place, leaves out those that it has, and downloads the other
+wheels: ``add`` runs in a step without network and secrets, in an environment whose packages may replace anything.
 
 A requirement with a URL is refused unless --direct names its package.
 =======

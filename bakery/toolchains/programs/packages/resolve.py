@@ -283,9 +283,8 @@ def resolve(place: str, arguments: list[str]) -> None:
     cut = arguments.index("--")
     allowed, others = direct_of(arguments[:cut])
     of_base, others = names_of("--of-base=", others)
-    beside, others = names_of("--beside=", others)
+    beside, options = names_of("--beside=", others)
     present = [item for other in sorted(beside) for item in of_place(other)]
-    downloads, options = "--download" in others, [item for item in others if item != "--download"]
     asked = words_of(arguments[cut + 1 :])
     words = [word for word in asked if applies(word) and not (name_of(word) in of_base and has_program(word))]
     check_direct(words, allowed)
@@ -312,7 +311,7 @@ def resolve(place: str, arguments: list[str]) -> None:
         for number, source in enumerate(chosen):
             prepare(source, os.path.join(folder, str(number)), allowed, [*present, *result])
     text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
-    if downloads:
+    if beside:
         os.makedirs(os.path.join(folder, WHEELS))
         download([item for item in result if not is_source(item)], os.path.join(folder, WHEELS))
         with open(os.path.join(folder, "requirements.txt"), "w", encoding="utf-8") as stream:
