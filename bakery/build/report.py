@@ -74,7 +74,8 @@ class CellFailure:
 class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
-    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records.
+    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
+    about several wheels together.
     """
 
     recipe: str
@@ -85,6 +86,7 @@ class RunReport:
     failures: tuple[CellFailure, ...] = ()
     stopped: str = ""
     printed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -110,6 +112,7 @@ class RunReport:
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
             "printed_secrets": list(self.printed),
+            "warnings": list(self.warnings),
             "targets": [
                 {
                     "name": target.name,
