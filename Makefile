@@ -48,6 +48,7 @@ fuzz: setup ## Give every reader of files hostile input for a while: docs/fuzzin
 
 bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/startup.py
+	$(RUN) bench/init.py
 	$(RUN) bench/plan.py
 	$(RUN) bench/noop.py
 	$(RUN) bench/native.py

@@ -122,6 +122,7 @@ class BuildSession:
             no_cache=self.no_cache,
             reads=(*self.reads, *pins.reads),
             mask=self.mask,
+            plan=self.plan,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli import bake, builders, compile, engine, generate, modules, plan, reference, wheels
+from bakery.cli import bake, builders, compile, engine, generate, init, modules, plan, reference, wheels
 from bakery.cli.console import failures, out
 from bakery.core.errors import EXIT_CODES, InterruptedBake
 
@@ -51,6 +51,7 @@ def _root(
 for _name, (_command, _help) in bake.commands().items():
     app.command(_name, help=_help)(_command)
 _COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.init,
     "compile": compile.compile_,
     "lock": generate.lock,
     "plan": plan.plan,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bakery.plan.model import Plan
     from bakery.resolve.changed_cells import Change
     from bakery.resolve.rules.caching import Host
+    from bakery.resolve.rules.rule import Finding
 
 Plans = list[tuple[Path, "Plan"]]
 """Project root and plan of each recipe."""
@@ -81,7 +82,7 @@ def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *,
 
 def _check_rules(plan: Plan, host: Host | None) -> None:
     """Print the warnings of rules. Raises PlanError if the plan breaks rules; lists all of them."""
-    from bakery.cli.tables.rules import lines, refusal
+    from bakery.cli.tables.rules import refusal
     from bakery.resolve.rules import judge
     from bakery.resolve.rules.rule import Severity
 
@@ -89,6 +90,13 @@ def _check_rules(plan: Plan, host: Host | None) -> None:
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
         raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))
+    print_warnings(plan, findings)
+
+
+def print_warnings(plan: Plan, findings: Sequence[Finding]) -> None:
+    """Print the warnings of rules."""
+    from bakery.cli.tables.rules import lines
+
     for line in lines(findings, len(plan.cells) + len(plan.cibuildwheel_cells)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 

@@ -80,7 +80,11 @@ def recipe_file(folder: Path) -> Path | None:
 def open_table(file: Path, cwd: Path) -> RecipeFile | None:
     """Return the table in ``file``; None for a pyproject.toml without one."""
     shown = shown_path(file, cwd)
-    document = read(file, shown, cwd if file.is_relative_to(cwd) else None)
+    return table_of(file, shown, read(file, shown, cwd if file.is_relative_to(cwd) else None))
+
+
+def table_of(file: Path, shown: str, document: Document) -> RecipeFile | None:
+    """Return the table in the content of ``file``; None for a pyproject.toml without one."""
     if file.name != PYPROJECT:
         return RecipeFile(file, shown, (), document.data, document)
     tool = document.data.get("tool")

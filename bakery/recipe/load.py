@@ -24,10 +24,12 @@ from bakery.recipe.files import (
     resolved,
     shipped,
     shown_path,
+    table_of,
 )
 from bakery.recipe.models import Builders, Ci, Farm, Recipe, Workspace
 from bakery.recipe.problems import Problem, describe, merged, nearest, recipe_error, shorten
 from bakery.recipe.pydantic_errors import find_problems
+from bakery.recipe.toml_file import parse
 from bakery.toolchains import components, registry
 
 
@@ -81,6 +83,18 @@ def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
     if reference is None:
         return _load_folder(cwd, cwd)
     return _load_name(reference, cwd) if names.RECIPE.match(reference) else _load_path(reference, cwd)
+
+
+def load_text(text: str, file: Path) -> Loaded:
+    """Load the recipe in a text that is to be written to ``file``.
+
+    Raises:
+        RecipeError: it is malformed.
+    """
+    source = table_of(file, file.name, parse(text.encode(), file.name))
+    if source is None:
+        raise _no_recipe(None, file.parent, f"{PYPROJECT} has no [tool.bakery] table")
+    return _recipe(source, file.parent, ".")
 
 
 def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:

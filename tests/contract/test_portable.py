@@ -37,6 +37,15 @@ def portable(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_init_runs_without_unix(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+    (tmp_path / "docker-bake.hcl").write_text("")
+    (tmp_path / "demo.c").touch()
+    done = portable("init", "--pyproject", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "wheel-bakery[bake-file]" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -52,7 +52,7 @@ from bakery.release import reproduce
 from bakery.release.index import pages
 from bakery.release.index.files import File
 from bakery.resolve.plan import resolve
-from fuzz import TESTS, recipes, wheelfiles
+from fuzz import TESTS, project_trees, recipes, wheelfiles
 from fuzz.binaries import KINDS, any_archive, any_wheel, in_wheel
 from fuzz.mutate import Mutator, any_bytes, any_json, any_text
 
@@ -389,6 +389,7 @@ TARGETS = {
     "indexed": Target(partial(wheelfiles.seeds, "metadata", "elf"), any_wheel, wheelfiles.index),
     "index": Target(_index_seeds, any_json, _index),
     "recipe": Target(recipes.seeds, recipes.mutate, recipes.plan),
+    "project": Target(project_trees.seeds, project_trees.mutate, project_trees.init),
     "lock": Target(_lock_seeds, recipes.any_toml, _lock),
     "provenance": Target(_provenance_seeds, any_json, _provenance),
     "journal": Target(_journal_seeds, any_text, _journal),

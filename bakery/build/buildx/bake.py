@@ -13,6 +13,7 @@ from pathlib import Path
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failures import hint
 from bakery.build.buildx.log_files import LogFiles
+from bakery.build.buildx.missing import of_cell
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
@@ -22,6 +23,7 @@ from bakery.core.errors import OutputError, PlanError
 from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
 from bakery.engine.client import EXECUTION, Engine
 from bakery.plan.cells import Target
+from bakery.plan.model import Plan
 from bakery.plan.values import Json
 
 MAX_SHOWN_LINES = 30
@@ -48,6 +50,7 @@ class BakeRequest:
         reads: files outside ``root`` that steps may read (secrets, local caches).
         writes: folders outside ``root`` and ``state`` that exports may write.
         defer_errors: a failed target does not cancel the others; not every buildx can.
+        plan: advice for failures names lines of its recipe.
     """
 
     root: Path
@@ -68,6 +71,7 @@ class BakeRequest:
     writes: tuple[Path, ...] = ()
     defer_errors: bool = False
     mask: Mask = field(default_factory=lambda: Mask({}))
+    plan: Plan | None = None
 
     @property
     def logs(self) -> Path:
@@ -283,20 +287,21 @@ def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: E
         return ()
     blamed = progress.blamed()
     steps = sorted(progress.failed_steps(), key=lambda step: blamed not in step.targets)
-    failures = [_failure(step, progress, logs) for step in steps]
+    failures = [_failure(request, step, progress, logs) for step in steps]
     if not failures or (blamed and not any(blamed in failure.targets for failure in failures)):
         failures.insert(0, _unexplained(progress, logs, blamed, ended))
     return tuple(failures)
 
 
-def _failure(step: Step, progress: Progress, logs: LogFiles) -> Failure:
+def _failure(request: BakeRequest, step: Step, progress: Progress, logs: LogFiles) -> Failure:
     tail = tuple(step.output.tail)[-MAX_SHOWN_LINES:]
     title = step.label.title
     targets = tuple(step.targets) or tuple(progress.targets)
     log = logs.path(targets[0])
     # BuildKit itself knows only the exit code of the step.
     shown = tail or tuple(progress.texts[-MAX_SHOWN_LINES:])
-    advice = hint([*reversed(step.output.tail), step.error], title)
+    recipe = of_cell(request.plan, request.targets[0].cell) if request.plan else None
+    advice = hint([*step.output.tail, step.error], title, recipe)
     return Failure(targets, title, step.error, shown, log if log.exists() else None, advice, step.label.stage)
 
 

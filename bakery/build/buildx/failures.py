@@ -15,6 +15,7 @@ from importlib.resources import files
 
 from pydantic import TypeAdapter
 
+from bakery.build.buildx import missing
 from bakery.build.buildx.outcome import LATE, Failure
 
 OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test|\S+-built)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b")
@@ -43,6 +44,7 @@ class Messages:
     engine: tuple[str, ...]
     network: tuple[str, ...]
     hints: tuple[FailureHint, ...]
+    otherwise: tuple[FailureHint, ...]
 
 
 @cache
@@ -52,13 +54,24 @@ def messages() -> Messages:
     return TypeAdapter(Messages).validate_python(tomllib.loads(text))
 
 
-def hint(lines: Iterable[str], title: str = "") -> str:
+def hint(lines: Iterable[str], title: str = "", recipe: missing.Recipe | None = None) -> str:
     """Return what to do about a failed step; empty if the cause is not known.
 
-    ``lines``: its output, and BuildKit's error; ``title``: as displays show it: ``[compile 3/5] RUN …``.
+    Args:
+        lines: its output, and BuildKit's error.
+        title: as displays show it: ``[compile 3/5] RUN …``.
+        recipe: of the failed cell, for advice that names a line of it.
     """
-    texts, stage = tuple(lines), title.partition("]")[0]
-    fitting = (entry for entry in messages().hints if not entry.stage or re.search(entry.stage, stage))
+    texts, stage = tuple(lines), title.partition("]")[0].lstrip("[")
+    return (
+        _known(messages().hints, texts, stage)
+        or missing.advice(texts, stage, recipe or missing.Recipe())
+        or _known(messages().otherwise, texts, stage)
+    )
+
+
+def _known(hints: Iterable[FailureHint], texts: tuple[str, ...], stage: str) -> str:
+    fitting = (entry for entry in hints if not entry.stage or re.search(entry.stage, stage))
     return next((entry.hint for entry in fitting if _matches(entry.patterns, texts)), "")
 
 

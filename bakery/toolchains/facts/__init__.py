@@ -61,6 +61,7 @@ iree_targets = _reader("iree", "targets", rows.IreeTarget)
 iree_refused = _reader("iree", "refused", rows.IreeRefused)
 sccache = _reader("tools", "sccache", rows.Sccache)
 secret_files = _reader("secret_files", "files", rows.SecretFile)
+packages = _reader("packages", "packages", rows.Package)
 _zig = _reader("tools", "zig", rows.Zig)
 _actions = _reader("actions", "actions", rows.Action)
 _runners = _reader("actions", "runners", rows.Runner)
@@ -95,6 +96,17 @@ def torch_release(version: str) -> rows.TorchRelease | None:
     """Return the row of a release of torch, else the newest of its minor; None if that is unknown."""
     same_minor = [row for row in torch_releases() if minor(row.version) == minor(version)]
     return next((row for row in same_minor if row.version == version), same_minor[-1] if same_minor else None)
+
+
+def package_of(name: str) -> rows.Package | None:
+    """Return what provides a program or library, by a name in any case; None if it is unknown."""
+    return next((row for row in packages() if name.lower() in row.names), None)
+
+
+def package_with(header: str) -> rows.Package | None:
+    """Return what provides a header, such as ``openssl/ssl.h``; None if it is unknown."""
+    folder = header.partition("/")[0] + "/"
+    return next((row for row in packages() if header in row.headers or folder in row.headers), None)
 
 
 @cache

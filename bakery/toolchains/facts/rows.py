@@ -65,6 +65,25 @@ class SecretFile(Row):
     but: tuple[str, ...] = ()
 
 
+class Package(Row):
+    """What provides a library or a program that builds ask for.
+
+    Attributes:
+        names: in lower case: of programs, pkg-config modules, CMake packages, and the linker's libraries.
+        headers: headers; a name that ends in a slash is a folder of them.
+        apt, dnf: the package of Debian and of Red Hat.
+        requirement: the distribution in the package index; it is preferred to packages of the system.
+    """
+
+    source: str = "apt-cache policy in Debian 12; the packages' own lists of files"
+    read: str = "2026-11-23"
+    names: tuple[str, ...]
+    headers: tuple[str, ...] = ()
+    apt: str = ""
+    dnf: str = ""
+    requirement: str = ""
+
+
 class RenamedArch(Row):
     """An architecture that has another name from a release on."""
 

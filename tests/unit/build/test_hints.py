@@ -26,8 +26,8 @@ PRINTED = [
     (COMPILE, "ModuleNotFoundError: No module named 'scikit_build_core'", "builder.requirements"),
     (COMPILE, "host_config.h:151:2: error: #error -- unsupported GNU version! gcc later than 13", "compiler"),
     (COMPILE, "nvcc fatal   : Unsupported gpu architecture 'compute_121'", "architecture"),
-    (COMPILE, "/bin/sh: 1: cmake: not found", "build tool is missing"),
-    (COMPILE, "ext.cu:1:10: fatal error: cuda_runtime.h: No such file or directory", "header is missing"),
+    (COMPILE, "/bin/sh: 1: cmake: not found", "the program cmake not found"),
+    (COMPILE, "ext.cu:1:10: fatal error: cuda_runtime.h: No such file or directory", "CUDA not found"),
     ("", "auditwheel: error: cannot repair x.whl to manylinux_2_17 ABI because of too-recent", "newer glibc"),
     ("", "[output clipped, log limit 200KiB/s reached]", "BUILDKIT_STEP_LOG_MAX_SIZE"),
     ("", "failed to find target wheel-cp399", "wheel-bakery generate"),
@@ -41,7 +41,7 @@ def test_known_causes(title: str, line: str, said: str) -> None:
 
 def test_every_cause_is_tested() -> None:
     found = {hint([line], title) for title, line, _ in PRINTED}
-    missing = [known.hint for known in messages().hints if known.hint not in found]
+    missing = [known.hint for known in (*messages().hints, *messages().otherwise) if known.hint not in found]
     assert missing == ["the engine does not answer: run `wheel-bakery doctor`"]
     assert hint(["Cannot connect to the Docker daemon at unix:///x.sock."]) == missing[0]
 

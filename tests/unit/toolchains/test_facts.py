@@ -173,3 +173,17 @@ def test_a_row_is_strict(row: dict[str, object]) -> None:
 
 def test_facts_are_in_the_package() -> None:
     assert Path(str(files(facts) / "cuda.toml")).is_file()
+
+
+def test_what_provides_programs_libraries_and_headers() -> None:
+    names = [name for row in facts.packages() for name in row.names]
+    headers = [header for row in facts.packages() for header in row.headers]
+    assert len(set(names)) == len(names) == len([name for name in names if name == name.lower()])
+    assert len(set(headers)) == len(headers) > 40
+    assert all(row.requirement or (row.apt and row.dnf) for row in facts.packages())
+    fftw, openssl = facts.package_with("fftw3.h"), facts.package_of("OpenSSL")
+    assert fftw is facts.package_of("fftw3f")
+    assert fftw is not None
+    assert (fftw.apt, fftw.dnf) == ("libfftw3-dev", "fftw-devel")
+    assert openssl is facts.package_with("openssl/ssl.h")
+    assert facts.package_of("frobnicate") is facts.package_with("frobnicate.h") is None

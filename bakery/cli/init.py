@@ -1,0 +1,122 @@
+"""``wheel-bakery init``: write a first recipe for a project. Needs no engine, and runs nothing of the project."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bakery.cli.console import echo, say
+from bakery.core.errors import UsageError
+from bakery.core.text import printable
+
+if TYPE_CHECKING:
+    from bakery.init.draft import Draft
+    from bakery.init.tree import Tree
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder of the project.", metavar="DIR")] = Path(),
+    pyproject: Annotated[
+        bool, typer.Option("--pyproject", help="Write \\[tool.bakery] of pyproject.toml instead of bakery.toml.")
+    ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            help="The base: debian, or the name of an image, such as quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1.",
+            metavar="BASE",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take the default of every question.")] = False,
+    print_: Annotated[bool, typer.Option("--print", help="Print the recipe, and write nothing.")] = False,
+) -> None:
+    """Write a first recipe for a project: bakery.toml, with a comment on each guess.
+
+    Reads pyproject.toml, setup.py, CMake, Meson and Cargo files, sources, the settings of cibuildwheel and
+    docker-bake.hcl. Runs no code of the project, and overwrites nothing.
+
+    [dim]wheel-bakery init && wheel-bakery wheel[/dim]
+    """
+    from bakery.cli.recipes import print_warnings
+    from bakery.init.bases import base_choice
+    from bakery.init.check import make_recipe
+    from bakery.init.project import scan_folder
+    from bakery.init.target import find_target
+
+    is_asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    tree = scan_folder(folder)
+    target = find_target(tree, pyproject=pyproject)
+    source = _source(tree, is_asking=is_asking)
+
+    @cache
+    def choose(question: str, options: Sequence[str]) -> str:
+        return _ask(question, options) if is_asking else options[0]
+
+    made = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
+    print_warnings(made.plan, made.warnings)
+    if print_:
+        echo(made.text.rstrip("\n"))
+        _report(made.draft)
+        return
+    target.write(made.text)
+    echo(f"{target.file.name}: {made.text.count(chr(10))} lines: {printable(made.draft.title)}")
+    _report(made.draft)
+    plan = made.plan
+    echo(f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets")
+    option = "" if folder.resolve() == Path.cwd() else f" -C {folder}"
+    echo(f"next: wheel-bakery{option} wheel")
+
+
+def _source(tree: Tree, *, is_asking: bool) -> str:
+    """Return the folder of the project in the tree; empty for the tree's own.
+
+    Raises:
+        UsageError: there is none, or there are several and nobody can be asked.
+    """
+    from bakery.init.project import candidates
+
+    found = candidates(tree)
+    if not found:
+        raise UsageError(
+            f"no Python project in {tree.root}",
+            hint="name the folder of the project: wheel-bakery init DIR",
+            details=["looked for setup.py, setup.cfg, and pyproject.toml with [project] or [build-system]"],
+        )
+    if len(found) == 1:
+        return found[0]
+    if is_asking:
+        return _ask("Several projects are in this folder. Which one is the recipe for?", found[:20])
+    raise UsageError(
+        f"{len(found)} projects in {tree.root}",
+        hint=f"name one: wheel-bakery init {found[0]}",
+        details=found[:20],
+    )
+
+
+def _ask(question: str, options: Sequence[str]) -> str:
+    """Return the option that the user chooses; the first one is the default."""
+    shown = f"{question}\n" + "\n".join(f"  {number}  {option}" for number, option in enumerate(options, 1))
+    for _ in range(3):
+        answer = str(typer.prompt(f"{printable(shown, keep=chr(10))}\nNumber", default="1", err=True)).strip()
+        if answer in options:
+            return answer
+        if answer.isdecimal() and 1 <= int(answer) <= len(options):
+            return options[int(answer) - 1]
+    raise UsageError("none of the options was chosen", hint="run the command again, or with --yes")
+
+
+def _report(draft: Draft) -> None:
+    for note in draft.notes:
+        say(f"note: {note}")
+    by_reason: dict[str, list[str]] = {}
+    for what, reason in draft.rest:
+        by_reason.setdefault(reason, []).append(what)
+    if by_reason:
+        say("not carried over:")
+    for reason, items in by_reason.items():
+        say(f"  {', '.join(items)}: {reason}")

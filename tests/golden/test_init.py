@@ -1,0 +1,36 @@
+"""The recipe of every small project in helpers/projects.py is exactly the text in init/, and what is said beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from projects import PROJECTS, write_project
+
+from bakery.init.check import make_recipe
+from bakery.init.project import candidates, scan_folder
+from bakery.init.target import find_target
+from bakery.init.write import MOST_LINES
+
+FOLDER = Path(__file__).parent / "init"
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_recipe(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
+    root = write_project(tmp_path / name, PROJECTS[name])
+    tree = scan_folder(root)
+    (source,) = candidates(tree)
+    target = find_target(tree, pyproject=False)
+    made = make_recipe(tree, source, target, None, lambda _question, options: options[0])
+    draft, text = made.draft, made.text
+    assert text.count("\n") <= MOST_LINES
+    assert not list(root.rglob("RAN"))
+    golden(FOLDER / f"{name}.toml", text)
+    said = [*(f"note: {note}" for note in draft.notes), *(f"{what}: {reason}" for what, reason in draft.rest)]
+    if said:
+        golden(FOLDER / f"{name}.txt", "\n".join(said) + "\n")
+
+
+def test_every_text_has_its_project() -> None:
+    assert sorted({path.stem for path in FOLDER.iterdir()}) == sorted(PROJECTS)

@@ -1,0 +1,236 @@
+"""``wheel-bakery init``: what it writes, what it refuses to overwrite, and when it asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH, write_project
+
+from bakery.cli import init as command
+from bakery.cli.app import app
+from bakery.core.errors import BakeryError, OutputError, PlanError, RecipeError, UsageError
+from bakery.recipe.load import load
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `wheel-bakery init`; return its output."""
+
+    def call(*arguments: str | Path) -> str:
+        app(["init", *map(str, arguments)], standalone_mode=False)
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
+    return call
+
+
+def content(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in root.iterdir() if path.is_file()}
+
+
+def test_it_writes_a_recipe_and_names_the_next_command(tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    text = run(root)
+    assert (root / "bakery.toml").read_text().startswith("# Written by `wheel-bakery init`: C++ with pybind11")
+    assert "fast-parts: ok, 2 cells" in text
+    assert text.splitlines()[-1] == f"next: wheel-bakery -C {root} wheel"
+    assert load(None, root)[0].recipe.name == "fast-parts"
+
+
+def test_it_works_in_the_current_folder(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_project(tmp_path, SCIKIT_BUILD_CORE))
+    assert run().splitlines()[-1] == "next: wheel-bakery wheel"
+
+
+def test_print_writes_nothing(tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    before = content(root)
+    assert 'name = "fast-parts"' in run(root, "--print")
+    assert content(root) == before
+
+
+@pytest.mark.parametrize("name", ["legacy", "torch"])
+def test_no_code_of_the_project_runs(name: str, tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, PROJECTS[name])
+    run(root)
+    assert not (root / "RAN").exists()
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
+def test_pyproject_gets_a_table_at_its_end(tmp_path: Path, run: Run, ending: str) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    file = root / "pyproject.toml"
+    text = file.read_text().rstrip("\n")
+    before = (text.replace("\n", "\r\n") if ending == "\r\n" else text).encode() + ending.encode()
+    file.write_bytes(before)
+    file.chmod(0o640)
+    run(root, "--pyproject")
+    after = file.read_bytes()
+    assert after.startswith(before)
+    assert b"[tool.bakery.matrix]" in after
+    assert (b"\r\n" in after) == (ending == "\r\n")
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in root.iterdir()) == sorted({name.split("/")[0] for name in SCIKIT_BUILD_CORE})
+    assert load(None, root)[0].recipe.name == "fast-parts"
+
+
+def test_pyproject_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    from bakery.init.write import append
+
+    file = tmp_path / "pyproject.toml"
+    file.write_bytes(b"a = 2\n")
+    with pytest.raises(OutputError, match="changed in the meantime"):
+        append(file, "[tool.bakery]\n", b"a = 1\n")
+    assert content(tmp_path) == {"pyproject.toml": b"a = 2\n"}
+
+
+def existing_file(root: Path) -> None:
+    (root / "bakery.toml").write_text("mine")
+
+
+def dangling_link(root: Path) -> None:
+    (root / "bakery.toml").symlink_to(root / "nowhere")
+
+
+def existing_table(root: Path) -> None:
+    with (root / "pyproject.toml").open("a") as file:
+        file.write("\n[tool.bakery]\n")
+
+
+@pytest.mark.parametrize("option", [(), ("--pyproject",), ("--print",)])
+@pytest.mark.parametrize("prepare", [existing_file, dangling_link, existing_table])
+def test_a_recipe_is_never_overwritten(
+    tmp_path: Path, run: Run, prepare: Callable[[Path], None], option: tuple[str, ...]
+) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    prepare(root)
+    before = content(root)
+    with pytest.raises(OutputError, match="already"):
+        run(root, *option)
+    assert content(root) == before
+    assert not (root / "nowhere").exists()
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    from bakery.init.write import create
+
+    existing_file(tmp_path)
+    with pytest.raises(OutputError, match="already"):
+        create(tmp_path / "bakery.toml", "text")
+    assert (tmp_path / "bakery.toml").read_text() == "mine"
+
+
+def test_pyproject_option_needs_the_file(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(UsageError, match=r"no pyproject\.toml"):
+        run(write_project(tmp_path, TORCH), "--pyproject")
+
+
+def test_pyproject_option_refuses_a_link(tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    (root / "pyproject.toml").rename(root / "real.toml")
+    (root / "pyproject.toml").symlink_to("real.toml")
+    with pytest.raises(OutputError, match="is a link"):
+        run(root, "--pyproject")
+    assert "fast-parts" in run(root, "--print")
+
+
+@pytest.mark.parametrize("files", [{}, {"README.md": "x"}, {"pyproject.toml": "[tool.black]\n"}])
+def test_no_project(tmp_path: Path, run: Run, files: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="no Python project in"):
+        run(write_project(tmp_path, files))
+    assert content(tmp_path).keys() == files.keys()
+
+
+def test_no_folder(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(OutputError, match="cannot read"):
+        run(tmp_path / "nowhere")
+
+
+def test_pyproject_that_is_no_toml(tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, {"pyproject.toml": "[project\n", "setup.py": ""})
+    with pytest.raises(RecipeError, match=r"1 problem in pyproject\.toml"):
+        run(root)
+
+
+def test_no_python_of_the_base(tmp_path: Path, run: Run) -> None:
+    root = write_project(
+        tmp_path, {"pyproject.toml": '[project]\nname = "a"\nrequires-python = "==3.12.*"\n', "a.c": ""}
+    )
+    with pytest.raises(PlanError) as caught:
+        run(root)
+    assert caught.value.details == ("pyproject.toml:3: requires-python ==3.12.*",)
+    assert "--base IMAGE" in caught.value.hint
+    assert 'python = ["3.12"]' in run(root, "--print", "--base", "registry.example/manylinux_2_28:1")
+
+
+def test_a_refused_base_writes_nothing(tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    with pytest.raises(BakeryError):
+        run(root, "--base", "No Image")
+    assert not (root / "bakery.toml").exists()
+
+
+def two_projects(root: Path) -> Path:
+    project = '[project]\nname = "p"\n'
+    return write_project(root, {"a/pyproject.toml": project, "a/x.c": "", "b/c/pyproject.toml": project, "b/c/x.c": ""})
+
+
+def test_several_projects(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(two_projects(tmp_path), "--yes")
+    assert caught.value.details == ("a", "b/c")
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
+    """Answer the questions; return the list that they are added to."""
+    questions: list[str] = []
+    given = iter(answers)
+
+    def answer(text: str, **_: object) -> str:
+        questions.append(text)
+        return next(given)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(command.typer, "prompt", answer)
+    return questions
+
+
+def test_a_terminal_is_asked_for_the_project(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = on_a_terminal(monkeypatch, "nonsense", "2")
+    assert 'source = "b/c"' in run(two_projects(tmp_path), "--print")
+    assert len(questions) == 2
+    assert "1  a\n  2  b/c" in questions[0]
+
+
+def test_no_answer(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_terminal(monkeypatch, "x", "3", "0")
+    with pytest.raises(UsageError, match="none of the options"):
+        run(two_projects(tmp_path))
+
+
+def test_only_two_frameworks_are_a_question(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {**TORCH, "csrc/ffi.cc": '#include "xla/ffi/api/ffi.h"\n'}
+    root = write_project(tmp_path, files)
+    assert 'framework = "torch"' in run(root, "--print")
+    questions = on_a_terminal(monkeypatch, "jax")
+    assert 'framework = "jax"' in run(root, "--print")
+    assert len(questions) == 1
+    assert 'framework = "torch"' in run(root, "--print", "--yes")
+    assert 'name = "fast-parts"' in run(write_project(tmp_path / "other", SCIKIT_BUILD_CORE), "--print")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission(tmp_path: Path, run: Run) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root.chmod(0o555)
+    try:
+        with pytest.raises(OutputError, match="permission denied"):
+            run(root)
+    finally:
+        root.chmod(0o755)
