@@ -10,7 +10,7 @@ FUZZ ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine wheel test check fuzz bench proof clean
+.PHONY: help setup engine wheel test check pins fuzz bench proof clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -42,6 +42,10 @@ check: setup ## Format, lint, types, drift of generated files, unit and golden t
 
 test: check engine ## All tests, up to real bakes on a real engine
 	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract
+
+pins: setup ## Refresh the images that short names of bases stand for, from the newest cibuildwheel
+	@folder=$$(mktemp -d) && $(RUN) -m pip download --quiet --no-deps --dest "$$folder" cibuildwheel && \
+		$(RUN) -m bakery.toolchains.facts.pin_images "$$folder"/*.whl; rm -r "$$folder"
 
 fuzz: setup ## Give every reader of files hostile input for a while: docs/fuzzing.md
 	PYTHONPATH=tests $(RUN) -P -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)

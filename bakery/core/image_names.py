@@ -9,7 +9,7 @@ from functools import cache
 _OWN, _LIBRARY = "docker.io/", "library/"
 """What Docker puts in front of names that have no registry, and of those that have no owner."""
 
-_MANYLINUX = re.compile(r"(?P<family>manylinux(?:_2_[0-9]+|1|2010|2014))(?:_(?P<rest>.+))?")
+_MANYLINUX = re.compile(r"(?P<family>manylinux(?:_2_[0-9]+|1|2010|2014)|musllinux_1_[0-9]+)(?:_(?P<rest>.+))?")
 _CUDA = re.compile(r"(?:(?P<machine>.+)_)?cuda(?P<major>[0-9]+)_(?P<minor>[0-9]+)")
 _DATED = re.compile(r"(20[0-9]{2})\.([0-9]{2})\.([0-9]{2})-[0-9]+")
 _RELEASE = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)-")
@@ -24,7 +24,7 @@ class ImageName:
     name: str  # the last part: ``manylinux_2_28_x86_64``
     tag: str
     pinned: bool  # a digest follows the name
-    family: str  # ``manylinux_2_28``
+    family: str  # ``manylinux_2_28``, ``musllinux_1_2``
     machine: str  # ``x86_64``
     cuda: str  # the CUDA release that the image has, according to its name
 

@@ -213,6 +213,12 @@ IDENTIFIERS = {
 AXIS_VARIABLES = {axis: f"{axis.upper()}_VERSION" for axis in ("python", "cuda", "torch", "jax")}
 """Axis → the variable that holds its value; other axes use their name in capitals."""
 
+BASE_REGISTRY = "BASE_REGISTRY"
+"""The variable with the registry and owner of base images that have a short name."""
+
+TARGET_ARCH = "TARGETARCH"
+"""BuildKit's own build argument with the architecture that is built for: ``amd64``."""
+
 WHEEL_PYTHON = "WHEEL_PYTHON"
 """The build argument with the Python that builds a cell's wheel, if one wheel serves several Pythons."""
 

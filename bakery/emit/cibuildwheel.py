@@ -35,7 +35,8 @@ Options = dict[str, Toml]
 
 def identifier(cell: Cell) -> str:
     """Return the identifier of a cell in cibuildwheel, such as ``cp312-macosx_arm64``."""
-    return f"{python_tag(cell.axes['python'])}-{IDENTIFIERS[cell.platform]}"
+    system = IDENTIFIERS[cell.platform]
+    return f"{python_tag(cell.axes['python'])}-{system.replace('manylinux', 'musllinux') if cell.is_musl else system}"
 
 
 def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
@@ -125,11 +126,11 @@ def _images(plan: Plan, cells: tuple[Cell, ...]) -> list[str]:
     """Return the lines of the images for Linux: the recipe's base, or PyPA's image."""
     lines = []
     for platform in ("linux/amd64", "linux/arm64"):
+        # A Debian image has a suite, and cibuildwheel cannot use it.
         if first := next((cell for cell in cells if cell.platform == platform), None):
-            image = substitute(plan.cibuildwheel.image, with_derived(plan.args_of(first))) or DEFAULT_IMAGE
-            digest = next((item.ref.partition("@")[2] for item in first.images if "@" in item.ref), "")
-            full = f"{image}@{digest}" if digest and "@" not in image else image
-            lines.append(f"manylinux-{MACHINES[platform]}-image = {_toml(full)}")
+            image = first.images[0]
+            kind = "musllinux" if first.is_musl else "manylinux"
+            lines.append(f"{kind}-{MACHINES[platform]}-image = {_toml(DEFAULT_IMAGE if image.suite else image.ref)}")
     return lines
 
 

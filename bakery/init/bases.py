@@ -31,8 +31,8 @@ DEBIAN = BaseChoice(
     "Debian",
     tuple(SUITES),
     "apt",
-    # packages.debian.org/rustc, read 2026-11-23; forky changes.
-    (("3.9", "1.48"), ("3.11", "1.63"), ("3.13", "1.85")),
+    # packages.debian.org/rustc and rustc-web, read 2026-11-23; forky changes.
+    (("3.9", "1.48"), ("3.11", "1.85"), ("3.13", "1.96")),
 )
 
 DEFAULT = DEBIAN

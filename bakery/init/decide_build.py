@@ -151,7 +151,7 @@ def _system_packages(draft: Draft, project: Project, base: BaseChoice) -> None:
         draft.extend("builder.system-packages", [package], str(fortran))
     if uses_rust(project):
         place = project.cargo.place if project.cargo else project.metadata.backend.place
-        draft.extend("builder.system-packages", ["cargo"], f"Rust: {place}")
+        draft.set("builder.rust", "auto", str(place))
 
 
 def _package(row: Package, base: BaseChoice) -> str:
@@ -170,8 +170,8 @@ def uses_rust(project: Project) -> bool:
 def _network(draft: Draft, project: Project) -> None:
     """Allow the network for builds that download while they run."""
     cargo = project.cargo
-    if uses_rust(project) and not (cargo and cargo.vendored):
-        draft.set("builder.network", True, "cargo downloads crates while it compiles")
+    if uses_rust(project) and not (cargo and (cargo.vendored or cargo.locked)):
+        draft.set("builder.network", True, "no Cargo.lock: cargo chooses crates while it compiles")
         return
     downloads = project.cmake.downloads or project.meson.downloads
     if downloads:

@@ -14,7 +14,8 @@ TABLES = ("", "variables", "matrix", "builder", "wheel", "test")
 
 KEYS = (
     *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
-    *("base", "toolkit", "components", "framework", "requirements", "system-packages", "network", "environment"),
+    *("base", "toolkit", "components", "framework", "requirements", "system-packages"),
+    *("rust", "before-build", "network", "environment"),
     *("frontend", "config-settings", "abi3", "repair", "imports", "files", "command"),
 )
 """The keys in the order of the file."""

@@ -188,7 +188,7 @@ class _Reader:
             manager = {"apt-get": "apt", "apt": "apt", "yum": "dnf", "dnf": "dnf"}.get(words[0] if words else "")
             names = [word for word in words[1:] if not word.startswith("-")]
             if manager is None or names[:1] not in (["install"], ["update"]):
-                return "a command, which a recipe has for macOS and Windows only"
+                return "a command; if it prepares this build, write it as builder.before-build"
             if manager != self.base.manager:
                 return "packages of another distribution; write their names here into builder.system-packages"
             packages += names[1:] if names[0] == "install" else []
@@ -205,9 +205,17 @@ class _Reader:
             )
             named = [word for word in words[start:] if word not in ("-U", "--upgrade")]
             if not start or not all(map(is_requirement, named)):
-                return "a command, which a recipe has no place for"
+                return self._command(value)
             packages += named
         self._keep("builder.requirements", "before-build", packages)
+        return ""
+
+    def _command(self, value: object) -> str:
+        """Keep the command before the build; return why not."""
+        command = " && ".join(_texts(value)) if isinstance(value, list) else str(value)
+        if not plain(command) or re.search(r"[{}$]", command):
+            return "a command with placeholders or variables; write it as builder.before-build"
+        self._keep("builder.before-build", "before-build", {"command": command, "network": True})
         return ""
 
     def _test_requires(self, value: object) -> str:

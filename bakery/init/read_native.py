@@ -102,6 +102,7 @@ class Cargo:
         rust: the lowest Rust.
         abi3: the lowest Python of the stable ABI.
         vendored: its crates are in the tree.
+        locked: a Cargo.lock names its crates.
         crates: the crates it depends on that link with a library of the system.
     """
 
@@ -110,6 +111,7 @@ class Cargo:
     rust: Fact | None
     abi3: Fact | None
     vendored: bool
+    locked: bool
     crates: dict[str, Place]
 
 
@@ -146,6 +148,7 @@ def read_cargo(tree: Tree, manifest: str | None, notes: list[str]) -> Cargo | No
         rust,
         next((abi3 for item in read if (abi3 := _crate_abi3(item))), None),
         vendored,
+        any(name.rsplit("/", 1)[-1] == "Cargo.lock" for name in tree.own),
         {
             name: item.place("dependencies", name)
             for item in read

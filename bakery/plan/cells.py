@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bakery.core.image_names import parse
 from bakery.core.names import TARGET_KINDS, Kind, Phase
 
 
@@ -71,6 +72,11 @@ class Cell:
     def platform(self) -> str:
         """The platform in Docker's spelling."""
         return self.axes["platform"]
+
+    @property
+    def is_musl(self) -> bool:
+        """Whether the C library of its base is musl."""
+        return bool(self.images) and parse(self.images[0].ref).family.startswith("musllinux")
 
     def has(self, kind: Kind) -> bool:
         """Whether the cell has a target of a kind: all but the wheel that another cell builds."""

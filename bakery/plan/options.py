@@ -205,7 +205,6 @@ class Cibuildwheel:
     package: str = "."
     sdist: str = ""
     git: tuple[str, str] | None = None
-    image: Value = ()
     system_packages: tuple[str, ...] = ()
     requirements: tuple[Value, ...] = ()
     config_settings: tuple[tuple[str, Value], ...] = ()

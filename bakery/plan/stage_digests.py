@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from bakery.core.names import Kind
+from bakery.core.names import TARGET_ARCH, Kind
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Arg, Stage
 from bakery.plan.model import Plan
@@ -36,7 +36,7 @@ class Lineage:
 
         A wheel that another cell builds counts as the cell's own.
         """
-        args = self._plan.args_of(cell)
+        args = {**self._plan.args_of(cell), TARGET_ARCH: cell.platform.partition("/")[2]}
         point = cell.platform, *(args.get(name, "") for name in self._used)
         return {
             name: digest

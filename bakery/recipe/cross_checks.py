@@ -19,7 +19,17 @@ from bakery.recipe.type_names import Step
 
 RESERVED = frozenset(
     (
-        *("BASE_IMAGE", "RUNTIME_IMAGE", "CUDA_REPOSITORY", "DEST", "CA_BUNDLE", "PIP_CONF", "CARGO_CONFIG"),
+        *(
+            "BASE_IMAGE",
+            "BASE_REGISTRY",
+            "BASE_DIGEST",
+            "RUNTIME_IMAGE",
+            "CUDA_REPOSITORY",
+            "DEST",
+            "CA_BUNDLE",
+            "PIP_CONF",
+            "CARGO_CONFIG",
+        ),
         *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),

@@ -65,10 +65,10 @@ def _fits(plan: Plan, cell: Cell, path: Path) -> bool:
     if plan.audit.name and (name != plan.audit.name or version.public != plan.audit.version.partition("+")[0]):
         return False
     abis = installable_abis(cell.axes["python"])
-    return any((tag.interpreter, tag.abi) in abis and _is_of(tag.platform, cell.platform) for tag in tags)
+    return any((tag.interpreter, tag.abi) in abis and _is_of(tag.platform, cell) for tag in tags)
 
 
-def _is_of(tag: str, platform: str) -> bool:
-    """Whether wheels with a platform tag run on ``platform``; bakery builds none for musl."""
+def _is_of(tag: str, cell: Cell) -> bool:
+    """Whether wheels with a platform tag run on the platform and the C library of a cell."""
     parsed = parse_platform(tag)
-    return parsed.system == "any" or (parsed.system != "musllinux" and parsed.is_for(platform))
+    return parsed.system == "any" or ((parsed.system == "musllinux") == cell.is_musl and parsed.is_for(cell.platform))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
-from bakery.core.names import GROUPS, IMAGE_KINDS, WHEEL_KINDS, Kind, is_baked
+from bakery.core.names import GROUPS, IMAGE_KINDS, TARGET_ARCH, WHEEL_KINDS, Kind, is_baked
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
@@ -61,12 +61,14 @@ def resolve(
     toolkits = select_toolkits(settings)
     drafts = draft_cells(loaded, settings, overrides)
     pythons = tuple(dict.fromkeys(draft.python for draft in drafts if is_baked(draft.platform)))
+    platforms = tuple(dict.fromkeys(draft.platform for draft in drafts if is_baked(draft.platform)))
     image = settings.text("builder.base.image")
+    named = parse_value(image) if image else settings.base_registry
     parts = Parts(
         recipe=loaded.recipe.name,
         settings=settings,
         base=bases()["image" if image else settings.text("builder.base.provider")],
-        request=Request(parse_value(image), settings.text("builder.base.digest"), pythons),
+        request=Request(named, settings.text("builder.base.digest"), pythons, platforms),
         toolkits=toolkits,
         folder=loaded.folder,
         shared=any(draft.built_by != draft.id for draft in drafts),
@@ -138,7 +140,9 @@ def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
 
 def _global_args(plan_stages: Sequence[Stage]) -> tuple[str, ...]:
     """Return the arguments that ``FROM`` lines use, without their expansions (``%%.*``)."""
-    return tuple(dict.fromkeys(part.variable for stage in plan_stages for part in stage.base if isinstance(part, Ref)))
+    names = (part.variable for stage in plan_stages for part in stage.base if isinstance(part, Ref))
+    # BuildKit sets TARGETARCH itself.
+    return tuple(dict.fromkeys(name for name in names if name != TARGET_ARCH))
 
 
 def _audit(settings: Settings) -> Audit:

@@ -95,7 +95,6 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
         package=folder(parts) if inside else "",
         sdist=settings.text("source.sdist"),
         git=(git, settings.text("source.ref")) if git else None,
-        image=parse(settings.text("builder.base.image")) if settings.text("builder.base.image") else (),
         system_packages=settings.texts("builder.system-packages"),
         requirements=(*map(parse, framework.build if framework else ()), *settings.parsed("builder.requirements")),
         config_settings=settings.pairs("wheel.config-settings"),

@@ -11,23 +11,25 @@ from pydantic import BaseModel
 
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
-from bakery.core.names import PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
+from bakery.core.names import BASE_REGISTRY, PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
 from bakery.core.text import is_line, matches_whole
 from bakery.plan.options import Variable as PlanVariable
-from bakery.plan.values import Value
+from bakery.plan.values import Ref, Value
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.references import parse as parse_value
+from bakery.toolchains.bases.pinned import Pinned
 from bakery.toolchains.frameworks import Framework
-from bakery.toolchains.registry import frameworks
+from bakery.toolchains.registry import bases, frameworks
 
 PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
 _THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
 _PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, separated by commas"
+_PROVIDER = "builder.base.provider"
 RELEASES = {
     "CUDA_VERSION": (_THREE_PARTS, "a CUDA release in three parts, such as 12.8.0"),
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
@@ -45,6 +47,9 @@ _CACHE_PATHS = {
     "CACHE_BRANCH": "cache.branch",
     "CACHE_READ_ONLY": "cache.read-only",
 }
+_BASE_PATHS = {BASE_REGISTRY: "builder.base.registry", "BASE_DIGEST": "builder.base.digest"}
+"""Variables for a base with a short name: its images come from a mirror, or are others."""
+_PLACE = r"[a-z0-9](?:[a-z0-9._/-]|:[0-9])*[a-z0-9]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,11 @@ class Settings:
         return tuple((key, parse_value(value)) for key, value in self.mapping(path).items())
 
     @property
+    def base_registry(self) -> Value:
+        """The registry and owner of a base with a short name, as a reference; empty for other bases."""
+        return (Ref(BASE_REGISTRY),) if _pinned(self.values) else ()
+
+    @property
     def framework(self) -> Framework | None:
         """The framework that the extension is built for."""
         name = self.text("builder.framework")
@@ -140,7 +150,10 @@ def decide(
             value, origin = given[axis_variable(axis)]
             axes[axis] = (value,)
             origins[f"matrix.{axis}"] = (_as_text((value,)), origin)
-    for name, path in _CACHE_PATHS.items():
+    pinned = _pinned(values)
+    if pinned:
+        values.setdefault("builder.base.registry", pinned.place)
+    for name, path in (_CACHE_PATHS | (_BASE_PATHS if pinned else {})).items():
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
     formats = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
@@ -155,7 +168,15 @@ def decide(
 
 def settable(loaded: Loaded) -> set[str]:
     """Return the names that ``--set`` may give a value for a recipe."""
-    return {*build_variables(loaded), *_CACHE_PATHS}
+    builder = loaded.recipe.builder
+    name = builder and builder.base and builder.base.provider
+    return {*build_variables(loaded), *_CACHE_PATHS, *(_BASE_PATHS if _pinned({_PROVIDER: name}) else {})}
+
+
+def _pinned(values: Mapping[str, object]) -> Pinned | None:
+    """Return the base with a short name; None for other bases."""
+    base = bases().get(str(values.get(_PROVIDER)))
+    return base if isinstance(base, Pinned) else None
 
 
 def build_variables(loaded: Loaded) -> set[str]:
@@ -263,7 +284,8 @@ def _variables(
 def _require_releases(names: set[str], values: Mapping[str, object]) -> None:
     """Raise PlanError unless the releases of the toolkit and the framework are variables or axes."""
     toolkit, framework = values["builder.toolkit"], values["builder.framework"]
-    in_image = toolkit == "image" and parse(str(values.get("builder.base.image"))).cuda
+    name = values.get("builder.base.image") or values.get(_PROVIDER)
+    in_image = toolkit == "image" and parse(str(name)).cuda
     if toolkit != "none" and not in_image and "CUDA_VERSION" not in names:
         raise PlanError(
             f"toolkit {toolkit!r} needs to know the CUDA release",
@@ -293,6 +315,7 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[PlanVariable, ..
     backends = cache_backends(values)
     about_epoch = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
     about_cache = "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)"
+    about_registry = "Registry and owner of the base image; a mirror has the same images"
     about_branch = "Branch that is built, with caches of its own; empty for the default branch"
     about_read_only = "Whether the layer cache is read and never written, as for a pull request: true or false"
     read_only = str(values["cache.read-only"]).lower()
@@ -304,6 +327,11 @@ def _builtin(values: Mapping[str, object], epoch: str) -> tuple[PlanVariable, ..
         PlanVariable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
         PlanVariable("CACHE_BRANCH", str(values["cache.branch"]), about_branch),
         PlanVariable("CACHE_READ_ONLY", read_only, about_read_only, (), ("false", "true"), "true or false"),
+        *(
+            (PlanVariable(BASE_REGISTRY, str(registry), about_registry, (_PLACE,), (), "a registry and an owner"),)
+            if (registry := values.get("builder.base.registry"))
+            else ()
+        ),
     )
 
 

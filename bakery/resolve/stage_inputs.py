@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
-from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, WHEEL_PYTHON, Phase, size_mb
+from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, TARGET_ARCH, WHEEL_PYTHON, Phase, size_mb
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
@@ -108,7 +108,7 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
             CARRY,
             literal("builder"),
             (
-                Arg("TARGETARCH"),
+                Arg(TARGET_ARCH),
                 Arg(CARRIED_AT),
                 Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
             ),
@@ -220,7 +220,7 @@ def compile_step(
 
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
     """Return the build arguments that `COMPILER_CACHE` needs; none for a recipe without a compiler cache."""
-    return (Arg("TARGETARCH"),) if settings.flag("builder.compiler-cache") else ()
+    return (Arg(TARGET_ARCH),) if settings.flag("builder.compiler-cache") else ()
 
 
 def job_memory(settings: Settings) -> int:

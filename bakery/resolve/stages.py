@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bakery.core.names import Phase
+from bakery.core.names import TARGET_ARCH, Phase
 from bakery.plan.dockerfile import (
     Add,
     Arg,
@@ -147,9 +147,9 @@ def _cross_tools() -> Stage:
 
     Where both platforms are the same, its step does nothing, so one Dockerfile serves native and crossed cells.
     """
-    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref("TARGETARCH"),))),), CERTIFICATES)
+    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref(TARGET_ARCH),))),), CERTIFICATES)
     comment = "Compilers for the wheel's platform, where it is another one."
-    return Stage("toolkit", literal("base"), (Arg("TARGETARCH"), run), comment)
+    return Stage("toolkit", literal("base"), (Arg(TARGET_ARCH), run), comment)
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:

@@ -1,4 +1,4 @@
-"""Finds providers in their folders: a new provider is a new file with a ``PROVIDER``."""
+"""Finds providers in their folders: a new provider is a new file with a ``PROVIDER``, or several ``PROVIDERS``."""
 
 from __future__ import annotations
 
@@ -42,5 +42,6 @@ def frameworks() -> dict[str, Framework]:
 def _providers(package: ModuleType, kind: type[P]) -> dict[str, P]:
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
-    providers = (getattr(module, "PROVIDER", None) for module in modules)
+    found = (getattr(module, "PROVIDERS", (getattr(module, "PROVIDER", None),)) for module in modules)
+    providers = (provider for several in found for provider in several)
     return {provider.name: provider for provider in providers if isinstance(provider, kind)}

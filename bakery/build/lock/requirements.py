@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.core.names import with_derived
+from bakery.core.names import TARGET_ARCH, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Resolves, Run
 from bakery.plan.model import Plan
@@ -34,7 +34,7 @@ def requirements_of(plan: Plan, cell: Cell, files: Mapping[str, Sequence[str]]) 
 
     ``files``: file that words name with ``-r`` → its lines; the build knows the others.
     """
-    arguments = with_derived(plan.args_of(cell))
+    arguments = {**with_derived(plan.args_of(cell)), TARGET_ARCH: cell.platform.partition("/")[2]}
     stages = {stage.name: stage for stage in plan.stages}
     waiting, seen = [f"{plan.recipe}-materials"], set[str]()
     requirements: dict[str, Requirements] = {}

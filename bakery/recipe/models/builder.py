@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StrictBool, field_validator, model_validator
 
+from bakery.core.image_names import parse
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import (
     REFERENCE,
@@ -31,6 +32,14 @@ ImageText = Annotated[
         references=True,
     ),
 ]
+Place = Annotated[
+    str,
+    Matching(
+        r"[a-z0-9](?:[a-z0-9._/-]|:[0-9])*[a-z0-9]",
+        "a registry and an owner, such as 'mirror.example/pypa'",
+        "write what stands before the name of the image, without https://",
+    ),
+]
 Digest = Annotated[
     str,
     Matching(
@@ -52,20 +61,25 @@ RepositoryUrl = Annotated[
 class Base(Model):
     """The base image: the root file system that the builder starts from.
 
-    The short form is the name of a provider. ``base = "debian"`` selects, for each cell, the Debian release that ships
-    the cell's Python. Any other image is written ``base = { image = "…" }``.
+    The short form is a name. ``base = "manylinux_2_28"`` is PyPA's image of that name, pinned by its digest; it has all
+    current Pythons ([bases](bases.md) lists all names). ``base = "debian"`` selects, for each cell, the Debian release
+    that ships the cell's Python, and needs no image registry. Any other image is written ``base = { image = "…" }``.
     """
 
     short_form: ClassVar[str | None] = "string"
 
-    provider: str | None = Field(default=None, examples=["debian", "image"])
-    """The provider of the base image. ``image`` if ``image`` is set."""
+    provider: str | None = Field(default=None, examples=["manylinux_2_28", "debian", "image"])
+    """The name of the base. ``image`` if ``image`` is set."""
     image: ImageText | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
     """The name of any image. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
     auditwheel and ``AUDITWHEEL_PLAT`` are used. In other images, missing tools are installed with the image's own
     package manager."""
     digest: Digest | None = None
-    """The digest of the image, ``sha256:…``. It pins the image, so every machine uses the same bytes."""
+    """The digest of the image, ``sha256:…``. It pins the image, so every machine uses the same bytes. With a short name,
+    it replaces the digest that Bakery knows, for an image of your own under that name."""
+    registry: Place | None = Field(default=None, examples=["mirror.example/pypa"])
+    """With a short name, the registry and owner that have its images, such as a mirror. ``BAKERY_BASE_REGISTRY`` sets it
+    for all recipes."""
 
     @model_validator(mode="before")
     @classmethod
@@ -74,8 +88,13 @@ class Base(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Base:
-        if self.digest and not self.image:
+        has_name = (self.provider or "debian") not in ("debian", "image")
+        if self.digest and not (self.image or has_name):
             raise invalid("digest belongs to an image; name the image, too", 'add image = "…", or remove digest')
+        if self.registry and not has_name:
+            raise invalid(
+                "registry is for a base with a short name", 'write provider = "manylinux_2_28", or remove registry'
+            )
         if self.digest and self.image and (reference := REFERENCE.search(self.image)):
             raise invalid(
                 f"digest names one image, and with {reference[0]} the name may be several; remove one of the two"
@@ -185,6 +204,9 @@ class Builder(Model):
             raise invalid("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
         if self.cuda_repository_key and not self.cuda_repository:
             raise invalid("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
-        if self.toolkit == "image" and not (self.base and self.base.image):
-            raise invalid("toolkit 'image' is the CUDA of the base image; name one: base = { image = \"…\" }")
+        if self.toolkit == "image" and not (self.base and (self.base.image or parse(self.base.provider or "").cuda)):
+            raise invalid(
+                "toolkit 'image' is the CUDA of the base image; name one that has it",
+                'base = "manylinux_2_28_cuda12_9", or base = { image = "…" }',
+            )
         return self

@@ -14,8 +14,8 @@ from bakery.recipe.models.text import Line, Matching, PythonVersion, Requirement
 _Plat = Annotated[
     Line,
     Matching(
-        "auto|manylinux(?:_2_[0-9]{1,3}|1|2010|2014)",
-        "auto or a manylinux policy without the machine, such as 'manylinux_2_28'",
+        "auto|manylinux(?:_2_[0-9]{1,3}|1|2010|2014)|musllinux_1_[0-9]{1,2}",
+        "auto, or a manylinux or musllinux policy without the machine, such as 'manylinux_2_28'",
         "leave out the machine: Bakery adds it for each platform",
     ),
 ]

@@ -21,7 +21,7 @@ from bakery.plan.model import Plan
 from bakery.plan.options import Cibuildwheel
 from bakery.plan.values import Ref, Value
 from bakery.resolve.rules.caching import CacheUse, Host, cache_use
-from bakery.toolchains.facts import manylinux_images, suites
+from bakery.toolchains.facts import libc_floor, manylinux_images, suites
 from bakery.toolchains.facts.rows import ManylinuxImage, Suite
 
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
@@ -146,9 +146,15 @@ class Case:
     @cached_property
     def glibc(self) -> str:
         """The glibc release of the base; empty if unknown."""
+        name, release = self.libc
+        return release if name == "glibc" else ""
+
+    @cached_property
+    def libc(self) -> tuple[str, str]:
+        """The C library of the base (``glibc`` or ``musl``) and its release; empty if unknown."""
         if self.debian:
-            return self.debian.glibc
-        return self.manylinux.glibc if self.manylinux else ""
+            return "glibc", self.debian.glibc
+        return libc_floor(self.image.family) if self.image else ("", "")
 
     @cached_property
     def manylinux(self) -> ManylinuxImage | None:

@@ -16,14 +16,17 @@ class Request:
     """The requirements of a recipe on its base.
 
     Attributes:
-        image: the image name, which may refer to build arguments; empty if the provider needs none.
-        digest: the image digest; empty for any.
+        image: the image name, or the registry and owner of an image with a short name; it may refer to build arguments.
+            Empty if the provider needs none.
+        digest: the image digest; empty for any, or for that of the facts.
         pythons: the Python versions of all cells.
+        platforms: the Linux platforms of all cells.
     """
 
     image: Value
     digest: str
     pythons: tuple[str, ...]
+    platforms: tuple[str, ...] = ()
 
 
 def run(program: str, *words: str | Value) -> Command:

@@ -13,6 +13,7 @@ from bakery.plan.cells import Image
 from bakery.plan.dockerfile import Stage
 from bakery.plan.values import Value, literal
 from bakery.toolchains.bases.base import Base, Request
+from bakery.toolchains.facts import pinned_images
 
 SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
 """Python → the Debian release that ships it as ``python3`` (packages.debian.org, read 2026-11-20)."""
@@ -33,7 +34,7 @@ class Debian(Base):
         if missing:
             raise PlanError(
                 f"base 'debian' has no Python {', '.join(missing)}",
-                hint=f'it has {", ".join(SUITES)}; for others name a manylinux image: base = {{ image = "…" }}',
+                hint=f"it has {', '.join(SUITES)}; {_other_bases(missing)}",
             )
         return tuple(
             Stage(
@@ -49,6 +50,16 @@ class Debian(Base):
     def image(self, request: Request, python: str, platform: str, arguments: Mapping[str, str]) -> Image:
         """Return the image of the suite that ships ``python``."""
         return Image(_reference(SUITES[python]), platform, SUITES[python])
+
+
+def _other_bases(pythons: list[str]) -> str:
+    """Return which short names have these Pythons, or what else to write."""
+    images = pinned_images().items()
+    having = [name for name, rows in images if set(pythons) <= set(rows[0].pythons) and rows[0].digest]
+    if not having:
+        return 'for others name an image that has them: base = { image = "…" }'
+    first = "manylinux_2_28" if "manylinux_2_28" in having else having[0]
+    return f'use base = "{first}" ({", ".join(name for name in having if name != first)} have them, too)'
 
 
 def _reference(suite: str) -> str:

@@ -48,6 +48,9 @@ repository_keys = _reader("cuda", "keys", rows.RepositoryKey)
 components = _reader("components", "components", rows.Component)
 suites = _reader("debian", "suites", rows.Suite)
 manylinux_images = _reader("manylinux", "images", rows.ManylinuxImage)
+musllinux_images = _reader("manylinux", "musllinux", rows.MusllinuxImage)
+cuda_images = _reader("manylinux", "cuda", rows.CudaImages)
+_pinned_images = _reader("pinned", "images", rows.PinnedImage)
 toolsets = _reader("manylinux", "toolsets", rows.Toolset)
 missing_images = _reader("manylinux", "missing", rows.MissingImage)
 removed_pythons = _reader("manylinux", "removed-pythons", rows.RemovedPythons)
@@ -107,6 +110,36 @@ def package_with(header: str) -> rows.Package | None:
     """Return what provides a header, such as ``openssl/ssl.h``; None if it is unknown."""
     folder = header.partition("/")[0] + "/"
     return next((row for row in packages() if header in row.headers or folder in row.headers), None)
+
+
+@cache
+def pinned_images() -> dict[str, tuple[rows.PinnedImage, ...]]:
+    """Return short name → its image for each platform. An image with CUDA has the Pythons of the one without."""
+    found: dict[str, tuple[rows.PinnedImage, ...]] = {}
+    for row in _pinned_images():
+        found[row.name] = (*found.get(row.name, ()), row)
+    for cuda in cuda_images():
+        for name in (f"cuda{release.replace('.', '_')}" for release in cuda.releases):
+            found[f"{cuda.name}_{name}"] = tuple(
+                row.model_copy(
+                    update={
+                        "name": f"{cuda.name}_{name}",
+                        "image": f"{cuda.place}/{row.image.rpartition('/')[2]}_{name}",
+                        "tag": cuda.tag,
+                        "digest": "",
+                    }
+                )
+                for row in found[cuda.name]
+            )
+    return found
+
+
+@cache
+def libc_floor(family: str) -> tuple[str, str]:
+    """Return the C library of a family of images, ``glibc`` or ``musl``, and its release; empty if unknown."""
+    glibc = next((row.glibc for row in manylinux_images() if row.name == family), "")
+    musl = next((row.musl for row in musllinux_images() if row.name == family), "")
+    return ("glibc", glibc) if glibc else ("musl", musl) if musl else ("", "")
 
 
 @cache

@@ -173,6 +173,39 @@ class ManylinuxImage(Row):
     ended: str = ""
 
 
+class PinnedImage(Row):
+    """An image that a short name of a base stands for, on one platform.
+
+    Attributes:
+        image: its registry, owner and name.
+        digest: empty if only the tag is known.
+    """
+
+    name: str
+    platform: str
+    image: str
+    tag: str
+    digest: str
+    pythons: tuple[str, ...]
+
+
+class MusllinuxImage(Row):
+    """A family of musllinux images; ``musl`` is the release of the C library that its policy promises."""
+
+    name: str
+    base: str
+    musl: str
+
+
+class CudaImages(Row):
+    """Images of a family with CUDA: ``NAME_MACHINE_cudaMAJOR_MINOR`` below ``place``, one for each release."""
+
+    name: str
+    place: str
+    tag: str
+    releases: tuple[str, ...]
+
+
 class Toolset(Row):
     """The gcc-toolset packages of a distribution (``ManylinuxImage.base``)."""
 

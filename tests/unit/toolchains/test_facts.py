@@ -11,10 +11,11 @@ import pytest
 from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
-from bakery.core.names import PYTHON
+from bakery.core.image_names import parse as parse_image
+from bakery.core.names import MACHINES, PYTHON
 from bakery.toolchains import facts
 from bakery.toolchains.bases.debian import SUITES
-from bakery.toolchains.facts import rows
+from bakery.toolchains.facts import pin_images, rows
 from bakery.toolchains.facts.archs import Arch, known, parse
 from bakery.toolchains.toolkits import clang
 
@@ -107,6 +108,7 @@ def test_every_architecture_can_be_read() -> None:
 
 def test_every_python_is_one() -> None:
     lists = [row.pythons for row in (*facts.torch_releases(), *facts.jax_releases(), *facts.manylinux_images())]
+    lists += [row.pythons for images in facts.pinned_images().values() for row in images]
     lists += [row.pythons for row in facts.removed_pythons()]
     assert all(PYTHON.match(python) for pythons in lists for python in pythons)
 
@@ -114,6 +116,55 @@ def test_every_python_is_one() -> None:
 def test_the_facts_agree_with_the_providers() -> None:
     assert {row.python: row.name for row in facts.suites()} == SUITES
     assert facts.clangs()[-1].version == int(clang.CLANG)
+
+
+def test_pinned_images() -> None:
+    page = Path(__file__).parents[3].joinpath("docs/bases.md").read_text(encoding="utf-8")
+    for name, rows_of_name in facts.pinned_images().items():
+        pythons = {row.pythons for row in rows_of_name}
+        assert len(pythons) == 1
+        library, release = facts.libc_floor(parse_image(rows_of_name[0].image).family)
+        platforms = ", ".join(row.platform for row in rows_of_name)
+        listed = ", ".join(pythons.pop())
+        line = f"| `{name}` | {rows_of_name[0].tag} | {platforms} | {library} {release} | {listed} |"
+        assert f"{line}\n" in page, line
+        for row in rows_of_name:
+            machine = MACHINES[row.platform]
+            cuda = name.replace("_cuda", f"_{machine}_cuda")
+            assert row.image.rpartition("/")[2] == (cuda if "cuda" in name else f"{name}_{machine}")
+            assert re.fullmatch(r"sha256:[0-9a-f]{64}" if "cuda" not in name else "", row.digest)
+
+
+PINS = """\
+[x86_64]
+manylinux_2_28 = host.example/a/manylinux_2_28_x86_64@sha256:DIGEST  # 2026.01.02-1
+musllinux_1_2 = host.example/a/musllinux_1_2_x86_64@sha256:DIGEST  # 2026.01.02-1
+[aarch64]
+[i686]
+manylinux_2_28 = host.example/a/manylinux_2_28_i686@sha256:DIGEST  # 2026.01.02-1
+""".replace("DIGEST", "1" * 64)
+
+PLATFORMS = """\
+[linux]
+python_configurations = [
+  { identifier = "cp39-manylinux_x86_64" }, { identifier = "cp314t-manylinux_x86_64" },
+  { identifier = "cp310-musllinux_x86_64" }, { identifier = "cp312-manylinux_i686" },
+  { identifier = "pp311-manylinux_x86_64" }, { identifier = "gp312_250-manylinux_x86_64" },
+]
+"""
+
+
+def test_images_are_pinned_from_cibuildwheels_own_lists() -> None:
+    written = tomllib.loads(pin_images.text(PINS, PLATFORMS, "cibuildwheel 1.2", "2026-01-03"))["images"]
+    found = [rows.PinnedImage.model_validate(row) for row in written]
+    assert [(row.name, row.platform, row.pythons) for row in found] == [
+        ("manylinux_2_28", "linux/amd64", ("3.9", "3.14t")),
+        ("musllinux_1_2", "linux/amd64", ("3.10",)),
+    ]
+    assert (found[0].image, found[0].tag) == ("host.example/a/manylinux_2_28_x86_64", "2026.01.02-1")
+    assert found[0].digest == "sha256:" + "1" * 64
+    with pytest.raises(ValueError, match="musllinux_1_2 is no image with a digest"):
+        pin_images.text(PINS.replace("musllinux_1_2_x86_64@sha256:", "musllinux_1_2_x86_64:"), PLATFORMS, "x", "y")
 
 
 def test_torch() -> None:

@@ -42,7 +42,7 @@ def _name(case: Case) -> Iterator[str]:
             f"{image.text}: tags of nvidia/cuda have a three-part release, such as "
             f"{match[1]}.1-{match[2]} or {match[1]}.0-{match[2]}"
         )
-    if image.family and image.owner in _PYPA:
+    if image.family.startswith("manylinux") and image.owner in _PYPA:
         yield from _manylinux_name(image, case.manylinux)
 
 
@@ -154,6 +154,19 @@ def _glibc(case: Case) -> Iterator[str]:
     if promised and case.glibc and number(case.glibc) > number(promised):
         base = case.image.text if case.image else "the base"
         yield f"{base} has glibc {case.glibc}, and the wheel promises {case.plat} (glibc {promised})"
+
+
+@rule(
+    "image-musl-cuda",
+    "A base with CUDA has glibc",
+    why="NVIDIA publishes CUDA's compilers and libraries for glibc only. They do not start in a musllinux image, and "
+    "wheels of CUDA's libraries do not install there.",
+    fix='use base = "manylinux_2_28"',
+    source="platform tags of NVIDIA's wheels in the package index: manylinux and win only",
+)
+def _musl(case: Case) -> Iterator[str]:
+    if case.libc[0] == "musl" and case.cuda:
+        yield f"{case.image.text if case.image else 'the base'} has musl, and CUDA {case.cuda} needs glibc"
 
 
 @rule(
