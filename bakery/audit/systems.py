@@ -56,3 +56,8 @@ def policy_of(libc: Release) -> Release:
 def newest_glibcxx(libc: Release) -> Release:
     """Return the newest libstdc++ symbols that manylinux allows with this glibc."""
     return _GLIBCXX[policy_of(libc)]
+
+
+def glibc_of(glibcxx: Release | None) -> Release | None:
+    """Return the oldest manylinux policy that allows libstdc++ symbols; None without symbols, or if none does."""
+    return min((policy for policy, newest in _GLIBCXX.items() if glibcxx and newest >= glibcxx), default=None)

@@ -21,6 +21,7 @@ from bakery.build.processes import Signals
 from bakery.build.records.recorder import Recorder
 from bakery.build.report import CellFailure, RunReport, built_target, finished_target
 from bakery.build.scheduler import Schedule, State, Try, delay
+from bakery.build.tag_differences import tag_differences
 from bakery.core.durations import duration
 from bakery.core.errors import BakeryError, EngineError, InterruptedBake, OutputError
 from bakery.core.names import Kind
@@ -321,4 +322,6 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
+        # The names of one build have the same tags.
+        warnings=tag_differences([(row.cell, item.path) for row in rows for item in row.wheels[:1]]),
     )

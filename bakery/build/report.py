@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ class CellFailure:
 class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
-    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records.
+    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
+    about several wheels together.
     """
 
     recipe: str
@@ -84,6 +86,7 @@ class RunReport:
     failures: tuple[CellFailure, ...] = ()
     stopped: str = ""
     printed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -109,6 +112,7 @@ class RunReport:
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
             "printed_secrets": list(self.printed),
+            "warnings": list(self.warnings),
             "targets": [
                 {
                     "name": target.name,
@@ -162,7 +166,7 @@ def built_target(target: Target, state: CellState, output: Path) -> TargetReport
     if state.error and (result is not Result.DONE or not isinstance(state.error, BakeFailure)):
         # A wheel that was baked and refused failed, too.
         result = Result.FAILED if result is Result.DONE and target.kind is Kind.WHEEL else result
-        reason = state.error.message
+        reason = "; ".join(filter(None, (state.error.message, advice(state.error))))
     elif state.error:
         reason = f"another target of {target.cell.id} failed"
     wheels = state.wheels if target.kind is Kind.WHEEL else ()
@@ -210,7 +214,7 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     if len(cells) == 1 and failures:
         return failures[0].error
     first = failures[0].error if failures else None
-    details = [f"{failure.cell}: {failure.error.message}" for failure in failures] if len(failures) > 1 else []
+    details = _details(failures) if len(failures) > 1 else []
     logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
     hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["continue with --resume"]
     message = f"{len(failures)} of {len(cells)} cells failed"
@@ -225,3 +229,30 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     error.exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
     error.title = first.title if first else BakeError.title
     return error
+
+
+_LINES = 30
+"""Lines of output that the failures of several cells show together; each shows a few."""
+
+_OF_FRONTEND = re.compile(r"\s*$|TIP pass |ERROR Backend subprocess exited")
+"""The last lines of pypa/build, which name no cause."""
+
+
+def _details(failures: Sequence[CellFailure]) -> list[str]:
+    """Return the messages of failed cells, and once for those that failed alike: the end of the output, and advice."""
+    groups: dict[str, list[CellFailure]] = {}
+    for failure in failures:
+        groups.setdefault(advice(failure.error) or "\n".join(failure.error.details), []).append(failure)
+    most = max(3, _LINES // len(groups))
+    details: list[str] = []
+    for group in groups.values():
+        error = group[0].error
+        details += [f"{failure.cell}: {failure.error.message}" for failure in group]
+        details += [f"    {line}" for line in error.details if not _OF_FRONTEND.match(line)][-most:]
+        details += [f"    → {advice(error)}"] if advice(error) else []
+    return details
+
+
+def advice(error: BakeryError) -> str:
+    """Return what is known to help against a failed step; empty for other failures."""
+    return error.outcome.failures[0].hint if isinstance(error, BakeFailure) else ""

@@ -15,8 +15,8 @@ from bakery.core.errors import UsageError
 from bakery.core.text import printable
 
 if TYPE_CHECKING:
-    from bakery.init.draft import Draft
     from bakery.init.tree import Tree
+    from bakery.init.write import Draft
 
 
 def init(
@@ -28,7 +28,7 @@ def init(
         str | None,
         typer.Option(
             "--base",
-            help="The base: debian, or the name of an image, such as quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1.",
+            help="The base: manylinux_2_28 (default) or another short name, debian, or the name of an image.",
             metavar="BASE",
         ),
     ] = None,
@@ -44,12 +44,12 @@ def init(
     """
     from bakery.cli.recipes import print_warnings
     from bakery.init.bases import base_choice
-    from bakery.init.check import make_recipe
-    from bakery.init.project import scan_folder
-    from bakery.init.target import find_target
+    from bakery.init.make import make_recipe
+    from bakery.init.tree import scan
+    from bakery.init.write import find_target
 
     is_asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
-    tree = scan_folder(folder)
+    tree = scan(folder)
     target = find_target(tree, pyproject=pyproject)
     source = _source(tree, is_asking=is_asking)
 
@@ -85,7 +85,10 @@ def _source(tree: Tree, *, is_asking: bool) -> str:
         raise UsageError(
             f"no Python project in {tree.root}",
             hint="name the folder of the project: wheel-bakery init DIR",
-            details=["looked for setup.py, setup.cfg, and pyproject.toml with [project] or [build-system]"],
+            details=[
+                "looked for setup.py, setup.cfg, and pyproject.toml with [project] or [build-system]",
+                *tree.skipped,
+            ],
         )
     if len(found) == 1:
         return found[0]

@@ -95,6 +95,6 @@ def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
 
     [dim]wheel-bakery check -r examples/cuda[/dim]
     """
-    for _, item in plans(recipe, set_):
+    for _, item in plans(recipe, set_, source=True):
         targets = sum(1 for _ in item.targets())
         echo(f"{item.recipe}: ok, {len(item.cells)} cells, {targets} targets")

@@ -33,18 +33,19 @@ def plans(
     *,
     root: Path | None = None,
     bake: bool = False,
+    source: bool = False,
     builder: str | None = None,
     dated: bool = True,
 ) -> Plans:
     """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
-    Recipes get the variables of ``--set`` that they have. With ``bake``, also check the source, and what the machine of
-    ``builder`` must have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
+    Recipes get the variables of ``--set`` that they have. With ``source``, also check the source folder; with ``bake``, that
+    and what the machine of ``builder`` must have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
     BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
     resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
     for folder, plan in resolved_plans:
-        _check_rules(plan, _host(plan, builder) if bake else None)
+        _check_rules(plan, _host(plan, builder) if bake else None, folder if bake or source else None)
         if bake:
             from bakery.build.context_files import warnings
 
@@ -80,13 +81,14 @@ def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *,
     ]
 
 
-def _check_rules(plan: Plan, host: Host | None) -> None:
+def _check_rules(plan: Plan, host: Host | None, root: Path | None) -> None:
     """Print the warnings of rules. Raises PlanError if the plan breaks rules; lists all of them."""
     from bakery.cli.tables.rules import refusal
     from bakery.resolve.rules import judge
+    from bakery.resolve.rules.project import read_project
     from bakery.resolve.rules.rule import Severity
 
-    findings = judge(plan, host)
+    findings = judge(plan, host, read_project(root, plan) if root else None)
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     if errors:
         raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))

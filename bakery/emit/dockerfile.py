@@ -155,7 +155,8 @@ def _shell(command: Command | Script) -> str:
 
 def _mount(mount: Mount) -> str:
     parts = {
-        "type": mount.type,
+        # A mount of no other type is a bind mount.
+        "type": "" if mount.type == "bind" else mount.type,
         "id": mount.id,
         "from": mount.from_,
         "source": mount.source,

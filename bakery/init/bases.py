@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from bakery.toolchains import facts
 from bakery.toolchains.bases.debian import SUITES
 
+DEFAULT = "manylinux_2_28"
+"""The base of a new recipe, unless the project or the command line names another."""
 
-@dataclass(frozen=True, slots=True)
-class BaseChoice:
+_DEBIAN_RUST = (("3.9", "1.48"), ("3.11", "1.85"), ("3.13", "1.96"))
+"""Python → the Rust of that release of Debian (packages.debian.org/rustc and rustc-web, read 2026-11-23; forky changes)."""
+
+
+class BaseChoice(NamedTuple):
     """A base, as a recipe writes it.
 
     Attributes:
@@ -26,24 +32,14 @@ class BaseChoice:
     rust: tuple[tuple[str, str], ...] = ()
 
 
-DEBIAN = BaseChoice(
-    "debian",
-    "Debian",
-    tuple(SUITES),
-    "apt",
-    # packages.debian.org/rustc and rustc-web, read 2026-11-23; forky changes.
-    (("3.9", "1.48"), ("3.11", "1.85"), ("3.13", "1.96")),
-)
-
-DEFAULT = DEBIAN
-"""The base of a new recipe, unless the project or the command line names another."""
-
-_MANYLINUX = tuple(f"3.{minor}" for minor in range(9, 15))
-
-
 def base_choice(text: str) -> BaseChoice:
-    """Return the base for ``debian``, or for the name of an image."""
-    if text == DEBIAN.value:
-        return DEBIAN
-    is_manylinux = "manylinux" in text
-    return BaseChoice({"image": text}, "the image", _MANYLINUX, "dnf" if is_manylinux else "")
+    """Return the base for ``debian``, a short name such as ``manylinux_2_28``, or the name of an image."""
+    if text == "debian":
+        return BaseChoice(text, "Debian", tuple(SUITES), "apt", _DEBIAN_RUST)
+    manager = "dnf" if "manylinux" in text else ""
+    images = facts.pinned_images()
+    # Free-threaded Pythons are for projects that ask for them.
+    pythons = tuple(python for python in images.get(text, images[DEFAULT])[0].pythons if not python.endswith("t"))
+    if text in images:
+        return BaseChoice(text, text, pythons, manager)
+    return BaseChoice({"image": text}, "the image", pythons, manager)

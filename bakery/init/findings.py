@@ -1,18 +1,21 @@
-"""A fact that a file of the project states, and where."""
+"""What the files of a project state, and where; tables of what is known about them; TOML files of the project."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from bakery.core.errors import OutputError
+from bakery.init.tree import LARGEST, Tree
+from bakery.recipe.toml_file import Document, parse
+from bakery.recipe.toml_positions import line_of
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A line of a file, relative to the folder; line 0 is the whole file."""
 
     file: str
@@ -23,8 +26,7 @@ class Place:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """A text of the project and its place."""
 
     text: str
@@ -38,20 +40,63 @@ class Rest(NamedTuple):
     reason: str
 
 
-def line_at(text: str | bytes, offset: int) -> int:
-    """Return the 1-based line of an offset."""
-    return (text.count("\n", 0, offset) if isinstance(text, str) else text.count(b"\n", 0, offset)) + 1
+class Toml:
+    """A TOML file of the project: values by path, with their lines."""
+
+    def __init__(self, file: str, document: Document) -> None:
+        self.file = file
+        self._document = document
+
+    def get(self, *path: str) -> object:
+        """Return the value at a path; None if there is none."""
+        value: object = self._document.data
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def table(self, *path: str) -> dict[str, object]:
+        """Return the table at a path; empty if there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, dict) else {}
+
+    def place(self, *path: str) -> Place:
+        """Return the place of a key, or of the table that holds it."""
+        return Place(self.file, line_of(self._document.lines, path))
+
+    def fact(self, *path: str) -> Fact | None:
+        """Return the text at a path; None if there is none."""
+        value = self.get(*path)
+        return Fact(value, self.place(*path)) if isinstance(value, str) else None
+
+    def facts(self, *path: str) -> tuple[Fact, ...]:
+        """Return the texts in the list at a path, or its only text."""
+        value = self.get(*path)
+        items = value if isinstance(value, list) else [value]
+        return tuple(Fact(item, self.place(*path)) for item in items if isinstance(item, str))
 
 
-class Lines:
-    """The lines of a text in which many offsets are looked up."""
+def read_toml(tree: Tree, file: str) -> Toml | None:
+    """Return a TOML file; None if there is none.
 
-    def __init__(self, text: str) -> None:
-        self._ends = [match.start() for match in re.finditer("\n", text)]
+    Raises:
+        RecipeError: it is not TOML.
+        OutputError: it is too large.
+    """
+    content = tree.read(file, LARGEST + 1)
+    if content is None:
+        return None
+    if len(content) > LARGEST:
+        raise OutputError(f"{file} is larger than {LARGEST >> 10} KiB", hint="is this the right file?")
+    return Toml(file, parse(content, file) if content.strip() else Document({}, {}))
 
-    def at(self, offset: int) -> int:
-        """Return the 1-based line of an offset."""
-        return bisect_left(self._ends, offset) + 1
+
+def matches(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield the matches of a pattern with their 1-based lines."""
+    line, counted = 1, 0
+    for match in pattern.finditer(text):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        yield match, line
 
 
 def distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:
@@ -78,10 +123,7 @@ def is_requirement(text: str) -> bool:
     return True
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
 def requirement_name(text: str) -> str:
     """Return the normalised name in a requirement: ``Scikit_Build_Core[pyproject]>=0.10`` → ``scikit-build-core``."""
-    match = _NAME.match(text.strip())
-    return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""
+    match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", text.strip())
+    return canonicalize_name(match[0]) if match else ""

@@ -7,28 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bakery.core.names import PLATFORM
-from bakery.init.findings import Place, Rest, line_at
-from bakery.init.tree import Tree
+from bakery.init.findings import Place, Rest
+from bakery.init.tree import TABLES, Tree
 
 FILE = "docker-bake.hcl"
 LARGEST = 32 * 1024
 """Bytes of a bake file that is read: the parser needs half a second for 20 KiB."""
 
 _DEEPEST = 50
-_AXES = {
-    "python": re.compile(r"py(?:thon)?(?:_?versions?|ver|s)?\Z", re.IGNORECASE),
-    "cuda": re.compile(r"cu(?:da)?(?:_?versions?|ver)?\Z", re.IGNORECASE),
-    "torch": re.compile(r"(?:py)?torch(?:_?versions?|ver)?\Z", re.IGNORECASE),
-    "jax": re.compile(r"jax(?:_?versions?|ver)?\Z", re.IGNORECASE),
-    "archs": re.compile(r"(?:cuda_?archs?|cudaarchs|cmake_cuda_architectures|torch_cuda_arch_list)\Z", re.IGNORECASE),
-}
-_VALUES = {
-    "python": re.compile(r"(?:cp|python)?(3)\.?(\d{1,2})(?:\.\d+)?(t?)\Z"),
-    "cuda": re.compile(r"\d{2}\.\d{1,2}(?:\.\d{1,2})?\Z"),
-    "torch": re.compile(r"\d{1,2}\.\d{1,2}\.\d{1,2}\Z"),
-    "jax": re.compile(r"0\.\d{1,2}\.\d{1,2}\Z"),
-    "archs": re.compile(r"[0-9][0-9A-Za-z.;+ -]{0,80}\Z"),
-}
 
 
 @dataclass
@@ -41,8 +27,7 @@ class BakeFile:
     """
 
     axes: dict[str, tuple[tuple[str, ...], Place]] = field(default_factory=dict)
-    platforms: tuple[str, ...] = ()
-    platforms_place: Place = field(default_factory=lambda: Place(FILE))
+    platforms: tuple[tuple[str, ...], Place] | None = None
     rest: list[Rest] = field(default_factory=list)
 
 
@@ -55,43 +40,31 @@ def read_bake_file(tree: Tree, refused: str = "") -> BakeFile | None:
     content = tree.read(FILE, LARGEST + 1)
     if content is None:
         return None
-    if refused:
-        return BakeFile(rest=[Rest(FILE, refused)])
     text = content.decode("utf-8", "replace")
-    document, problem = _parse(text, is_whole=len(content) <= LARGEST)
-    if document is None:
-        return BakeFile(rest=[Rest(FILE, problem)])
-    return _Reader(text, document).read()
+    parsed = refused or _parse(text, is_whole=len(content) <= LARGEST)
+    return BakeFile(rest=[Rest(FILE, parsed)]) if isinstance(parsed, str) else _Reader(text, parsed).read()
 
 
-def _parse(text: str, *, is_whole: bool) -> tuple[Mapping[str, object] | None, str]:
-    """Return the data of a bake file, or None and why there is none."""
+def _parse(text: str, *, is_whole: bool) -> Mapping[str, object] | str:
+    """Return the data of a bake file, or why there is none."""
     if not is_whole:
-        return None, f"larger than {LARGEST >> 10} KiB, so it was not read"
-    if _depth(text) > _DEEPEST:
-        return None, "nested too deeply, so it was not read"
+        return f"larger than {LARGEST >> 10} KiB, so it was not read"
+    depth = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth += 1 if bracket in "([{" else -1
+        if depth > _DEEPEST:
+            return "nested too deeply, so it was not read"
     try:
         # An extra: only projects with a bake file need it, and it is slow to import.
         import hcl2
     except ImportError:
-        return None, "it was not read; python -m pip install 'wheel-bakery[bake-file]' installs its reader"
+        return "it was not read; python -m pip install 'wheel-bakery[bake-file]' installs its reader"
     try:
         document = hcl2.loads(text)
     except Exception:
         # The parser raises errors of three libraries.
-        return None, "it is no HCL that can be read"
-    return (document, "") if isinstance(document, dict) else (None, "it is empty")
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        if character in "([{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in ")]}":
-            depth -= 1
-    return deepest
+        return "it is no HCL that can be read"
+    return document if isinstance(document, dict) else "it is empty"
 
 
 class _Reader:
@@ -103,7 +76,7 @@ class _Reader:
 
     def read(self) -> BakeFile:
         for name, block in self._blocks("target"):
-            self._target(name, block)
+            self._target(name, block, self._place(f'target "{name}"'))
         for name, value in self.variables.items():
             axis = _axis(name)
             if axis is None:
@@ -115,8 +88,7 @@ class _Reader:
                 self._rest(f"{kind} {name}", "Bakery generates its own")
         return self.result
 
-    def _target(self, name: str, block: Mapping[str, object]) -> None:
-        place = self._place(f'target "{name}"')
+    def _target(self, name: str, block: Mapping[str, object], place: Place) -> None:
         matrix = block.get("matrix")
         for literal, value in matrix.items() if isinstance(matrix, dict) else ():
             key = _text(literal) or str(literal)
@@ -125,21 +97,22 @@ class _Reader:
                 self._rest(f"target {name}, matrix {key}", "no axis of a recipe is known for it; add it to [matrix]")
             else:
                 self._axis(axis, f"target {name}, matrix {key}", value, place)
-        platforms = [text for item in self._values(block.get("platforms")) if PLATFORM.match(text := item)]
-        if platforms and not self.result.platforms and any(item.startswith("linux/") for item in platforms):
-            self.result.platforms, self.result.platforms_place = tuple(dict.fromkeys(platforms)), place
-        left = sorted(_shown(key) for key in block if key not in ("matrix", "platforms", "name", "__is_block__"))
-        if left:
-            self._rest(f"target {name}", f"{', '.join(left)[:100]}: Bakery generates its own steps")
+        platforms = [text for text in self._values(block.get("platforms")) if PLATFORM.match(text)]
+        if not self.result.platforms and any(item.startswith("linux/") for item in platforms):
+            self.result.platforms = tuple(dict.fromkeys(platforms)), place
+        if left := sorted(block.keys() - {"matrix", "platforms", "name", "__is_block__"}):
+            self._rest(f"target {name}", f"{_shown(', '.join(left))[:100]}: Bakery generates its own steps")
 
     def _axis(self, axis: str, where: str, value: object, place: Place) -> None:
-        texts = [part for item in self._values(value) for part in (item.split(",") if axis != "archs" else [item])]
-        values = [_normal(axis, match) for text in texts if (match := _VALUES[axis].match(text.strip()))]
-        if not values or len(values) < len(texts):
+        lists = ([text] if axis == "archs" else text.split(",") for text in self._values(value))
+        texts = [part.strip() for parts in lists for part in parts]
+        found = [match for text in texts if (match := re.fullmatch(TABLES["bake-values"][axis], text))]
+        if not found or len(found) < len(texts):
             self._rest(
-                where, f"values that are no versions of {axis}" if axis != "archs" else "no list of architectures"
+                where, "no list of architectures" if axis == "archs" else f"values that are no versions of {axis}"
             )
-        if values:
+        values = (f"{match[1]}.{match[2]}{match[3]}" if axis == "python" else match[0] for match in found)
+        if found:
             self.result.axes.setdefault(axis, (tuple(dict.fromkeys(values)), place))
 
     def _values(self, value: object) -> list[str]:
@@ -147,13 +120,9 @@ class _Reader:
         found: list[str] = []
         for item in value if isinstance(value, list) else [value]:
             text = _text(item)
-            if text is None and isinstance(item, str) and item in self.variables:
-                default = self.variables[item]
-                found += [
-                    known for part in (default if isinstance(default, list) else [default]) if (known := _text(part))
-                ]
-            elif text is not None:
-                found.append(text)
+            default = self.variables.get(item) if text is None and isinstance(item, str) else None
+            texts = [text, *map(_text, default if isinstance(default, list) else [default])]
+            found += [known for known in texts if known is not None]
         return found
 
     def _blocks(self, kind: str) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -166,15 +135,15 @@ class _Reader:
 
     def _place(self, needle: str) -> Place:
         offset = self.text.find(needle)
-        return Place(FILE, line_at(self.text, offset) if offset >= 0 else 0)
+        return Place(FILE, self.text.count("\n", 0, offset) + 1 if offset >= 0 else 0)
 
     def _rest(self, what: str, reason: str) -> None:
         if len(self.result.rest) < 20:
             self.result.rest.append(Rest(f"{_shown(what)[:80]} ({FILE})", reason))
 
 
-def _shown(text: object) -> str:
-    return "".join(char if char.isprintable() else "?" for char in str(text))
+def _shown(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _text(value: object) -> str | None:
@@ -186,8 +155,5 @@ def _text(value: object) -> str | None:
 
 
 def _axis(name: str) -> str | None:
-    return next((axis for axis, pattern in _AXES.items() if pattern.match(name)), None)
-
-
-def _normal(axis: str, match: re.Match[str]) -> str:
-    return f"{match[1]}.{match[2]}{match[3]}" if axis == "python" else match[0]
+    axes = TABLES["bake-axes"].items()
+    return next((axis for axis, pattern in axes if re.fullmatch(pattern, name, re.IGNORECASE)), None)

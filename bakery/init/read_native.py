@@ -1,17 +1,23 @@
-"""meson.build and Cargo.toml, and what all build files state: languages, libraries and what else a build needs."""
+"""CMake, Meson and Cargo files, and sources: languages, libraries and what else a build needs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bakery.core.errors import BakeryError
-from bakery.init.findings import Fact, Lines, Place
-from bakery.init.toml_data import TomlData, read_toml
-from bakery.init.tree import Tree
+from bakery.init.findings import Fact, Place, Toml, matches, read_toml
+from bakery.init.tree import TABLES, Tree
 
 MOST_FILES = 200
 """Build files of one kind that are read."""
+
+MOST_SOURCES = 6_000
+"""Source files that are read."""
+
+_START = 8 * 1024
+"""Bytes of a source file that are read: includes are at its start."""
 
 
 @dataclass
@@ -21,10 +27,10 @@ class NativeBuild:
     Attributes:
         file: its main file; empty if there is none.
         minimum: the lowest version of the build system.
-        languages: language in lower case → its place.
+        languages: language → its place.
         packages: CMake packages and modules of pkg-config that the build requires → their places.
         cuda_libraries: ``cublas`` for the CMake target ``CUDA::cublas`` → its place.
-        downloads: a command that downloads sources.
+        downloads: what the build downloads.
         pkg_config: the first use of pkg-config.
         modules: names of extension modules.
         abi3: the lowest Python of the stable ABI.
@@ -41,69 +47,100 @@ class NativeBuild:
     abi3: Fact | None = None
 
 
-COMMENT = re.compile(r"(?m)#[^\n]*$")
+_COMMENT = re.compile(r"(?m)#[^\n]*$")
+_CMAKE_CALL = re.compile(
+    r"\b(cmake_minimum_required|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
+    r"|FetchContent_Declare|CPMAddPackage|ExternalProject_Add|pybind11_add_module|nanobind_add_module|file"
+    r"|python_add_library|target_link_libraries)[ \t]*\(([^()]{0,2000})",
+    re.IGNORECASE,
+)
+
+
+def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
+    """Read the CMake files of the tree; ``folder`` has the main one."""
+    main = f"{folder}/CMakeLists.txt" if folder else "CMakeLists.txt"
+    build = NativeBuild(file=main if main in tree.files else "")
+    names = [name for name in tree.own if name.endswith(("CMakeLists.txt", ".cmake")) and name != main]
+    for name in ([main] if build.file else []) + names[:MOST_FILES]:
+        for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", tree.text(name) or "")):
+            _cmake_call(build, match[1].lower(), match[2], Place(name, line))
+    return build
+
+
+def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> None:
+    words = text.split()
+    if command == "cmake_minimum_required":
+        version = re.search(r"VERSION\s+(\d+\.\d+(?:\.\d+)?)", text, re.IGNORECASE)
+        if version and place.file == build.file and build.minimum is None:
+            build.minimum = Fact(version[1], place)
+    elif command in ("project", "enable_language"):
+        known = [word for word in words[command == "project" :] if word in ("C", "CXX", "CUDA", "Fortran")]
+        _add(build.languages, map(str.lower, known), place)
+    elif command == "find_package":
+        if words and ("REQUIRED" in words or words[0].lower() in ("torch", "pybind11", "nanobind")):
+            build.packages.setdefault(words[0], place)
+    elif command.startswith("pkg_"):
+        build.pkg_config = build.pkg_config or place
+        modules = text.partition("REQUIRED")[2].split()
+        _add(build.packages, (re.split(r"[<>=]", word)[0] for word in modules), place)
+    elif command == "target_link_libraries":
+        _add(build.cuda_libraries, re.findall(r"CUDA::([a-z]+)", text), place)
+    elif command.endswith("_add_module") or command == "python_add_library":
+        build.modules += [Fact(word, place) for word in words[:1] if word.isidentifier()]
+    elif (command != "file" or words[:1] == ["DOWNLOAD"]) and re.search(r"GIT_REPOSITORY|URL|gh:|DOWNLOAD", text):
+        build.downloads = build.downloads or Fact(words[0], place)
+
+
+def _add(found: dict[str, Place], names: Iterable[str], place: Place) -> None:
+    for name in names:
+        found.setdefault(name, place)
+
+
 _MESON_CALL = re.compile(r"\b(project|add_languages|dependency|extension_module)[ \t]*\(([^()]{0,2000})")
-_MESON_TEXT = re.compile(r"'([^'\n]{0,200})'")
-_MESON_VERSION = re.compile(r"meson_version\s*:\s*'>=\s*(\d+\.\d+(?:\.\d+)?)")
-_MESON_LIMITED = re.compile(r"limited_api\s*:\s*'(3\.\d{1,2})'")
-_MESON_OPTIONAL = re.compile(r"required\s*:\s*(?!true)|fallback\s*:|native\s*:\s*true")
-
-
-_WITHOUT_PKG_CONFIG = frozenset(("numpy", "pybind11", "python", "python3", "threads", "openmp", "dl"))
+_WITHOUT_PKG_CONFIG = ("numpy", "pybind11", "python", "python3", "threads", "openmp", "dl")
 
 
 def read_meson(tree: Tree) -> NativeBuild:
-    """Read the meson.build files of the tree."""
+    """Read the meson.build files of the tree, and the names of its wraps."""
     build = NativeBuild(file="meson.build" if "meson.build" in tree.files else "")
-    names = sorted(
-        (name for name in tree.own if name.rsplit("/", 1)[-1] == "meson.build"), key=lambda name: name.count("/")
-    )
-    for name in names[:MOST_FILES] if build.file else ():
-        text = COMMENT.sub("", tree.text(name) or "")
-        lines = Lines(text)
-        for match in _MESON_CALL.finditer(text):
-            _meson_call(build, match[1], match[2], Place(name, lines.at(match.start())))
-    wraps = [name for name in tree.files if name.startswith("subprojects/") and name.endswith(".wrap")]
-    for name in sorted(wraps):
+    for name in tree.named("meson.build")[:MOST_FILES] if build.file else ():
+        for match, line in matches(_MESON_CALL, _COMMENT.sub("", tree.text(name) or "")):
+            _meson_call(build, match[1], match[2], Place(name, line))
+    for name in sorted(tree.files) if build.file else ():
+        wrap = re.fullmatch(r"subprojects/([^/]+)\.wrap", name)
         # A subproject that is there is not downloaded.
-        if name.count("/") == 1 and name.removesuffix(".wrap") not in tree.folders and build.file:
-            stem = name.removeprefix("subprojects/").removesuffix(".wrap")
-            if not any(folder.startswith(f"subprojects/{stem}") for folder in tree.folders):
-                build.downloads = build.downloads or Fact(stem, Place(name))
+        if wrap and not any(folder.startswith(f"subprojects/{wrap[1]}") for folder in tree.folders):
+            build.downloads = build.downloads or Fact(wrap[1], Place(name))
     return build
 
 
 def _meson_call(build: NativeBuild, call: str, text: str, place: Place) -> None:
-    texts = _MESON_TEXT.findall(text)
-    if call == "project":
-        version = _MESON_VERSION.search(text)
-        build.minimum = build.minimum or (Fact(version[1], place) if version else None)
-    if call in ("project", "add_languages"):
-        for word in texts[1:] if call == "project" else texts:
-            if word in ("c", "cpp", "cuda", "fortran", "cython", "rust"):
-                build.languages.setdefault("cxx" if word == "cpp" else word, place)
-    elif call == "dependency" and texts:
+    texts = re.findall(r"'([^'\n]{0,200})'", text)
+    if call == "dependency" and texts:
         if texts[0].lower() not in _WITHOUT_PKG_CONFIG:
             build.pkg_config = build.pkg_config or place
-        if not _MESON_OPTIONAL.search(text):
+        if not re.search(r"required\s*:\s*(?!true)|fallback\s*:|native\s*:\s*true", text):
             build.packages.setdefault(texts[0], place)
     elif call == "extension_module" and texts:
         build.modules.append(Fact(texts[0], place))
-        limited = _MESON_LIMITED.search(text)
+        limited = re.search(r"limited_api\s*:\s*'(3\.\d{1,2})'", text)
         build.abi3 = build.abi3 or (Fact(limited[1], place) if limited else None)
+    elif call in ("project", "add_languages"):
+        known = [word for word in texts[call == "project" :] if word in TABLES["titles"] or word == "cpp"]
+        _add(build.languages, ("cxx" if word == "cpp" else word for word in known), place)
 
 
 @dataclass(frozen=True)
 class Cargo:
-    """What a Cargo.toml states.
+    """What the Cargo.toml files state.
 
     Attributes:
-        library: the name of the module that it builds.
+        library: the name of the module.
         rust: the lowest Rust.
         abi3: the lowest Python of the stable ABI.
         vendored: its crates are in the tree.
         locked: a Cargo.lock names its crates.
-        crates: the crates it depends on that link with a library of the system.
+        openssl: the dependency on the crate of OpenSSL.
     """
 
     place: Place
@@ -112,66 +149,99 @@ class Cargo:
     abi3: Fact | None
     vendored: bool
     locked: bool
-    crates: dict[str, Place]
+    openssl: Place | None
 
 
-_ABI3 = re.compile(r"abi3-py3(\d{1,2})")
-_CRATES = ("openssl", "openssl-sys")
-_PYTHON_CRATES = ("pyo3", "rust-cpython", "cpython", "pyo3-ffi")
-
-
-def read_cargo(tree: Tree, manifest: str | None, notes: list[str]) -> Cargo | None:
-    """Read a Cargo.toml: the one that is named, else that of the folder, else the first with a crate for Python."""
-    names = [name for name in tree.own if name.rsplit("/", 1)[-1] == "Cargo.toml"]
-    ordered = sorted(names, key=lambda name: (name != manifest, name.count("/"), name))
-    read: list[TomlData] = []
-    for name in ordered[:MOST_FILES]:
+def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
+    """Read the Cargo.toml files; the main one is that which is named, else the first with a crate for Python."""
+    read: list[Toml] = []
+    for name in sorted(tree.named("Cargo.toml"), key=lambda name: name != manifest)[:MOST_FILES]:
         try:
-            data = read_toml(tree, name)
+            read += filter(None, [read_toml(tree, name)])
         except BakeryError as error:
             notes.append(f"{name} cannot be read: {error.message}")
-            continue
-        if data is not None:
-            read.append(data)
     if not read:
         return None
-    data = next((item for item in read if item.file == manifest or _crate(item) is not None), read[0])
-    locked = tree.text("Cargo.lock") or ""
+    data = next((item for item in read if item.file == manifest or _python_crate(item)), read[0])
     paths = (("package", "rust-version"), ("workspace", "package", "rust-version"))
     rust = next((fact for item in (data, *read) for path in paths if (fact := item.fact(*path))), None)
-    if re.search(r"(?m)^version = 4$", locked[:2000]) and rust is None:
+    if rust is None and re.search(r"(?m)^version = 4$", (tree.text("Cargo.lock") or "")[:2000]):
         rust = Fact("1.78", Place("Cargo.lock"))
-    vendored = any(name.endswith("/.cargo-checksum.json") for name in tree.files)
+    features = [
+        fact
+        for item in read
+        for path in ((*_python_crate(item), "features"), ("features", "default"))
+        for fact in item.facts(*path)
+    ]
+    abi3 = ((re.search(r"abi3-py3(\d{1,2})", fact.text), fact.place) for fact in features)
+    crates = (("dependencies", name) for name in ("openssl", "openssl-sys"))
     return Cargo(
         Place(data.file),
         data.fact("lib", "name"),
         rust,
-        next((abi3 for item in read if (abi3 := _crate_abi3(item))), None),
-        vendored,
-        any(name.rsplit("/", 1)[-1] == "Cargo.lock" for name in tree.own),
-        {
-            name: item.place("dependencies", name)
-            for item in read
-            for name in _CRATES
-            if name in item.table("dependencies")
-        },
+        next((Fact(f"3.{match[1]}", place) for match, place in abi3 if match), None),
+        any(name.endswith("/.cargo-checksum.json") for name in tree.files),
+        bool(tree.named("Cargo.lock")),
+        next((item.place(*path) for path in crates for item in read if item.get(*path) is not None), None),
     )
 
 
-def _crate(data: TomlData) -> tuple[str, ...] | None:
-    """Return the path of the dependency on a crate for Python; None if there is none."""
+def _python_crate(data: Toml) -> tuple[str, ...]:
+    """Return the path of the dependency on a crate for Python; empty if there is none."""
     tables = (("dependencies",), ("workspace", "dependencies"))
-    return next(
-        ((*table, name) for table in tables for name in _PYTHON_CRATES if data.get(*table, name) is not None), None
-    )
+    names = ("pyo3", "rust-cpython", "cpython", "pyo3-ffi")
+    return next(((*table, name) for table in tables for name in names if data.get(*table, name) is not None), ())
 
 
-def _crate_abi3(data: TomlData) -> Fact | None:
-    path = _crate(data)
-    features = [*(data.facts(*path, "features") if path else ()), *_features(data)]
-    return next((Fact(f"3.{match[1]}", item.place) for item in features if (match := _ABI3.search(item.text))), None)
+_INCLUDE = re.compile(rb"#[ \t]*include[ \t]*[<\"]([\w./+-]{1,120})[>\"]")
+_EXTERN = re.compile(rb"cdef[ \t]+extern[ \t]+from[ \t]+[<\"]{1,2}([\w./+-]{1,120})")
 
 
-def _features(data: TomlData) -> list[Fact]:
-    """Return what the default features turn on."""
-    return list(data.facts("features", "default"))
+@dataclass
+class Sources:
+    """What the project's own source files state.
+
+    Attributes:
+        languages: language → its first file.
+        headers: included header → its first include.
+        absent: the included headers that are not in the tree.
+        uncompiled: the first Cython source, if the tree has no C or C++ file of any.
+        is_partial: there are more files than were read.
+    """
+
+    languages: dict[str, Place] = field(default_factory=dict)
+    headers: dict[str, Place] = field(default_factory=dict)
+    absent: dict[str, Place] = field(default_factory=dict)
+    uncompiled: Place | None = None
+    is_partial: bool = False
+
+    def includes(self, *starts: str) -> Place | None:
+        """Return the first include of a header whose path starts so."""
+        return next((place for name, place in self.headers.items() if name.startswith(starts)), None)
+
+
+def read_sources(tree: Tree) -> Sources:
+    """Read the includes of the project's own source files."""
+    sources = Sources()
+    known = TABLES["languages"]
+    found = [(name, known.get(name[name.rfind(".") :].lower(), "")) for name in tree.own if "." in name]
+    found = [(name, language) for name, language in found if language]
+    sources.is_partial = len(found) > MOST_SOURCES
+    for name, language in found[:MOST_SOURCES]:
+        sources.languages.setdefault(language, Place(name))
+        if language not in ("fortran", "rust"):
+            _includes(sources.headers, name, tree.read(name, _START) or b"", language)
+    cython = [name for name, language in found if language == "cython"]
+    if not any(f"{name[:-4]}{end}" in tree.files for name in cython for end in (".c", ".cpp", ".cxx")):
+        sources.uncompiled = sources.languages.get("cython")
+    present = {name.rpartition("/")[2] for name in tree.files}
+    sources.absent = {name: at for name, at in sources.headers.items() if name.rpartition("/")[2] not in present}
+    return sources
+
+
+def _includes(headers: dict[str, Place], name: str, content: bytes, language: str) -> None:
+    for match in (_EXTERN if language.startswith("cython") else _INCLUDE).finditer(content):
+        header, start = match[1].decode(), match.start()
+        # Only at the start of a line; to search for ^ is several times slower.
+        if header not in headers and not content[content.rfind(b"\n", 0, start) + 1 : start].strip():
+            headers[header] = Place(name, content.count(b"\n", 0, start) + 1)

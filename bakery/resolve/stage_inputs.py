@@ -244,9 +244,15 @@ def install_missing(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     return (Run(commands, CERTIFICATES),) if commands else ()
 
 
-def install_python(parts: Parts) -> tuple[Step, ...]:
-    """Return the step that installs the cell's Python; none if the base has it."""
-    return install_missing(parts.base.for_python((Ref("PYTHON_VERSION"),)))
+def python_commands(parts: Parts) -> tuple[Command, ...]:
+    """Return the commands that install the cell's Python; none if the base has it."""
+    return parts.base.for_python((Ref("PYTHON_VERSION"),))
+
+
+def make_environment(parts: Parts) -> Run:
+    """Return the step that makes `VENV` with the cell's Python."""
+    commands = python_commands(parts)
+    return Run((*commands, VENV_COMMAND), CERTIFICATES if commands else ())
 
 
 def stage_with_args(name: str, base: str, steps: Sequence[Step], comment: str = "", *args: Arg) -> Stage:
@@ -256,20 +262,21 @@ def stage_with_args(name: str, base: str, steps: Sequence[Step], comment: str = 
 
 def environment_stages(
     parts: Parts, place: str, stage: str, words: Sequence[Value], comment: str, *mounts: Mount
-) -> tuple[tuple[Stage, Stage], tuple[Step, ...]]:
-    """Return the stages that resolve and build packages for `VENV` in a clean base, and the steps that install them.
+) -> tuple[tuple[Stage, ...], Run]:
+    """Return the stages that resolve and build packages for `VENV` in a clean base, and the step that installs them.
 
     ``place`` is their name in a lock, ``stage`` the stage that resolves them, ``words`` the requirements, ``mounts`` the
-    files in these.
+    files in these. The step belongs into a stage that starts from the first of the stages.
     """
-    direct, python = parts.settings.texts("builder.allow-direct"), install_python(parts)
+    direct = parts.settings.texts("builder.allow-direct")
+    system = stage_with_args(f"{place}-system", "runtime", (make_environment(parts),))
     by = pip_steps.with_environment(VENV)
-    resolve = pip_steps.resolve(place, words, VENV_COMMAND, by=by, direct=direct, mounts=mounts)
+    resolve = pip_steps.resolve(place, words, by=by, direct=direct, mounts=mounts)
     # Packages may replace the Python and pip of this environment.
     pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
-    install = pip_steps.install_step(place, stage, VENV, VENV_COMMAND, mounts=(pip, built))
-    resolve_steps = (*python, with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    install = pip_steps.install_step(place, stage, VENV, mounts=(pip, built))
     return (
-        stage_with_args(stage, "runtime", resolve_steps, comment),
+        system,
+        stage_with_args(stage, system.name, (with_secrets(parts, Phase.REQUIREMENTS, resolve),), comment),
         pip_steps.build_stage(place, stage, "runtime", mounts=(pip,)),
-    ), (*python, with_secrets(parts, Phase.REQUIREMENTS, install))
+    ), with_secrets(parts, Phase.REQUIREMENTS, install)

@@ -51,7 +51,6 @@ from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts,
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
-    VENV_COMMAND,
     VENV_PATH,
     VENV_PYTHON,
     Parts,
@@ -63,9 +62,10 @@ from bakery.resolve.stage_inputs import (
     insert_before_use,
     install_missing,
     install_packages,
-    install_python,
     literals,
+    make_environment,
     network_words,
+    python_commands,
     scope_stage,
     shell_programs,
     source_mount,
@@ -203,7 +203,8 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
         direct=settings.texts("builder.allow-direct"),
         mounts=(_list_mount(_BUILD),),
     )
-    steps = (*install_python(parts), with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    # A step of its own: scripts of system packages see no credentials.
+    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
     return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
 
 
@@ -211,8 +212,7 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     system = parts.settings.texts("builder.system-packages")
     system_steps: tuple[Step, ...] = (
         *((install_packages(*system, crosses=parts.crosses),) if system else ()),
-        *install_python(parts),
-        Run((VENV_COMMAND,)),
+        make_environment(parts),
         Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
     )
     by = pip_steps.with_environment(VENV)
@@ -314,7 +314,7 @@ def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (
         runtime,
         *packages,
-        stage_with_args("test-env", "runtime", setup),
+        stage_with_args("test-env", packages[0].name, (setup,)),
         stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
     )
 

@@ -45,12 +45,12 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
     requirements = settings.parsed("image.requirements")
     comment = "All that the tools need, resolved for this cell."
     packages, setup = environment_stages(parts, PLACE, _REQUIREMENTS, requirements, comment)
-    steps = (*setup, *_programs(parts), Env((VENV_PATH,)), shell_programs(), Workdir("/work"), Cmd(("bash",)))
+    steps = (setup, *_programs(parts), Env((VENV_PATH,)), shell_programs(), Workdir("/work"), Cmd(("bash",)))
     stages = (
         *lowest(parts, line),
         runtime,
         *packages,
-        stage_with_args(name, "runtime", steps, "The tools and nothing else."),
+        stage_with_args(name, packages[0].name, steps, "The tools and nothing else."),
         *image_materials(parts.recipe, line, name, _REQUIREMENTS),
     )
     return with_programs(insert_before_use(stages, pip_steps.lock_stage(stages)))

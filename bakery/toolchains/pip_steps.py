@@ -64,9 +64,9 @@ def with_environment(folder: str) -> tuple[Value, ...]:
 
 
 def make_venv(folder: str, version: str = "") -> Script:
-    """Return the command that makes an empty virtual environment, without running code of packages."""
+    """Return the command that makes a virtual environment with pip alone, without running code of packages."""
     python = f'find-python "{version}"' if version else "find-python"
-    return Script(f'"$({python})" -I -S -m venv {folder}')
+    return Script(f'"$({python})" -I -S {program_mounts.path("make_venv.py")} {folder}')
 
 
 def lock_mount(place: str) -> Mount:
@@ -91,6 +91,7 @@ def resolve(
     by: Sequence[Value] = WITH_TOOLS,
     options: Sequence[str] = (),
     direct: Sequence[str] = (),
+    of_base: Sequence[str] = (),
     mounts: Iterable[Mount] = (),
 ) -> Run:
     """Return the step that resolves the requirements ``words``.
@@ -99,11 +100,11 @@ def resolve(
         by: the words that start the Python of the packages.
         options: options of ``pip install``.
         direct: distributions that may come from a URL.
+        of_base: distributions that are not resolved where the base has their program.
     """
-    direct_options, pip_options = allowing(direct), tuple(map(literal, options))
-    command = alone(
-        by, PROGRAM, *map(literal, ("resolve", place)), *direct_options, *pip_options, literal("--"), *words
-    )
+    own_options = (*allowing(direct), *((literal(f"--of-base={','.join(of_base)}"),) if of_base else ()))
+    pip_options = tuple(map(literal, options))
+    command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own_options, *pip_options, literal("--"), *words)
     resolves = Resolves(place, (*pip_options, *words), tuple(direct))
     return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=resolves)
 

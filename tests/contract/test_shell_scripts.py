@@ -112,8 +112,15 @@ def test_nothing_to_install(tmp_path: Path) -> None:
     assert run("install-packages", PATH=str(tmp_path)).returncode == 0
 
 
+def test_packages_of_alpine(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    program(tmp_path, "apk", 'echo "$@"')
+    done = run("install-packages", "fftw-dev", "make", PATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "add --quiet --no-cache -- fftw-dev make\n")
+
+
 def test_a_base_without_a_package_manager(tmp_path: Path) -> None:
     (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
     done = run("install-packages", "git", "make", PATH=str(tmp_path))
     assert done.returncode == 1
-    assert done.stderr == "install-packages: this base has none of apt-get, dnf and yum; cannot install git make\n"
+    assert done.stderr == "install-packages: this base has none of apt-get, dnf, yum and apk; cannot install git make\n"

@@ -19,6 +19,11 @@ class Pushed:
     name: str
     digest: str
 
+    @property
+    def mirrored(self) -> dict[str, str]:
+        """The environment in which a base with a short name is this image."""
+        return {"BAKERY_BASE_REGISTRY": self.name.rpartition("/")[0], "BAKERY_BASE_DIGEST": self.digest}
+
 
 def push(environment: Mapping[str, str], image: str, name: str) -> Pushed:
     """Push a local image under another name, and forget that name here."""

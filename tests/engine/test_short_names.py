@@ -14,6 +14,7 @@ import pytest
 from command import bakery, shell
 from projects import example
 from registry import Pushed, push
+from standins import NAMES
 
 from bakery.toolchains.facts import pinned_images
 
@@ -33,13 +34,7 @@ def recipe(*pythons: str, more: str = "") -> str:
 
 def stand_in(environment: Mapping[str, str], registry: str, image: str) -> Pushed:
     """Leave an image in the registry under the name and tag that the short name stands for."""
-    row = pinned_images()[NAME][0]
-    return push(environment, image, f"{registry}/pypa/{row.image.rpartition('/')[2]}:{row.tag}")
-
-
-def mirrored(registry: str, pushed: Pushed) -> dict[str, str]:
-    """Return the environment that leads to the stand-in."""
-    return {"BAKERY_BASE_REGISTRY": f"{registry}/pypa", "BAKERY_BASE_DIGEST": pushed.digest}
+    return push(environment, image, f"{registry}/{NAMES['redhat']}")
 
 
 def test_image_of_a_short_name_comes_from_the_mirror(
@@ -47,7 +42,7 @@ def test_image_of_a_short_name_comes_from_the_mirror(
 ) -> None:
     pushed = stand_in(engine_environment, registry, manylinux_image)
     folder = example(tmp_path / "project", recipe("3.11"))
-    done = bakery(folder, "wheel", environment=mirrored(registry, pushed))
+    done = bakery(folder, "wheel", environment=pushed.mirrored)
     (wheel,) = done.wheels
     assert re.match(r"bakery_example_cpp-1\.0\.0-cp311-cp311-manylinux_2_\d+_x86_64", wheel.name)
     text = (done.runs[-1] / "Dockerfile").read_text()
@@ -63,7 +58,7 @@ def test_digest_of_the_facts_is_required_of_a_mirror(
 ) -> None:
     pushed = stand_in(engine_environment, registry, manylinux_image)
     folder = example(tmp_path / "project", recipe("3.11"))
-    place = {"BAKERY_BASE_REGISTRY": mirrored(registry, pushed)["BAKERY_BASE_REGISTRY"]}
+    place = {"BAKERY_BASE_REGISTRY": pushed.mirrored["BAKERY_BASE_REGISTRY"]}
     done = bakery(folder, "wheel", environment=place, code=7)
     assert pinned_images()[NAME][0].digest in done.err
     assert "not found" in done.err
@@ -78,9 +73,9 @@ def many(registry: str, debian: str, engine_environment: Mapping[str, str]) -> P
 
 
 @pytest.mark.proof
-def test_pythons_that_debian_lacks(tmp_path: Path, registry: str, many: Pushed) -> None:
+def test_pythons_that_debian_lacks(tmp_path: Path, many: Pushed) -> None:
     folder = example(tmp_path / "project", recipe("3.10", "3.12"))
-    environment = mirrored(registry, many)
+    environment = many.mirrored
     done = bakery(folder, "full", environment=environment)
     assert {target["result"] for target in done.results().values()} == {"done"}
     wheels = sorted(done.wheels)
@@ -102,11 +97,11 @@ def test_pythons_that_debian_lacks(tmp_path: Path, registry: str, many: Pushed) 
 
 @pytest.mark.proof
 def test_plain_bake_of_a_short_name(
-    tmp_path: Path, registry: str, many: Pushed, engine_environment: Mapping[str, str], ca_bundle: Path | None
+    tmp_path: Path, many: Pushed, engine_environment: Mapping[str, str], ca_bundle: Path | None
 ) -> None:
     """The generated files work without bakery, also where the platform is chosen by the bake file."""
     folder = example(tmp_path / "project", recipe("3.12"))
-    bakery(folder, "generate", environment=mirrored(registry, many))
+    bakery(folder, "generate", environment=many.mirrored)
     given = {**engine_environment, **({"CA_BUNDLE": str(ca_bundle)} if ca_bundle else {})}
     allowed = ("--allow", f"fs.read={ca_bundle}") if ca_bundle else ()
     shell(given, "docker", "buildx", "bake", "-f", "bake/cpp.hcl", *allowed, "wheel", cwd=folder)

@@ -9,13 +9,13 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from projects import PROJECTS
+from init_projects import PROJECTS
 
 from bakery.core.errors import BakeryError
-from bakery.init.check import make_recipe
-from bakery.init.project import candidates, scan_folder
-from bakery.init.target import find_target
-from bakery.init.write import MOST_LINES
+from bakery.init.make import make_recipe
+from bakery.init.project import candidates
+from bakery.init.tree import scan
+from bakery.init.write import MOST_LINES, find_target
 from fuzz.mutate import any_bytes, any_text
 
 _FILE = re.compile(rb"(?m)^=== ([\w./-]{1,80})$\n?")
@@ -37,7 +37,7 @@ def init(folder: Path, data: bytes) -> str:
     shutil.rmtree(root, ignore_errors=True)
     _unpack(root, data)
     try:
-        tree = scan_folder(root)
+        tree = scan(root)
         found = candidates(tree)
         if not found:
             return "refused"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.caching import Host
-from bakery.resolve.rules.rule import Severity
+from bakery.resolve.rules.project import read_project
+from bakery.resolve.rules.rule import Finding, Severity
 from bakery.resolve.set_option import parse_set_options
 
 FOLDER = Path(__file__).parent / "rules"
@@ -31,6 +32,16 @@ HOSTS = {
 }
 """Machines that break rules by what they lack."""
 
+PYPROJECT = {"pyproject.toml": '[project]\nname = "kernels"\nversion = "1.0"\ndependencies = ["numpy"]\n'}
+SOURCES = {
+    "project-file": {"README.md": ""},
+    "test-files": {**PYPROJECT, "tests/run.py": "", "data/large.bin": ""},
+    "test-program": {"setup.py": ""},
+    "test-program-unlisted": PYPROJECT,
+    "git-submodules": {**PYPROJECT, ".gitmodules": '[submodule "fmt"]\n\tpath = extern/fmt\n\turl = ../fmt\n'},
+}
+"""The files of the source folder, for rules about them."""
+
 IDS = tuple(rule.id for rule in rules())
 
 
@@ -39,8 +50,7 @@ def rule_of(name: str) -> str:
     return max((item for item in IDS if name == item or name.startswith(item + "-")), key=len, default="")
 
 
-def rendered(plan: Plan, host: Host) -> str:
-    findings = judge(plan, host)
+def rendered(plan: Plan, findings: Sequence[Finding]) -> str:
     errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
     text = []
     if errors:
@@ -57,8 +67,12 @@ def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) ->
     text = (FOLDER / f"{name}.toml").read_text()
     sets = [line.removeprefix("# --set ") for line in text.splitlines() if line.startswith("# --set ")]
     plan, host = resolve(load(None, tmp_path)[0], parse_set_options(sets)), HOSTS.get(name, HOST)
-    assert rule_of(name) in {finding.rule.id for finding in judge(plan, host)}
-    golden(FOLDER / f"{name}.txt", rendered(plan, host))
+    for file, content in SOURCES.get(name, {}).items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(content)
+    findings = judge(plan, host, read_project(tmp_path, plan) if name in SOURCES else None)
+    assert rule_of(name) in {finding.rule.id for finding in findings}
+    golden(FOLDER / f"{name}.txt", rendered(plan, findings))
 
 
 def test_every_rule_has_its_text() -> None:

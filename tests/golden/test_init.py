@@ -1,4 +1,4 @@
-"""The recipe of every small project in helpers/projects.py is exactly the text in init/, and what is said beside it."""
+"""The recipe of every small project in helpers/init_projects.py is exactly the text in init/, and what is said beside it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from projects import PROJECTS, write_project
+from init_projects import PROJECTS, write_project
 
-from bakery.init.check import make_recipe
-from bakery.init.project import candidates, scan_folder
-from bakery.init.target import find_target
-from bakery.init.write import MOST_LINES
+from bakery.init.make import make_recipe
+from bakery.init.project import candidates
+from bakery.init.tree import scan
+from bakery.init.write import MOST_LINES, find_target
 
 FOLDER = Path(__file__).parent / "init"
 
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent / "init"
 @pytest.mark.parametrize("name", PROJECTS)
 def test_recipe(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
     root = write_project(tmp_path / name, PROJECTS[name])
-    tree = scan_folder(root)
+    tree = scan(root)
     (source,) = candidates(tree)
     target = find_target(tree, pyproject=False)
     made = make_recipe(tree, source, target, None, lambda _question, options: options[0])

@@ -20,7 +20,11 @@ from bakery.toolchains import facts
 from bakery.toolchains.facts.rows import Package
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-_SYSTEMS = {"apt": re.compile("debian|ubuntu"), "dnf": re.compile("alma|centos|rocky|fedora|rhel|redhat|ubi[89]")}
+_SYSTEMS = {
+    "apk": re.compile("alpine|musllinux"),
+    "apt": re.compile("debian|ubuntu"),
+    "dnf": re.compile("alma|centos|rocky|fedora|rhel|redhat|ubi[89]"),
+}
 """Package manager → distributions, as images name them."""
 
 _OFF = ("", "none", "[]", "False")
@@ -72,7 +76,7 @@ class Recipe:
     """What advice needs to know of the recipe of a failed cell.
 
     Attributes:
-        manager: the package manager of the base, ``apt`` or ``dnf``; empty if it is unknown.
+        manager: the package manager of the base, ``apk``, ``apt`` or ``dnf``; empty if it is unknown.
         settings: dotted path → its value, as the plan shows it.
         name: a missing module of this name is the project's own.
     """
@@ -154,8 +158,10 @@ def _package_line(package: Package, table: str, recipe: Recipe) -> str:
     path, names = f"{table}.system-packages", {"apt": package.apt, "dnf": package.dnf}
     if table == "test":
         return "a test has the programs of its base and of test.requirements"
-    if recipe.manager:
+    if recipe.manager in names:
         return recipe.line(path, names[recipe.manager])
+    if recipe.manager:
+        return f"add Alpine's package with it to {path}"
     if set(names.values()).intersection(recipe.entries(path)):
         return ""
     return f'{path} = ["{package.apt}"] (Debian) or ["{package.dnf}"] (Red Hat)'

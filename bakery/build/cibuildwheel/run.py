@@ -184,8 +184,8 @@ class _Builds:
         config_folder = inside.relative_to(folder).as_posix()
         write(folder, configurations(plan, config_folder))
         configs = {cell.id: inside / f"{name}.toml" for name, group in variants(plan).items() for cell in group}
-        create_args = _create_args(run, host) if system == "linux" else ()
-        return cls(context, system, cells, folder, package, configs, create_args)
+        arguments = create_args(run, host) if system == "linux" else ()
+        return cls(context, system, cells, folder, package, configs, arguments)
 
     def build(self, task: CellTask) -> process.Build:
         """Return the build of a task."""
@@ -205,7 +205,7 @@ class _Builds:
         )
 
 
-def _create_args(run: Path, host: Host) -> tuple[str, ...]:
+def create_args(run: Path, host: Host) -> tuple[str, ...]:
     """Return the arguments for the package index in containers of Linux."""
     mounts: dict[Path, str] = {}
     variables: list[str] = []

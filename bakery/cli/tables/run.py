@@ -52,7 +52,7 @@ def render(report: RunReport) -> Group:
 
 
 def warnings(report: RunReport) -> tuple[str, ...]:
-    """Return the warnings of the audit with their cells, each warning once."""
+    """Return the warnings about all wheels, and those of the audit with their cells, each warning once."""
     cells: dict[str, list[str]] = {}
     for target in report.targets:
         for text in dict.fromkeys(text for wheel in target.wheels for text in wheel.warnings):
@@ -60,7 +60,7 @@ def warnings(report: RunReport) -> tuple[str, ...]:
     lines = [f"{text} ({some_cells(ids)})" for text, ids in cells.items()]
     more = len(lines) - _MOST_WARNINGS
     rest = [f"and {more} more: wheel-bakery audit {report.output}/*.whl"] if more > 0 else []
-    return (*lines[:_MOST_WARNINGS], *rest)
+    return (*report.warnings, *lines[:_MOST_WARNINGS], *rest)
 
 
 def markdown(reports: Sequence[RunReport]) -> str:
@@ -78,6 +78,7 @@ def markdown(reports: Sequence[RunReport]) -> str:
             numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
             result = f"{_MARKS[target.result]} {target.result}"
             parts.append(f"| {target.name} | {result} | {numbers} | {'<br>'.join(details)} |")
+        parts += ["", *(f"- ⚠️ {_escaped(text)}" for text in report.warnings)] if report.warnings else []
         parts.append("")
     return "\n".join(parts)
 

@@ -14,6 +14,7 @@ from bakery.plan.model import Plan
 from bakery.resolve.rules import groups
 from bakery.resolve.rules.caching import Host
 from bakery.resolve.rules.case import cases
+from bakery.resolve.rules.project import Project
 from bakery.resolve.rules.rule import Finding, Rule, Severity
 
 
@@ -25,13 +26,14 @@ def rules() -> tuple[Rule, ...]:
     return tuple(item for module in modules for item in vars(module).values() if isinstance(item, Rule))
 
 
-def judge(plan: Plan, host: Host | None = None) -> tuple[Finding, ...]:
+def judge(plan: Plan, host: Host | None = None, project: Project | None = None) -> tuple[Finding, ...]:
     """Return the rules that a plan breaks: errors first, each finding once with all its cells.
 
-    Without ``host``, the machine that will build it, the rules about machines do not apply.
+    Without ``host``, the machine that will build it, the rules about machines do not apply; without ``project``, those
+    about the source folder.
     """
     cells: dict[tuple[Rule, str], set[str]] = {}
-    for case in cases(plan, host):
+    for case in cases(plan, host, project):
         for rule in rules():
             for text in rule.check(case):
                 cells.setdefault((rule, text), set()).update(case.cells)

@@ -21,6 +21,7 @@ from bakery.plan.model import Plan
 from bakery.plan.options import Cibuildwheel
 from bakery.plan.values import Ref, Value
 from bakery.resolve.rules.caching import CacheUse, Host, cache_use
+from bakery.resolve.rules.project import Project
 from bakery.toolchains.facts import libc_floor, manylinux_images, suites
 from bakery.toolchains.facts.rows import ManylinuxImage, Suite
 
@@ -62,6 +63,8 @@ class Case:
         test_command: the test command on the cell's system; empty for none.
         several_names: one build gives wheels of several names.
         secrets: the names of the recipe's secrets.
+        project: the facts about the source; None if rules about it do not apply.
+        origins: dotted path → (value, where the recipe sets it).
     """
 
     cells: tuple[str, ...]
@@ -87,6 +90,13 @@ class Case:
     test_command: str = ""
     several_names: bool = False
     secrets: tuple[str, ...] = ()
+    project: Project | None = None
+    origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def place(self, path: str) -> str:
+        """Return where the recipe sets a value, and its dotted path: ``bakery.toml:7: test.files``."""
+        where = self.origins.get(path, ("", "default"))[1]
+        return path if where == "default" else f"{where}: {path}"
 
     @cached_property
     def cuda(self) -> str:
@@ -175,9 +185,12 @@ def limits_jobs(plan: Plan) -> bool:
     return any(_WITH_JOBS in command.words for stage in plan.stages for command in _commands(stage))
 
 
-def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
-    """Yield the cases of a plan, usually a few for many cells; without ``host``, no rule about machines applies."""
-    reader = _Reader(plan, host or Host())
+def cases(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[Case]:
+    """Yield the cases of a plan, usually a few for many cells.
+
+    Without ``host`` and ``project``, no rule about the machine and the source folder applies.
+    """
+    reader = _Reader(plan, host or Host(), project)
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
         groups.setdefault(reader.key(cell), []).append(cell)
@@ -187,8 +200,8 @@ def cases(plan: Plan, host: Host | None = None) -> Iterator[Case]:
 class _Reader:
     """Reads cases from a plan; values that no cell changes are read once."""
 
-    def __init__(self, plan: Plan, host: Host) -> None:
-        self._plan, self._host = plan, host
+    def __init__(self, plan: Plan, host: Host, project: Project | None) -> None:
+        self._plan, self._host, self._project = plan, host, project
         self._cache = cache_use(plan)
         stages = {stage.name: stage for stage in plan.stages}
         self._compilers = {
@@ -262,6 +275,8 @@ class _Reader:
             ),
             several_names=len(audit.namings) > 1,
             secrets=tuple(item.name for item in self._plan.secrets),
+            project=self._project,
+            origins=self._plan.origins,
         )
 
 

@@ -189,6 +189,12 @@ class PinnedImage(Row):
     pythons: tuple[str, ...]
 
 
+class Policies(Row):
+    """The ``names`` of the policies that a release of auditwheel knows, and their aliases."""
+
+    names: tuple[str, ...]
+
+
 class MusllinuxImage(Row):
     """A family of musllinux images; ``musl`` is the release of the C library that its policy promises."""
 

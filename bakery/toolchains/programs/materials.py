@@ -25,6 +25,7 @@ FOLDER = "/materials"
 LOCKED = "/lock/locked.json"
 STATUS = "var/lib/dpkg/status"
 INFO = "var/lib/dpkg/info/"
+APK = "lib/apk/db/installed"
 RELEASE = "/etc/os-release"
 
 Fields = Dict[str, str]
@@ -37,6 +38,8 @@ def packages(root: str) -> dict[str, str]:
     """Return name → version of the packages in a file system, with the architecture of foreign ones."""
     if os.path.exists(os.path.join(root, STATUS)):
         return {name: item["Version"] for name, item in installed(root).items()}
+    if os.path.exists(os.path.join(root, APK)):
+        return {name: fields["V"] for name, fields in of_alpine(root).items()}
     if shutil.which("rpm"):
         command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
         output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -60,6 +63,13 @@ def installed(root: str) -> dict[str, Fields]:
         return fields["Package"] + ("" if architectures == {"all"} or arch in architectures else ":" + arch)
 
     return {name(fields): fields for fields in entries}
+
+
+def of_alpine(root: str) -> dict[str, Fields]:
+    """Return name → apk's fields (V: version, A: architecture) of each installed package of a file system."""
+    with open(os.path.join(root, APK), encoding="utf-8") as stream:
+        entries = [dict(re.findall(r"(?m)^([PVA]):(.*)$", text)) for text in stream.read().split("\n\n")]
+    return {fields["P"]: fields for fields in entries if "P" in fields}
 
 
 def release() -> tuple[str, str]:
@@ -89,6 +99,9 @@ def purls(versions: dict[str, str]) -> dict[str, str]:
             name: purl("deb", known[name]["Package"], version, arch=known[name].get("Architecture", ""))
             for name, version in versions.items()
         }
+    if os.path.exists(os.path.join("/", APK)):
+        alpine = of_alpine("/")
+        return {name: purl("apk", name, version, arch=alpine[name].get("A", "")) for name, version in versions.items()}
     result = {}
     for name, version in versions.items():
         epoch, _, rest = version.rpartition(":")

@@ -1,6 +1,6 @@
 """Resolve requirements to packages with hashes, build those without a wheel, and install exactly these.
 
-Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   like ``pip install OPTION... WORD...``
+Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [OPTION...] -- WORD...   like ``pip install``
        packages build PLACE                                 build the packages without a wheel
        packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
        packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
@@ -14,7 +14,8 @@ and PLACE.txt has the requirements for pip, with a hash for every file. Packages
 with the wheels that their build requires, into /sources/PLACE. ``build`` runs in a step without network and secrets and
 writes their wheels into /built/PLACE, where ``install`` finds them.
 
-A requirement with a URL is refused unless --direct names its package.
+A requirement with a URL is refused unless --direct names its package. Requirements of --of-base are resolved only if the
+base has no such program, or an older one.
 
 /lock decides which packages are used: exactly those of ``locked.json``; or those of ``preferred.json`` as far as they
 fit; or pip must resolve to those of ``recorded.json``, which is not trusted; without these files, pip decides.

@@ -30,20 +30,23 @@ PROGRAMS = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_sp
 
 
 def home() -> str:
-    """Return the folder with the package pip; exit if there is none."""
+    """Return the folder with the package pip, if possible one of this Python, with bytecode; exit if there is none."""
     environment = os.path.dirname(os.path.dirname(sys.executable))
-    for root in (MOUNTED, TOOLS, environment):
-        paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "pip", "__init__.py"))
-        if paths:
-            return os.path.dirname(os.path.dirname(paths[0]))
+    # What was installed into the environment may have replaced its pip: the base's is as good, and comes first.
+    places = [(root, "python%d.%d" % sys.version_info[:2]) for root in (MOUNTED, TOOLS, sys.base_prefix)]
+    for root, version in (*places, *((root, "python3*") for root in (MOUNTED, TOOLS, environment))):
+        paths = glob.glob(os.path.join(glob.escape(root), "lib", version, "site-packages", "pip", "__init__.py"))
+        folder = os.path.dirname(os.path.dirname(paths[0])) if paths else ""
+        if folder and not (root == sys.base_prefix and is_old(folder)):
+            return folder
     sys.exit("bakery: there is no pip in " + ", ".join((MOUNTED, TOOLS, environment)))
 
 
-def major() -> int:
-    """Return the major version of pip, without running it."""
-    with open(os.path.join(home(), "pip", "__init__.py"), encoding="utf-8") as stream:
+def is_old(folder: str = "") -> bool:
+    """Say whether pip is older than `OLDEST`, without running it."""
+    with open(os.path.join(folder or home(), "pip", "__init__.py"), encoding="utf-8") as stream:
         match = re.search(r"__version__ = \"(\d+)\.", stream.read())
-    return int(match.group(1)) if match else 0
+    return not match or int(match.group(1)) < OLDEST
 
 
 class Pip:

@@ -7,6 +7,7 @@ lock (/lock). /requirements/source.json lists the download.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html.parser
 import http.client
@@ -46,15 +47,21 @@ class Entry(NamedTuple):
     yanked: bool = False
 
 
+@functools.lru_cache(maxsize=None)
+def pip_configuration() -> dict[str, str]:
+    """Return the values of pip's configuration."""
+    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
+    command = [*pip_alone.command(), "config", "list"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return dict(re.findall(r"(?m)^(\S+?)='(.*)'$", done.stdout.decode()))
+
+
 def pip_config(key: str) -> str:
     """Return a value of pip's configuration; empty when there is none."""
     given = os.environ.get("PIP_" + key.upper().replace("-", "_"))
     if given:
         return given
-    # `pip config get` of pip 23.0 does not find what PIP_CONFIG_FILE names.
-    command = [*pip_alone.command(), "config", "list"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    values = dict(re.findall(r"(?m)^(\S+?)='(.*)'$", done.stdout.decode()))
+    values = pip_configuration()
     text = values.get("install." + key) or values.get("global." + key, "")
     return " ".join(text.replace("\\n", " ").split())
 

@@ -154,6 +154,8 @@ def test_advice_that_the_recipe_follows_is_not_given(tmp_path: Path) -> None:
         ('"debian"', '["libfftw3-dev"]'),
         ('{ image = "quay.io/pypa/manylinux_2_28_x86_64" }', '["fftw-devel"]'),
         ('{ image = "nvidia/cuda:12.8.1-devel-ubuntu24.04" }', '["libfftw3-dev"]'),
+        ('"manylinux_2_28"', '["fftw-devel"]'),
+        ('"musllinux_1_2"', "add Alpine's package with it to builder.system-packages"),
         ('{ image = "registry.test/team/tools" }', '["libfftw3-dev"] (Debian) or ["fftw-devel"] (Red Hat)'),
     ],
 )

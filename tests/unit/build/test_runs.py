@@ -74,9 +74,27 @@ def test_some_have_a_code_of_their_own() -> None:
     error = conclusion([two])
     assert isinstance(error, BakeryError)
     assert (error.exit_code, error.message) == (11, "2 of 3 cells failed")
-    assert error.details[1] == "b: wheel-b: [compile 1/1] RUN make: exit code: 1"
+    assert error.details == (
+        "a: wheel-a: [compile 1/1] RUN make: exit code: 1",
+        "b: wheel-b: [compile 1/1] RUN make: exit code: 1",
+        "    tail",
+        "    → a hint",
+    )
     assert "--failed" in error.hint
     assert "/p/.bakery/runs/1/logs" in error.hint
+
+
+def test_cells_that_fail_for_several_reasons_show_each() -> None:
+    audit = CellFailure("c", AuditError("c: a wheel did not pass the audit", details=["x.so: needs glibc 2.38"]))
+    log = ("g++ -c x.cpp", "x.cpp:1: error: no", "", "TIP pass --env-dir", "ERROR Backend subprocess exited when x")
+    other = CellFailure("b", BakeFailure(BakeOutcome({}, 1.0, (), (Failure(("w",), "RUN", "x", log, None, ""),))))
+    states = dict.fromkeys("abc", "failed")
+    error = conclusion([report(states, bake_failure("a"), other, audit)])
+    assert isinstance(error, BakeryError)
+    assert error.details[3:] == (
+        *("b: w: RUN: x", "    g++ -c x.cpp", "    x.cpp:1: error: no"),
+        *("c: c: a wheel did not pass the audit", "    x.so: needs glibc 2.38"),
+    )
 
 
 @pytest.mark.parametrize(("kind", "code"), [(AuditError, 8), (OutputError, 10)])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH, write_project
+from init_projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH, write_project
 
 from bakery.cli import init as command
 from bakery.cli.app import app
@@ -37,7 +37,7 @@ def test_it_writes_a_recipe_and_names_the_next_command(tmp_path: Path, run: Run)
     root = write_project(tmp_path, SCIKIT_BUILD_CORE)
     text = run(root)
     assert (root / "bakery.toml").read_text().startswith("# Written by `wheel-bakery init`: C++ with pybind11")
-    assert "fast-parts: ok, 2 cells" in text
+    assert "fast-parts: ok, 3 cells" in text
     assert text.splitlines()[-1] == f"next: wheel-bakery -C {root} wheel"
     assert load(None, root)[0].recipe.name == "fast-parts"
 
@@ -80,12 +80,12 @@ def test_pyproject_gets_a_table_at_its_end(tmp_path: Path, run: Run, ending: str
 
 
 def test_pyproject_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    from bakery.init.write import append
+    from bakery.init.write import Target
 
     file = tmp_path / "pyproject.toml"
     file.write_bytes(b"a = 2\n")
     with pytest.raises(OutputError, match="changed in the meantime"):
-        append(file, "[tool.bakery]\n", b"a = 1\n")
+        Target(file, b"a = 1\n").write("[tool.bakery]\n")
     assert content(tmp_path) == {"pyproject.toml": b"a = 2\n"}
 
 
@@ -117,11 +117,11 @@ def test_a_recipe_is_never_overwritten(
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    from bakery.init.write import create
+    from bakery.init.write import Target
 
     existing_file(tmp_path)
     with pytest.raises(OutputError, match="already"):
-        create(tmp_path / "bakery.toml", "text")
+        Target(tmp_path / "bakery.toml").write("text")
     assert (tmp_path / "bakery.toml").read_text() == "mine"
 
 
@@ -130,13 +130,13 @@ def test_pyproject_option_needs_the_file(tmp_path: Path, run: Run) -> None:
         run(write_project(tmp_path, TORCH), "--pyproject")
 
 
-def test_pyproject_option_refuses_a_link(tmp_path: Path, run: Run) -> None:
+def test_a_link_is_no_pyproject(tmp_path: Path, run: Run) -> None:
     root = write_project(tmp_path, SCIKIT_BUILD_CORE)
     (root / "pyproject.toml").rename(root / "real.toml")
     (root / "pyproject.toml").symlink_to("real.toml")
-    with pytest.raises(OutputError, match="is a link"):
-        run(root, "--pyproject")
-    assert "fast-parts" in run(root, "--print")
+    with pytest.raises(UsageError, match="no Python project") as caught:
+        run(root)
+    assert "1 links were skipped" in caught.value.details
 
 
 @pytest.mark.parametrize("files", [{}, {"README.md": "x"}, {"pyproject.toml": "[tool.black]\n"}])
@@ -162,9 +162,10 @@ def test_no_python_of_the_base(tmp_path: Path, run: Run) -> None:
         tmp_path, {"pyproject.toml": '[project]\nname = "a"\nrequires-python = "==3.12.*"\n', "a.c": ""}
     )
     with pytest.raises(PlanError) as caught:
-        run(root)
+        run(root, "--base", "debian")
     assert caught.value.details == ("pyproject.toml:3: requires-python ==3.12.*",)
-    assert "--base IMAGE" in caught.value.hint
+    assert "--base BASE" in caught.value.hint
+    assert 'python = ["3.12"]' in run(root, "--print")
     assert 'python = ["3.12"]' in run(root, "--print", "--base", "registry.example/manylinux_2_28:1")
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from projects import BAKE_FILE, write_project
+from init_projects import BAKE_FILE, write_project
 
-from bakery.init.bases import DEBIAN, BaseChoice, base_choice
-from bakery.init.check import make_recipe
-from bakery.init.findings import requirement_name
-from bakery.init.project import candidates, read_project, scan_folder
+from bakery.init.bases import BaseChoice, base_choice
+from bakery.init.findings import read_toml, requirement_name
+from bakery.init.make import make_recipe
+from bakery.init.project import candidates, read_project
 from bakery.init.read_bake_file import read_bake_file
 from bakery.init.read_cibuildwheel import Cibuildwheel, read_cibuildwheel
-from bakery.init.read_cmake import read_cmake
+from bakery.init.read_native import read_cmake, read_sources
 from bakery.init.read_setup_py import read_setup_py
-from bakery.init.read_sources import read_sources
-from bakery.init.release_tags import newest_release
-from bakery.init.target import find_target
-from bakery.init.toml_data import read_toml
 from bakery.init.tree import scan
+from bakery.init.write import find_target
+
+DEBIAN = base_choice("debian")
 
 
 def cibuildwheel(tmp_path: Path, settings: str, base: BaseChoice = DEBIAN, **files: str) -> Cibuildwheel:
@@ -48,25 +48,23 @@ def run():
     return [Pybind11Extension("a.b", ["b.cpp"], libraries=LIBRARIES)]
 setup(**dict(name="from-dict"), package_dir={str(""): str("lib")}, py_modules=["a"])
 """,
-        "setup.py",
     )
     assert setup
     assert set(setup.imports) == {"numpy", "Cython", "pybind11"}
     assert [str(fact.place) for fact in setup.libraries] == ["setup.py:8"]
-    assert setup.name
-    assert setup.name.text == "from-dict"
+    assert [fact.text for fact in setup.keywords["name"]] == ["from-dict"]
     assert setup.package_folder
     assert setup.package_folder.text == "lib"
-    assert [fact.text for fact in (*setup.names, *setup.packages)] == ["a.b", "a"]
+    assert [fact.text for fact in (*setup.names, *setup.keywords["py_modules"])] == ["a.b", "a"]
 
 
 @pytest.mark.parametrize("text", ["print 'python 2'", "def f(:\n", "\0"])
 def test_setup_py_of_python_2(text: str) -> None:
-    assert read_setup_py(text, "setup.py") is None
+    assert read_setup_py(text) is None
 
 
 def test_warnings_of_setup_py_are_not_shown(recwarn: pytest.WarningsRecorder) -> None:
-    assert read_setup_py('x = "\\d"\nif x is 1: pass\n', "setup.py")
+    assert read_setup_py('x = "\\d"\nif x is 1: pass\n')
     assert not recwarn.list
 
 
@@ -98,6 +96,7 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
             {"exclude": ["a.so"]},
         ),
         ('before-all = "apt-get install -y libpng-dev"', "builder.system-packages", ["libpng-dev"]),
+        ('before-all = "yum install -y libpng-devel"', "builder.system-packages", ["libpng-dev"]),
         (
             'before-build = ["python -m pip install -U ninja", "pip install meson"]',
             "builder.requirements",
@@ -121,12 +120,12 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ('environment = { A = "$(date)" }', "the shell would evaluate A"),
+        ('environment = { A = "$(date)" }', "the shell or pip would evaluate A"),
         ('environment = "A=\'"', "it cannot be read"),
         ('config-settings = { a = ["b", "c"] }', "a recipe takes one text for each setting"),
         ('build-frontend = { name = "build", args = ["-v"] }', "a recipe has build and uv, without arguments"),
         ('repair-wheel-command = "my-repair {wheel}"', "a command other than auditwheel repair"),
-        ('before-all = "yum install -y libpng-devel"', "packages of another distribution"),
+        ('before-all = "yum install -y libown-devel"', "packages of another distribution"),
         ('before-all = "apt-get install -y a; curl evil"', "a command"),
         ('before-build = "pip install -r {project}/requirements.txt"', "a command with placeholders or variables; "),
         ('test-command = "pytest {project}"', "it uses the whole project"),
@@ -136,7 +135,7 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
         ('test-groups = "nothing"', "pyproject.toml has no such group"),
         ('test-sources = ["../outside"]', "a recipe takes paths inside the source"),
         ('archs = ["i686"]', "Bakery has no platform for i686"),
-        ('manylinux-x86_64-image = "manylinux_2_28"', "a short name"),
+        ('manylinux-x86_64-image = "manylinux_2_24"', "not the base"),
         ('test-requires = "-r requirements.txt"', "a recipe requires distributions of the package index only"),
         ('test-requires = ["demo @ https://example.org/demo.zip"]', "a recipe requires distributions"),
         ('container-engine = "podman"', "a recipe has no such setting"),
@@ -171,15 +170,45 @@ def test_a_setup_py_that_would_download_a_wheel(tmp_path: Path) -> None:
         'from setuptools import Extension, setup\nSKIP = os.getenv("DEMO_FORCE_BUILD", "FALSE")\nsetup(name="demo")\n'
     )
     root = write_project(tmp_path, {"setup.py": text, "demo.c": ""})
-    tree = scan_folder(root)
+    tree = scan(root)
     made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
     assert 'environment = { DEMO_FORCE_BUILD = "TRUE" }' in made.text
+
+
+def test_a_test_command_that_lacks_its_requirements(tmp_path: Path) -> None:
+    found = cibuildwheel(tmp_path, 'test-requires = "-r requirements.txt"\ntest-command = "pytest"')
+    assert found.values == {}
+    assert [line.reason for line in found.rest] == [
+        "a recipe requires distributions of the package index only",
+        "it may rely on test-requires",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("archs", "platforms"),
+    [
+        ('"auto"', ()),
+        ('["auto", "aarch64"]', ("linux/amd64", "linux/arm64")),
+        ('"all"', ("linux/amd64", "linux/arm64")),
+        ('["ppc64le"]', ()),
+    ],
+)
+def test_platforms_of_cibuildwheel(tmp_path: Path, archs: str, platforms: tuple[str, ...]) -> None:
+    assert cibuildwheel(tmp_path, f"archs = {archs}").platforms == platforms
 
 
 def test_packages_of_a_manylinux_image(tmp_path: Path) -> None:
     base = base_choice("registry.example/manylinux_2_28:1")
     found = cibuildwheel(tmp_path, 'before-all = "dnf install -y libpng-devel"', base)
     assert found.values["builder.system-packages"][0] == ["libpng-devel"]
+
+
+def test_a_short_name_of_cibuildwheel_is_the_base(tmp_path: Path) -> None:
+    text = '[project]\nname = "demo"\n[tool.cibuildwheel]\nmanylinux-x86_64-image = "manylinux_2_34"\n'
+    project = read_project(scan(write_project(tmp_path, {"pyproject.toml": text})), "")
+    assert project.base.value == "manylinux_2_34"
+    assert project.cibuildwheel
+    assert project.cibuildwheel.rest == []
 
 
 def test_settings_of_linux_come_first(tmp_path: Path) -> None:
@@ -190,7 +219,7 @@ def test_settings_of_linux_come_first(tmp_path: Path) -> None:
 def test_a_bake_file_that_the_rules_refuse_is_not_carried_over(tmp_path: Path) -> None:
     bake = BAKE_FILE["docker-bake.hcl"].replace('"80;90"', '"90;130"')
     root = write_project(tmp_path, {**BAKE_FILE, "docker-bake.hcl": bake})
-    tree = scan_folder(root)
+    tree = scan(root)
     made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
     assert [line.what for line in made.draft.rest] == ["docker-bake.hcl"]
     assert "130" not in made.text
@@ -276,12 +305,13 @@ def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
 
 
 def test_the_newest_release_is_read_from_tags(tmp_path: Path) -> None:
-    assert newest_release(tmp_path) == ""
-    files = {".git/packed-refs": "# pack-refs\n1a refs/tags/v1.9.2\n2b refs/tags/v1.10\n^3c\n4d refs/heads/v7.0\n"}
-    root = write_project(tmp_path, {**files, ".git/refs/tags/demo-1.2.3": "", ".git/refs/tags/nightly": ""})
-    assert newest_release(root) == "1.10"
-    (root / ".git/refs/tags/v2.0.1").touch()
-    assert newest_release(root) == "2.0.1"
+    text = '[build-system]\nrequires = ["setuptools-scm"]\n[project]\nname = "demo"\n'
+    root = write_project(tmp_path, {"pyproject.toml": text, "demo.c": ""})
+    assert read_project(scan(root), "").release == ""
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "x"), ("tag", "nightly"), ("tag", "demo-1.10.2")):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *identity, "-C", str(root), *words], check=True)
+    assert read_project(scan(root), "").release == "1.10.2"
 
 
 def test_requirement_names() -> None:

@@ -6,8 +6,7 @@ import tomllib
 
 import pytest
 
-from bakery.init.draft import Draft
-from bakery.init.write import MOST_LINES, recipe_text, toml_value
+from bakery.init.write import MOST_LINES, Draft, recipe_text, toml_value
 
 
 @pytest.mark.parametrize("value", ["a", 'q"\\\n\t\x7f', "ü😀", True, ["a", "b"], {"a b": "c", "d": ["e"]}, [], {}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from importlib.resources import files
@@ -238,3 +239,14 @@ def test_what_provides_programs_libraries_and_headers() -> None:
     assert (fftw.apt, fftw.dnf) == ("libfftw3-dev", "fftw-devel")
     assert openssl is facts.package_with("openssl/ssl.h")
     assert facts.package_of("frobnicate") is facts.package_with("frobnicate.h") is None
+
+
+def test_policies_are_those_of_auditwheel() -> None:
+    data = [
+        json.loads(path.read_text())
+        for path in (files("auditwheel") / "policy").iterdir()
+        if "policy.json" in path.name
+    ]
+    known = {name for rows in data for row in rows for name in (row["name"], *row["aliases"])}
+    (row,) = facts.policies()
+    assert set(row.names) == {name for name in known if name.startswith(("manylinux", "musllinux"))}

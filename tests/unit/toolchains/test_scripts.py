@@ -483,6 +483,35 @@ def test_packages_that_dpkg_has(tmp_path: Path) -> None:
     }
 
 
+ALPINE = """\
+C:Q1abc=
+P:musl
+V:1.2.5-r10
+A:x86_64
+T:the musl c library (libc) implementation
+F:lib
+R:ld-musl-x86_64.so.1
+a:0:0:755
+
+P:gcc
+V:14.2.0-r6
+A:x86_64
+D:binutils=2.44-r0 musl-dev
+"""
+
+
+def test_packages_that_apk_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lib/apk/db").mkdir(parents=True)
+    (tmp_path / "lib/apk/db/installed").write_text(ALPINE)
+    (tmp_path / "os-release").write_text('NAME="Alpine Linux"\nID=alpine\nVERSION_ID=3.22.1\n')
+    versions = {"musl": "1.2.5-r10", "gcc": "14.2.0-r6"}
+    assert materials.packages(str(tmp_path)) == versions
+    monkeypatch.setattr(materials, "STATUS", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(materials, "APK", str(tmp_path / "lib/apk/db/installed"))
+    monkeypatch.setattr(materials, "RELEASE", str(tmp_path / "os-release"))
+    assert materials.purls(versions)["gcc"] == "pkg:apk/alpine/gcc@14.2.0-r6?arch=x86_64&distro=alpine-3.22.1"
+
+
 def test_how_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a base with dpkg, and of one with rpm."""
     inside = tmp_path / "info"

@@ -9,7 +9,7 @@ from bakery.core.image_names import ImageName
 from bakery.core.names import MACHINES
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
-from bakery.toolchains.facts import manylinux_images, missing_images, number, removed_pythons
+from bakery.toolchains.facts import manylinux_images, missing_images, number, policies, removed_pythons
 from bakery.toolchains.facts.rows import ManylinuxImage
 
 _PYPA = ("pypa", "")
@@ -153,7 +153,41 @@ def _glibc(case: Case) -> Iterator[str]:
     promised = f"{match[1]}.{match[2]}" if match else _OLD_POLICIES.get(case.plat, "")
     if promised and case.glibc and number(case.glibc) > number(promised):
         base = case.image.text if case.image else "the base"
-        yield f"{base} has glibc {case.glibc}, and the wheel promises {case.plat} (glibc {promised})"
+        yield (
+            f"{case.place('wheel.repair.plat')}: {base} has glibc {case.glibc}, and the wheel promises {case.plat} "
+            f"(glibc {promised})"
+        )
+
+
+@rule(
+    "plat-unknown",
+    "auditwheel knows the platform tag",
+    why="auditwheel has a policy for some releases of glibc and musl only, and refuses others after the wheel was built.",
+    fix='write a policy that it knows, or plat = "auto"',
+    source="auditwheel 6.8.2's policies",
+)
+def _plat_known(case: Case) -> Iterator[str]:
+    known = [name for row in policies() for name in row.names]
+    if case.plat not in ("", "auto", *known):
+        near = [name for name in known if name.startswith(case.plat.partition("_")[0] + "_")]
+        yield f"{case.place('wheel.repair.plat')}: there is no policy {case.plat}; there are {', '.join(near)}"
+
+
+@rule(
+    "plat-libc",
+    "The platform tag is for the C library of the base",
+    why="A wheel that was linked with musl does not run with glibc, nor the reverse, and a musllinux wheel has the tag of "
+    "the base's own musl. auditwheel refuses other tags after the wheel was built.",
+    fix='use a base of that tag, or plat = "auto"',
+    source="auditwheel 6.8.2, WheelPolicies",
+)
+def _plat_libc(case: Case) -> Iterator[str]:
+    name, release = case.libc
+    promised = {"manylinux": "glibc", "musllinux": "musl"}.get(re.split(r"[_0-9]", case.plat)[0], "")
+    own = f"musllinux_{release.replace('.', '_')}" if name == "musl" else ""
+    if name and promised and (name != promised or (own and case.plat != own)):
+        base = case.image.text if case.image else "the base"
+        yield f"{case.place('wheel.repair.plat')}: {base} has {name} {release}, and cannot give a {case.plat} wheel"
 
 
 @rule(

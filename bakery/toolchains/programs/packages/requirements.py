@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from typing import Any, Collection, Dict, NoReturn
@@ -102,9 +103,30 @@ def line(package: Package) -> str:
 
 def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
     """Return the names that --direct allows, and the other arguments."""
-    prefix = "--direct="
+    return names_of("--direct=", arguments)
+
+
+def names_of(prefix: str, arguments: list[str]) -> tuple[set[str], list[str]]:
+    """Return the names that options with this prefix list, and the other arguments."""
     names = [name for word in arguments if word.startswith(prefix) for name in word[len(prefix) :].split(",")]
     return {canonical(name) for name in names if name}, [word for word in arguments if not word.startswith(prefix)]
+
+
+def applies(word: str) -> bool:
+    """Say whether a requirement's marker, if it has one, is for this Python."""
+    marker = requirement(word).marker
+    return marker is None or bool(marker.evaluate({"extra": ""}))
+
+
+def has_program(word: str) -> bool:
+    """Say whether the base has the program that a requirement is named after, in a version that satisfies it."""
+    name = name_of(word)
+    if name == "pip":
+        return not pip_alone.is_old()
+    path = shutil.which(name)
+    done = path and subprocess.run([path, "--version"], stdout=subprocess.PIPE, check=False)
+    match = re.search(r"[0-9]+(\.[0-9]+)+", done.stdout.decode(errors="replace")) if done else None
+    return match is not None and bool(requirement(word).specifier.contains(match.group(), prereleases=True))
 
 
 def check_found(packages: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:

@@ -16,12 +16,15 @@ from . import pip_alone, sdist, sources
 from .requirements import (
     BUILT_HERE,
     Package,
+    applies,
     check_direct,
     check_found,
     direct_of,
+    has_program,
     is_source,
     line,
     name_of,
+    names_of,
     refuse,
     requirement,
     run,
@@ -84,7 +87,7 @@ def locked(place: str, words: list[str], lock: dict[str, Any], allowed: Collecti
 
 def renew_pip() -> None:
     """Bring an old pip up to date, in an environment that has nothing else yet."""
-    if pip_alone.major() < pip_alone.OLDEST:
+    if pip_alone.is_old():
         words = ["install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:", "--upgrade", "pip>=24"]
         run([sys.executable, "-m", "pip", *words])
 
@@ -275,8 +278,10 @@ def end(answer: Answer, words: list[str]) -> NoReturn:
 def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
     cut = arguments.index("--")
-    allowed, options = direct_of(arguments[:cut])
-    words = words_of(arguments[cut + 1 :])
+    allowed, others = direct_of(arguments[:cut])
+    of_base, options = names_of("--of-base=", others)
+    asked = words_of(arguments[cut + 1 :])
+    words = [word for word in asked if applies(word) and not (name_of(word) in of_base and has_program(word))]
     check_direct(words, allowed)
     renew_pip()
     lock, record = read("locked.json"), read("recorded.json")
@@ -285,7 +290,7 @@ def resolve(place: str, arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         stand_ins = Sources(scratch, asks="--no-index" not in options)
         if lock is not None:
-            result = locked(place, [*options, *words], lock, allowed)
+            result = locked(place, [*options, *asked], lock, allowed)
             folders = (os.path.join(scratch, "locked-" + str(number)) for number in range(len(result)))
             chosen = [sources.locked(item, next(folders)) for item in result if is_source(item)]
         else:
@@ -303,7 +308,7 @@ def resolve(place: str, arguments: list[str]) -> None:
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
-        json.dump({"requirements": sorted({*options, *words}), "packages": result}, stream, indent=1)
+        json.dump({"requirements": sorted({*options, *asked}), "packages": result}, stream, indent=1)
     print(text, end="")
 
 

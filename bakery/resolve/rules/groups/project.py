@@ -1,0 +1,78 @@
+"""The project's source folder: what a build and its test need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bakery.resolve.rules.case import Case
+from bakery.resolve.rules.rule import Severity, rule
+
+_WHEN = "This is checked by `check` and before a build."
+
+
+@rule(
+    "project-file",
+    "The source folder is a Python project",
+    why=f"Build frontends refuse a folder with neither file, after the whole image of the builder was made. {_WHEN}",
+    fix='set source to the folder that has the file: source = "python/pkg"; a file that source.ignore matches is not sent',
+    source="PEP 517; pypa/build 1.6.1 and pip 26: does not appear to be a Python project",
+)
+def _project_file(case: Case) -> Iterator[str]:
+    if case.project and not case.project.has_build_file:
+        yield f"{case.place('source.path')}: neither pyproject.toml nor setup.py is in {case.project.folder}"
+
+
+@rule(
+    "test-files",
+    "The files of the test exist",
+    why=f"They are copied in the last step, after the wheel was built. {_WHEN}",
+    fix="write the path as it is in the source folder; a file that source.ignore matches is not sent",
+    source="the step of the test: cp -r",
+)
+def _test_files(case: Case) -> Iterator[str]:
+    for path in case.project.missing_files if case.project else ():
+        yield f"{case.place('test.files')}: {path!r} is not in the source folder {case.project and case.project.folder}"
+
+
+@rule(
+    "test-program",
+    "Something installs the program of the test's command",
+    why="The test runs on a clean base with the wheel, its requirements and test.requirements only, so the command fails "
+    f"after the wheel was built. {_WHEN}",
+    fix='name its distribution: test.requirements = ["pytest"]',
+    source="the programs of Debian's and pypa's images",
+)
+def _test_program(case: Case) -> Iterator[str]:
+    yield from _programs(case, certain=True)
+
+
+@rule(
+    "test-program-unlisted",
+    "The recipe names the program of the test's command",
+    why="No requirement of the test or the project is the distribution of this program. Another one may require it; if "
+    f"none does, the command fails after the wheel was built. {_WHEN}",
+    fix="add its distribution to test.requirements",
+    source="the programs of Debian's and pypa's images",
+    severity=Severity.WARNING,
+)
+def _test_program_unlisted(case: Case) -> Iterator[str]:
+    yield from _programs(case, certain=False)
+
+
+def _programs(case: Case, *, certain: bool) -> Iterator[str]:
+    if case.project and case.project.only_these is certain:
+        for name in case.project.programs:
+            yield f"{case.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
+
+
+@rule(
+    "git-submodules",
+    "The git submodules of the source are checked out",
+    why=f"An empty folder is sent in place of their files, so a build that needs them fails. {_WHEN}",
+    fix="run: git submodule update --init --recursive",
+    source="git clone without --recurse-submodules",
+    severity=Severity.WARNING,
+)
+def _submodules(case: Case) -> Iterator[str]:
+    for path in case.project.submodules if case.project else ():
+        yield f"{path} of {case.project and case.project.folder} is an empty git submodule"
