@@ -9,6 +9,9 @@ ARGS ?=
 FUZZ ?=
 FUZZ_SECONDS ?= 60
 
+# With it, every process of `make check` compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup engine wheel test check pins fuzz bench proof clean
 
@@ -60,7 +63,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/iree.py
 
 proof: engine ## What make check and make test only sample, and slow proofs: before a release
-	$(VENV)/bin/pytest -m proof tests
+	$(VENV)/bin/pytest -m 'proof or hypothesis' --hypothesis-profile=proof tests
 
 clean: ## Remove what was built; the engine, its images and caches stay
 	rm -rf dist wheels build .bakery .mypy_cache .pytest_cache .ruff_cache .hypothesis $(VENV)

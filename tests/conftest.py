@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no defect of an example.
-settings.register_profile("bakery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("proof", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("bakery", settings.get_profile("proof"), max_examples=20)
 settings.load_profile("bakery")
 
 Golden = Callable[[Path, str], None]
@@ -18,6 +20,11 @@ Golden = Callable[[Path, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and all modules stay to the end: the garbage collector need not look at them again and again.
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

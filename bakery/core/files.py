@@ -36,8 +36,10 @@ def open_plain(path: Path, *, follow: bool = True) -> BufferedReader:
 def read_plain(path: Path, most: int, *, follow: bool = True) -> bytes:
     """Return the content of a regular file. Raises OSError if it cannot be opened or has more than ``most`` bytes."""
     with open_plain(path, follow=follow) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
+        # Nothing of a file that is too large is read; one that grows meanwhile is refused, too.
+        large = os.fstat(file.fileno()).st_size > most
+        data = b"" if large else file.read(most + 1)
+    if large or len(data) > most:
         raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
     return data
 

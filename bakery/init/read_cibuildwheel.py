@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from bakery.core.names import is_baked
 from bakery.init.bases import BaseChoice
 from bakery.init.findings import Place, Rest, Toml, is_requirement, plain
 from bakery.init.tree import TABLES
@@ -143,24 +142,19 @@ class _Reader:
         self.result.values[key] = (value, self.pyproject.place(*self.paths[source]))
 
     def _platforms(self) -> None:
-        found: list[str] = []
-        for system in ("linux", "macos", "windows"):
-            known = {key.split()[1]: value for key, value in TABLES["cibuildwheel-archs"].items() if system in key}
-            path = self.paths.get("archs", ()) if system == "linux" else (*_ROOT, system, "archs")
-            archs = _words(self.pyproject.get(*path)) if path else []
-            archs = list(known) if archs == ["all"] else archs
-            if system == "linux" and any(arch in known for arch in archs) and any(arch in _AUTO for arch in archs):
-                found.append("linux/amd64")
-            found += [known[arch] for arch in archs if arch in known]
-            if others := [arch for arch in archs if arch not in (*known, *_AUTO) and plain(arch)]:
-                self._rest(path, f"Bakery has no platform for {', '.join(others)[:100]}")
-        # A recipe needs a platform of Linux.
-        self.result.platforms = tuple(dict.fromkeys(found)) if any(map(is_baked, found)) else ()
+        known = TABLES["cibuildwheel-archs"]
+        archs = _words(self._value("archs"))
+        found = list(known.values()) if archs == ["all"] else [known[arch] for arch in archs if arch in known]
+        if found and any(arch in _AUTO for arch in archs):
+            found.insert(0, known["x86_64"])
+        self.result.platforms = tuple(dict.fromkeys(found))
+        if others := [arch for arch in archs if arch not in (*known, *_AUTO, "all") and plain(arch)]:
+            self._rest(self.paths["archs"], f"Bakery has no platform for {', '.join(others)[:100]}")
         for system in ("macos", "windows"):
             if self.pyproject.table(*_ROOT, system):
-                is_built = any(platform.startswith(system) for platform in self.result.platforms)
-                reason = f"see [{system}] in the recipe reference" if is_built else "the recipe builds for Linux only"
-                self._rest((*_ROOT, system), reason)
+                self._rest(
+                    (*_ROOT, system), f"the recipe builds for Linux only; see [{system}] in the recipe reference"
+                )
 
     def _environment(self, source: str, value: object) -> None:
         pairs = _pairs(value)
@@ -247,7 +241,7 @@ class _Reader:
         kept = [text.removeprefix("./").rstrip("/") for text in _texts(value)]
         if not all(map(_is_path, kept)):
             raise _Refused("a recipe takes paths inside the source")
-        self._keep("test.files", source, kept)
+        self._keep("test.files", source, _tops(kept))
 
     def _test_command(self, source: str, value: object) -> None:
         command = " && ".join(_texts(value, split=False)).strip()
@@ -266,7 +260,7 @@ class _Reader:
         if paths:
             known = self.result.values.get("test.files", ([], None))[0]
             assert isinstance(known, list)
-            self._keep("test.files", source, list(dict.fromkeys((*known, *paths))))
+            self._keep("test.files", source, _tops([*known, *paths]))
         self._keep("test.command", source, text)
 
     def _repair(self, source: str, value: object) -> None:
@@ -319,6 +313,11 @@ def _pairs(value: object) -> dict[str, object]:
 
 def _is_path(path: str) -> bool:
     return bool(re.fullmatch(r"[\w.-]+(?:/[\w.-]+)*", path)) and ".." not in path.split("/")
+
+
+def _tops(paths: list[str]) -> list[str]:
+    """Return the files and folders at the top that have the paths: a test gets them without what is above them."""
+    return list(dict.fromkeys(path.split("/")[0] for path in paths))
 
 
 def _words(value: object) -> list[str]:

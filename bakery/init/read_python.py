@@ -68,6 +68,7 @@ def read_metadata(tree: Tree) -> Metadata:
     if setup is None:
         notes.append("setup.py is no Python 3 and was not read")
         setup = SetupPy()
+    info = (tree.text("PKG-INFO") or "")[:2000]
     config = _SetupCfg(tree.text("setup.cfg") or "", notes)
 
     def first(path: tuple[str, ...], section: str, option: str, keyword: str) -> Fact | None:
@@ -89,7 +90,9 @@ def read_metadata(tree: Tree) -> Metadata:
     return Metadata(
         pyproject=pyproject,
         setup=setup,
-        name=pyproject.fact("tool", "poetry", "name") or first(("project", "name"), "metadata", "name", "name"),
+        name=pyproject.fact("tool", "poetry", "name")
+        or first(("project", "name"), "metadata", "name", "name")
+        or next((Fact(name, Place("PKG-INFO")) for name in re.findall(r"(?m)^Name: (\S+)$", info)), None),
         backend=_backend(pyproject, tree),
         is_legacy=not pyproject.table("build-system"),
         requires=requires,

@@ -14,6 +14,7 @@ FILE = "setup.py"
 _EXTENSIONS = ("Extension", "CUDAExtension", "CppExtension", "Pybind11Extension", "CMakeExtension", "RustExtension")
 _STRING = re.compile(r"(FORCE_CUDA|[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD|cmake|ninja|pkg-config|cargo)(?:\s|\Z)")
 _MOST_NODES = 200_000
+_MOST_PARTS = 20
 
 
 @dataclass
@@ -61,7 +62,7 @@ class _Reader:
         self.setup = SetupPy()
         self.constants = {
             item.targets[0].id: item.value
-            for item in module.body
+            for item, _ in _nodes(module)
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name)
         }
 
@@ -106,15 +107,23 @@ class _Reader:
                 self.setup.package_folder = folder[0]
 
     def _facts(self, value: ast.expr) -> list[Fact]:
-        """Return the constant texts of an expression: a text, a list of texts, or a name for one of them."""
-        if isinstance(value, ast.Name):
-            value = self.constants.get(value.id, value)
-        items = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+        """Return the constant texts of an expression: a text, a list, a sum, or a name for one of them."""
+        parts = _parts(self.constants.get(value.id, value) if isinstance(value, ast.Name) else value)
+        items = [item for part in parts for item in (part.elts if isinstance(part, ast.List | ast.Tuple) else [part])]
         return [
             Fact(item.value, _place(item))
             for item in items
             if isinstance(item, ast.Constant) and isinstance(item.value, str)
         ]
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    """Return the lists of a sum such as ``["a"] + (["b"] if … else [])``, without those of conditions."""
+    parts: list[ast.expr] = []
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and len(parts) < _MOST_PARTS:
+        parts.insert(0, value.right)
+        value = value.left
+    return [value, *parts]
 
 
 def _place(node: ast.AST) -> Place:

@@ -8,7 +8,7 @@ import pytest
 from fuzz.runner import crashers, read_files, read_made
 from fuzz.targets import TARGETS, seeds_of
 
-COUNT = 60
+COUNT = 30
 RIGHT = {"ok", "differs", "page", "plan", "fits", "records", "functions", "right", "1"}
 ALSO = {"stale", "refused", "2"}
 

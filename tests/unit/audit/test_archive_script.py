@@ -13,10 +13,17 @@ from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.difference import differences
+from bakery.audit.tools import AuditwheelReport, ToolResults
 from bakery.toolchains import programs
 
 PROGRAM = Path(programs.__file__).parent / "archive.py"
 FILES = {"demo/b.py": b"b", "demo/a.py": b"a", "demo/run.sh": b"#!/bin/sh\n"}
+
+
+@pytest.fixture(autouse=True)
+def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def steady(*folders: Path, epoch: str = "1700000001") -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from bakery.audit.auditor import WheelReport, audit_wheel
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import Severity
 from bakery.audit.tags import arch_of, parse_platform
-from bakery.audit.tools import AuditwheelReport, parse_auditwheel
+from bakery.audit.tools import AuditwheelReport, ToolResults, parse_auditwheel
 from bakery.audit.wheel import original_soname
 from bakery.cli.tables.audit import render
 from bakery.core.text import printable
@@ -51,6 +51,7 @@ def audited(
 ) -> WheelReport:
     """Audit a wheel with one extension and one grafted library, with a given verdict of auditwheel."""
     monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: verdict or AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
     files = {
         EXTENSION: shared_object(
             needed=["libz-0a1b2c3d.so.1", "libc.so.6"],

@@ -234,7 +234,7 @@ def _read_anyway(data: bytes) -> None:
         json.dumps(device_code(data).to_json())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     name=st.sampled_from(NAMES),
     patches=st.lists(st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=16)), min_size=1, max_size=8),
@@ -247,7 +247,7 @@ def test_no_damage_to_a_real_file_raises_or_takes_long(name: str, patches: list[
     _within_a_second(lambda: _read_anyway(bytes(data)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     entries=st.lists(
         st.builds(

@@ -23,7 +23,7 @@ from bakery.audit.difference import differences
 from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.finding import error, info
 from bakery.audit.limits import Limits
-from bakery.audit.tools import exceeded_limit
+from bakery.audit.tools import AuditwheelReport, ToolResults, exceeded_limit
 from bakery.audit.worker import LimitExceeded, call
 from bakery.core.errors import AuditError, ModuleError, OutputError
 from bakery.core.files import open_plain, read_plain
@@ -82,7 +82,9 @@ def test_a_hostile_wheel_is_answered_in_time_and_memory(name: str, tmp_path: Pat
     json.dumps(report.to_json())
 
 
-@pytest.mark.parametrize("name", [name for name, (check, _) in hostile.WHEELS.items() if check == "audit-limit"])
+@pytest.mark.parametrize(
+    "name", sampled([name for name, (check, _) in hostile.WHEELS.items() if check == "audit-limit"], 3)
+)
 def test_the_finding_names_the_limit_and_no_tool_is_asked(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +261,13 @@ def test_limits_grow_with_the_file() -> None:
     assert large.seconds > 3600
 
 
+@pytest.fixture
+def _no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
+
+
+@pytest.mark.usefixtures("_no_tools")
 def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: 1 / 0)
     found = audit_wheel(write_wheel(tmp_path)).findings
@@ -267,6 +276,7 @@ def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pyte
     ]
 
 
+@pytest.mark.usefixtures("_no_tools")
 def test_many_remarks_hide_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = [*[info("bundled-library", "small")] * 60, error("bundled-library", "wrong")]
     monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: iter(findings))
@@ -302,6 +312,10 @@ def test_no_reader_waits_for_a_pipe(fifo: Path, tmp_path: Path) -> None:
             open_plain(path)
     with pytest.raises(OSError, match="larger than 2 bytes"):
         read_plain(written(tmp_path / "x", b"123"), 2)
+    # More than any machine has in memory: refused by its size.
+    os.truncate(tmp_path / "x", 1 << 40)
+    with pytest.raises(OSError, match="larger than"):
+        read_plain(tmp_path / "x", 1 << 39)
     for read, kind in ((audit_wheel, OutputError), (audit_in_worker, OutputError), (read_vmfb, AuditError)):
         with pytest.raises(kind, match="not a regular file"):
             read(fifo)

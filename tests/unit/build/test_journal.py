@@ -42,7 +42,7 @@ def state(records: list[Record]) -> dict[str, Record]:
     return {record.cell: record for record in records}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(RECORDS)
 def test_cut_at_every_byte_it_is_a_journal_of_what_happened_before(
     tmp_path_factory: pytest.TempPathFactory, records: list[Record]

@@ -451,11 +451,11 @@ def test_two_secrets_that_overlap_leave_nothing() -> None:
 def test_the_time_grows_with_the_log_alone(value: bytes) -> None:
     mask = Mask({"key": value})
     line = b"[build] g++ -O3 -c /src/csrc/kernel.cu -o build/kernel.o " + os.urandom(24).hex().encode() + b"\n"
-    worst = (b"ab" * 500 + b"\n") * 200 + base64.b64encode(b"x" + value) * 20
+    worst = (b"ab" * 500 + b"\n") * 40 + base64.b64encode(b"x" + value) * 20
     began = time.process_time()
     assert mask.hide(line * 100_000) == line * 100_000
     mask.hide(worst)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 2
 
 
 def log(vertex: str, data: bytes, stream: int = 1) -> bytes:

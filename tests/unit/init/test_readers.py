@@ -46,16 +46,19 @@ LIBRARIES = ["z", f"x{1}"]
 def run():
     from pybind11.setup_helpers import Pybind11Extension
     return [Pybind11Extension("a.b", ["b.cpp"], libraries=LIBRARIES)]
+if True:
+    MORE = ["png"] + (["m"] if x else []) + ["tiff"]
+Extension("c", libraries=MORE)
 setup(**dict(name="from-dict"), package_dir={str(""): str("lib")}, py_modules=["a"])
 """,
     )
     assert setup
     assert set(setup.imports) == {"numpy", "Cython", "pybind11"}
-    assert [str(fact.place) for fact in setup.libraries] == ["setup.py:8"]
+    assert [str(fact.place) for fact in setup.libraries] == ["setup.py:8", "setup.py:13", "setup.py:13"]
     assert [fact.text for fact in setup.keywords["name"]] == ["from-dict"]
     assert setup.package_folder
     assert setup.package_folder.text == "lib"
-    assert [fact.text for fact in (*setup.names, *setup.keywords["py_modules"])] == ["a.b", "a"]
+    assert [fact.text for fact in (*setup.names, *setup.keywords["py_modules"])] == ["a.b", "c", "a"]
 
 
 @pytest.mark.parametrize("text", ["print 'python 2'", "def f(:\n", "\0"])
@@ -102,6 +105,7 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
             "builder.requirements",
             ["ninja", "meson"],
         ),
+        ('test-sources = ["./py/tests/"]\ntest-command = "pytest py/tests"', "test.files", ["py"]),
         ('test-sources = ["./tests/"]\ntest-command = "pytest tests"', "test.files", ["tests"]),
         (
             'test-command = ["python a.py", "pytest {project}/tests/x.py"]',
@@ -297,6 +301,13 @@ def test_empty_submodules_are_named(tmp_path: Path) -> None:
     files = {"pyproject.toml": "[project]\n", ".gitmodules": text, "extern/b/x.c": ""}
     (note,) = read_project(scan(write_project(tmp_path, files)), "").notes
     assert note.startswith("the submodule extern/a is empty")
+
+
+def test_the_name_in_a_source_distribution(tmp_path: Path) -> None:
+    root = write_project(
+        tmp_path, {"setup.py": "setup(name=NAME)\n", "PKG-INFO": "Metadata-Version: 2.1\nName: Demo\n"}
+    )
+    assert read_project(scan(root), "").metadata.name == ("Demo", ("PKG-INFO", 0))
 
 
 def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
