@@ -87,6 +87,9 @@ LOCK = "/requirements.lock"
 SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""
 
+_BUILD_FOLDER = ("SKBUILD_BUILD_DIR", literal("/tmp/build"))
+"""Without it, scikit-build-core compiles in a folder of a random name, which gets into objects."""
+
 _BUILD, _BACKEND, _RUN = "/build-requires.txt", "/backend-requires.txt", "/run-requires.txt"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
@@ -285,7 +288,7 @@ def _compile(parts: Parts) -> Stage:
         copy_native,
         mounts=mounts,
         source=prepared_source() if prepared else None,
-        environment=cargo_environment(parts),
+        environment=(_BUILD_FOLDER, *cargo_environment(parts)),
     )
     base = prepared[0].name if prepared else "builder"
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."

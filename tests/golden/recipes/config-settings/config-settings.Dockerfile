@@ -118,7 +118,7 @@ RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    CCACHE_STATSLOG=/tmp/ccache.log CXXFLAGS="${FLAGS} -DPRICE='\$5'" NOTE='100 % of `it`' with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built "-Ccmake.build-type=${BUILD_TYPE}" '-Ccmake.define.TITLE=it'"'"'s "$5"' /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build CXXFLAGS="${FLAGS} -DPRICE='\$5'" NOTE='100 % of `it`' with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built "-Ccmake.build-type=${BUILD_TYPE}" '-Ccmake.define.TITLE=it'"'"'s "$5"' /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.

@@ -132,7 +132,7 @@ RUN --network=none --mount=from=tools,source=/with-cross,target=/usr/local/bin/w
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    CCACHE_STATSLOG=/tmp/ccache.log with-cross with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build with-cross with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.

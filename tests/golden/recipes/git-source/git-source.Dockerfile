@@ -114,7 +114,7 @@ RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=source,source=/src,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
-    CCACHE_STATSLOG=/tmp/ccache.log with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.

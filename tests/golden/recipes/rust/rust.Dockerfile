@@ -143,7 +143,7 @@ RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    CCACHE_STATSLOG=/tmp/ccache.log CARGO_HOME=/crates CARGO_NET_OFFLINE=true RUSTUP_DIST_SERVER=https://mirror.example/rust with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build CARGO_HOME=/crates CARGO_NET_OFFLINE=true RUSTUP_DIST_SERVER=https://mirror.example/rust with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.

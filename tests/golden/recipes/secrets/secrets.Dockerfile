@@ -170,7 +170,7 @@ RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
     umask 022 && \
     mkdir -p /src/lib && \
     cp -a /native/. /src/lib && \
-    CCACHE_STATSLOG=/tmp/ccache.log with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.

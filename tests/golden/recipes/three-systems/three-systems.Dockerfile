@@ -124,7 +124,7 @@ RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    CCACHE_STATSLOG=/tmp/ccache.log FLAVOUR="${FLAVOUR}" GREETING="${GREETING}" FOR="${PYTHON_VERSION}" with-ccache with-jobs 0MB 2 python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built -Ccmake.build-type=Release /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build FLAVOUR="${FLAVOUR}" GREETING="${GREETING}" FOR="${PYTHON_VERSION}" with-ccache with-jobs 0MB 2 python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built -Ccmake.build-type=Release /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.

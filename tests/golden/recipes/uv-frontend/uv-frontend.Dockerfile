@@ -106,7 +106,7 @@ RUN --network=none --mount=source=.,target=/src,rw \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    uv build --wheel --no-build-isolation --offline --out-dir /wheels/built -C setup-args=-Dbuildtype=release /src
+    SKBUILD_BUILD_DIR=/tmp/build uv build --wheel --no-build-isolation --offline --out-dir /wheels/built -C setup-args=-Dbuildtype=release /src
 
 # Names the wheel, and adds the libraries that it needs.
 FROM compile AS repair
