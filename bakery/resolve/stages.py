@@ -9,6 +9,7 @@
 
 - Stages that do not depend on Python come before those that do, and a stage declares only the arguments it uses.
 - ``project`` reduces the source to its list of build requirements: the same list gives the same builder.
+- ``backend-requires`` asks the build backend what else it requires: the same answer gives the same builder, too.
 - ``compile`` has no network. It mounts the source, discards what the build writes there, and mounts a ccache.
 - Packages are resolved to hashes in one stage (``…-requirements``) and installed in another, so the same packages give
   the same layer, with or without a lock.
@@ -42,10 +43,12 @@ from bakery.plan.dockerfile import (
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
+from bakery.resolve.before_build import before_build, prepared_source
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import declarations, parse, rename_arg
+from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
@@ -64,11 +67,11 @@ from bakery.resolve.stage_inputs import (
     make_environment,
     network_words,
     python_commands,
+    remove_programs,
     scope_stage,
     shell_programs,
     source_mount,
     stage_with_args,
-    toolkit_stage,
     with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
@@ -84,7 +87,10 @@ LOCK = "/requirements.lock"
 SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""
 
-_BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
+_BUILD_FOLDER = ("SKBUILD_BUILD_DIR", literal("/tmp/build"))
+"""Without it, scikit-build-core compiles in a folder of a random name, which gets into objects."""
+
+_BUILD, _BACKEND, _RUN = "/build-requires.txt", "/backend-requires.txt", "/run-requires.txt"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 
@@ -99,10 +105,17 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         *_source(parts),
         *native_stages(parts),
         _project(parts),
+        *rust_stages(parts, lines),
         # A wheel that serves several Pythons is built by one of them.
         *(
             rename_arg(stage, "PYTHON_VERSION", parts.python)
-            for stage in (_requirements(parts, lines), *_builder(parts, lines), _compile(parts), _repair(parts))
+            for stage in (
+                _requirements(parts, lines),
+                *_builder(parts, lines),
+                *before_build(parts),
+                _compile(parts),
+                _repair(parts),
+            )
         ),
         Stage(
             f"{parts.recipe}-wheel",
@@ -168,6 +181,7 @@ def _project(parts: Parts) -> Stage:
     listing = (
         Script(f"{program} build /src > {_BUILD}"),
         Script(" ".join((program, "run /src", *ours, ">", _RUN))),
+        *read_project(parts),
     )
     lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(_RUN, "run", ours))
     return Stage(
@@ -178,8 +192,8 @@ def _project(parts: Parts) -> Stage:
     )
 
 
-def _list_mount(file: str) -> Mount:
-    return Mount("bind", file, source=file, from_="project")
+def _list_mount(file: str, stage: str = "project") -> Mount:
+    return Mount("bind", file, source=file, from_=stage)
 
 
 def _requirements(parts: Parts, lines: Lines) -> Stage:
@@ -211,9 +225,44 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
     steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
     return (
-        stage_with_args(_SYSTEM, lines.packages.base if parts.native_python else toolkit_stage(parts), system_steps),
+        stage_with_args(_SYSTEM, below_builder(parts, lines), system_steps),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        stage_with_args("builder", _SYSTEM, steps, "What this project's build needs, and nothing else."),
+        stage_with_args("backend", _SYSTEM, steps, "The build backend, and what the project lists for it."),
+        *_of_backend(parts),
+    )
+
+
+def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
+    """Return the stages that ask the build backend what else it requires (PEP 517), resolve it and install it.
+
+    Its code runs in the first and the last, which have neither network nor secrets.
+    """
+    settings, place = parts.settings, "backend"
+    program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
+    config = [(f"{key}=", *value) for key, value in settings.pairs("wheel.config-settings")]
+    ask = Command((*program, *literals("ask", "/src", VENV, _BACKEND), *config), settings.pairs("builder.environment"))
+    commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
+    asking = Run(commands, (source_mount(parts, writable=True),), network=False)
+    resolve = pip_steps.resolve(
+        place,
+        literals("-r", _BACKEND),
+        by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
+        beside="build",
+        direct=settings.texts("builder.allow-direct"),
+        mounts=(_list_mount(_BACKEND, "backend-requires"),),
+    )
+    folder = f"{pip_steps.SOURCES}/{place}"
+    found = Mount("bind", folder, source=folder, from_="backend-requirements")
+    add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
+    return (
+        stage_with_args("backend-requires", "backend", (asking,), "What the backend requires beside that (PEP 517)."),
+        stage_with_args("backend-requirements", _PACKAGES, (with_secrets(parts, Phase.REQUIREMENTS, resolve),)),
+        stage_with_args(
+            "builder",
+            "backend",
+            (Run(add, (found,), network=False),),
+            "What this project's build needs, and nothing else.",
+        ),
     )
 
 
@@ -228,10 +277,22 @@ def _compile(parts: Parts) -> Stage:
         front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
     native_mounts, copy_native = native_inputs(parts)
+    mounts = (*native_mounts, *crates_mounts(parts))
     words = (*front, *options, literal("/src"))
-    run = compile_step(parts, Phase.COMPILE, "builder", words, copy_native, mounts=native_mounts)
+    prepared = before_build(parts)
+    run = compile_step(
+        parts,
+        Phase.COMPILE,
+        "builder",
+        words,
+        copy_native,
+        mounts=mounts,
+        source=prepared_source() if prepared else None,
+        environment=(_BUILD_FOLDER, *cargo_environment(parts)),
+    )
+    base = prepared[0].name if prepared else "builder"
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
-    return stage_with_args("compile", "builder", (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
+    return stage_with_args("compile", base, (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
 
 
 def _repair(parts: Parts) -> Stage:
