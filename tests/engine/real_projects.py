@@ -41,6 +41,9 @@ BEGIN, END = "<!-- results -->", "<!-- end -->"
 RESULTS = ROOT / "tests" / "data" / "real_projects.json"
 """What was measured last."""
 
+_NOTHING = "status 'error'|subprocess-exited"
+"""Lines of pip that do not say why."""
+
 _BY_PIP = """
 FROM {stage} AS by-pip
 {args}
@@ -180,7 +183,7 @@ def pip_wheel(project: Project, folder: Path, cell: Mapping[str, Any], environme
     found = re.search(r"by pip: (\d+) ms", done.stderr.partition("by-pip 1/1")[2])
     if done.returncode == 0 and found:
         return int(found[1]) / 1000
-    said = [line for line in re.findall(r"(?m)^#\d+ [\d.]+\s+(.*)$", done.stderr) if "status 'error'" not in line]
+    said = [line for line in re.findall(r"(?m)^#\d+ [\d.]+\s+(.*)$", done.stderr) if not re.search(_NOTHING, line)]
     lines = [line for line in said if re.search(r"(?i)\b(error:|not found|no such)", line)]
     raise RuntimeError((lines or said or [done.stderr])[0].strip()[:200])
 
@@ -238,7 +241,7 @@ def reason(done: Done) -> str:
     lines = [line.strip() for line in done.err.splitlines() if line.strip()]
     last = max((number for number, line in enumerate(lines) if line.startswith("bake: ")), default=len(lines) - 3)
     told = [line for line in lines[last:] if not line.startswith("→ the whole log")]
-    return re.sub(r"/tmp/\S+/", "", " / ".join([told[0], *told[-2:]] if len(told) > 2 else told))[:400]
+    return re.sub(r"; the whole log: \S+", "", " / ".join([told[0], *told[-2:]] if len(told) > 2 else told))[:400]
 
 
 def measure_all(results: Path, names: list[str]) -> None:
@@ -260,7 +263,7 @@ def measure_all(results: Path, names: list[str]) -> None:
 def table(told: Mapping[str, Any]) -> str:
     """Return the table of the documentation."""
     rows = ["| project | kind | Python | recipe | edits | pip | bakery | tested |", "|---|---|---|--:|---|--:|--:|---|"]
-    listed = [told["projects"][name] for name in projects()]
+    listed = [told["projects"][name] for name in projects() if name in told["projects"]]
     for item in listed:
         pip = f"{item['pip_s']:.0f} s" if "pip_s" in item else "fails"
         ours = f"{item['bakery_s']:.0f} s" if "bakery_s" in item else "refused"

