@@ -171,6 +171,7 @@ def _session(
     """Return the session of a run, valid as long as ``resources``; read its secrets, and provide base images."""
     pip_conf = engine.index.pip_conf().encode()
     files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
+    cargo = package_index.cargo_config(engine.environment) if "CARGO_CONFIG" in plan.values() else None
     secrets = resources.enter_context(read_secrets(plan.secrets, needed, root, engine.environment))
     return BuildSession(
         root=root,
@@ -180,11 +181,12 @@ def _session(
         variables={
             "CA_BUNDLE": str(engine.ca_bundle or ""),
             "PIP_CONF": str(files.get("PIP_CONF", "")),
+            "CARGO_CONFIG": str(cargo or ""),
             **secrets.variables,
         },
         listener=listener,
         state_folder=options.state or state_folder(root, engine.environment),
-        reads=(engine.ca_bundle,) if engine.ca_bundle else (),
+        reads=tuple(filter(None, (engine.ca_bundle, cargo))),
         mask=secrets.mask,
         builder=options.builder,
         no_cache=options.no_cache,

@@ -190,7 +190,7 @@ IMAGE_KINDS = (Kind.IMAGE, Kind.MATERIALS)
 GIT_SECRETS = ("GIT_AUTH_TOKEN", "GIT_AUTH_HEADER")
 """Secrets that BuildKit uses to fetch from a git server; no step receives them."""
 
-BASE_SECRETS = {"ca-bundle": "CA_BUNDLE", "pip-conf": "PIP_CONF"}
+BASE_SECRETS = {"ca-bundle": "CA_BUNDLE", "pip-conf": "PIP_CONF", "cargo-config": "CARGO_CONFIG"}
 """Secrets that no recipe declares, and the variable of the bake file that holds the file of each."""
 
 MACHINES = {

@@ -79,7 +79,9 @@ def _distinct(items: Sequence[Json]) -> list[Json]:
 
 def _secret_files(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return id and variable of each secret from a file; if the variable is empty, there is no secret."""
-    return (*BASE_SECRETS.items(), *((item.name, item.holder) for item in plan.secrets if item.holder))
+    declared = {item.name for item in plan.variables}
+    base = (item for item in BASE_SECRETS.items() if item[1] in declared)
+    return (*base, *((item.name, item.holder) for item in plan.secrets if item.holder))
 
 
 def bakefile(plan: Plan) -> str:

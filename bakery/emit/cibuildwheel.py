@@ -176,7 +176,9 @@ class _Options:
             if requirements
             else []
         )
-        return [*prepare, *(["python -m pip install wheel"] if _finishes(self._plan) else [])]
+        command = self._settings.before_build if self._system == "linux" else ""
+        ours = [f"cd {{package}} && sh -ec {shlex.quote(command)}"] if command else []
+        return [*ours, *prepare, *(["python -m pip install wheel"] if _finishes(self._plan) else [])]
 
     def _repair(self) -> list[str]:
         if not _finishes(self._plan):

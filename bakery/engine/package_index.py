@@ -50,6 +50,12 @@ class Index:
         return "[global]\n" + "".join(f"{key} = {value}\n" for key, value in self.settings.items())
 
 
+def cargo_config(environ: Mapping[str, str]) -> Path | None:
+    """Return cargo's configuration file of this machine, which has its registries; None if there is none."""
+    folder = Path(environ.get("CARGO_HOME") or Path(environ.get("HOME", "/"), ".cargo"))
+    return next((path for name in ("config.toml", "config") if (path := folder / name).is_file()), None)
+
+
 def without_credentials(url: str) -> str:
     """Return a URL without user and password."""
     parts = urllib.parse.urlsplit(url)

@@ -10,8 +10,8 @@ from bakery.toolchains.bases.debian import SUITES
 DEFAULT = "manylinux_2_28"
 """The base of a new recipe, unless the project or the command line names another."""
 
-_DEBIAN_RUST = (("3.9", "1.48"), ("3.11", "1.63"), ("3.13", "1.85"))
-"""Python → the Rust of that release of Debian (packages.debian.org/rustc, read 2026-11-23; forky changes)."""
+_DEBIAN_RUST = (("3.9", "1.48"), ("3.11", "1.85"), ("3.13", "1.96"))
+"""Python → the Rust of that release of Debian (packages.debian.org/rustc and rustc-web, read 2026-11-23; forky changes)."""
 
 
 class BaseChoice(NamedTuple):

@@ -96,15 +96,15 @@ def _system_packages(draft: Draft, project: Project) -> None:
         add(facts.package_of("pkg-config"), str(pkg_config))
     if fortran := project.language("fortran"):
         add(facts.package_of("gfortran"), str(fortran))
-    if rust:
-        draft.extend(_PACKAGES, ["cargo"], f"Rust: {rust}")
 
 
 def _network(draft: Draft, project: Project) -> None:
     """Allow the network for builds that download while they run."""
     downloads = project.cmake.downloads or project.meson.downloads
-    if project.rust() and not (project.cargo and project.cargo.vendored):
-        draft.set("builder.network", True, "cargo downloads crates while it compiles")
+    if rust := project.rust():
+        draft.set("builder.rust", "auto", str(rust))
+    if rust and not (project.cargo and (project.cargo.vendored or project.cargo.locked)):
+        draft.set("builder.network", True, "no Cargo.lock: cargo chooses crates while it compiles")
     elif downloads:
         name = downloads.text if plain(downloads.text) else "a source"
         draft.set("builder.network", True, f"guess: {downloads.place} downloads {name[:30]}")

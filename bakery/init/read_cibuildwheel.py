@@ -182,7 +182,7 @@ class _Reader:
             manager = {"apt-get": "apt", "apt": "apt", "yum": "dnf", "dnf": "dnf"}.get(words[0] if words else "")
             names = [word for word in words[1:] if not word.startswith("-")]
             if manager is None or names[:1] not in (["install"], ["update"]):
-                raise _Refused("a command, which a recipe has for macOS and Windows only")
+                raise _Refused("a command; if it prepares this build, write it as builder.before-build")
             if names[0] == "install":
                 packages += [self._package(manager, name) for name in names[1:]]
         if not packages or not all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", name) for name in packages):
@@ -205,9 +205,16 @@ class _Reader:
             start = next((cut for cut in (2, 4) if words[:cut][-2:] == ["pip", "install"]), 0)
             named = [word for word in words[start:] if word not in ("-U", "--upgrade")]
             if not start or not all(map(is_requirement, named)):
-                raise _Refused("a command, which a recipe has no place for")
+                self._command(source, value)
+                return
             packages += named
         self._keep("builder.requirements", source, packages)
+
+    def _command(self, source: str, value: object) -> None:
+        command = " && ".join(_texts(value)) if isinstance(value, list) else str(value)
+        if not plain(command) or re.search(r"[{}$]", command):
+            raise _Refused("a command with placeholders or variables; write it as builder.before-build")
+        self._keep("builder.before-build", source, {"command": command, "network": True})
 
     def _test_requires(self, source: str, value: object) -> None:
         requirements = _texts(value)

@@ -139,6 +139,7 @@ class Cargo:
         rust: the lowest Rust.
         abi3: the lowest Python of the stable ABI.
         vendored: its crates are in the tree.
+        locked: a Cargo.lock names its crates.
         openssl: the dependency on the crate of OpenSSL.
     """
 
@@ -147,6 +148,7 @@ class Cargo:
     rust: Fact | None
     abi3: Fact | None
     vendored: bool
+    locked: bool
     openssl: Place | None
 
 
@@ -179,6 +181,7 @@ def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
         rust,
         next((Fact(f"3.{match[1]}", place) for match, place in abi3 if match), None),
         any(name.endswith("/.cargo-checksum.json") for name in tree.files),
+        bool(tree.named("Cargo.lock")),
         next((item.place(*path) for path in crates for item in read if item.get(*path) is not None), None),
     )
 

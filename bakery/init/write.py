@@ -24,7 +24,8 @@ _TABLES = ("", "variables", "matrix", "builder", "wheel", "test")
 
 _KEYS = (
     *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
-    *("base", "toolkit", "components", "framework", "requirements", "system-packages", "network", "environment"),
+    *("base", "toolkit", "components", "framework", "requirements", "system-packages"),
+    *("rust", "before-build", "network", "environment"),
     *("frontend", "config-settings", "abi3", "repair", "imports", "files", "command"),
 )
 """The keys, in the order of the file."""

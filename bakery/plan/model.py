@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bakery.core.errors import UsageError
-from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, Phase, with_derived
+from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, with_derived
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Stage
 from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
@@ -41,7 +41,7 @@ class Plan:
         cells: those of Linux; cibuildwheel builds ``cibuildwheel_cells``, those of macOS and Windows.
         ignore: patterns of files that never enter the build context.
         output: the folder that receives audited wheels.
-        network: the phases whose commands may use the network.
+        network: the phases and commands that may use the network.
         requested_grants: what the recipe needs of the machine that builds, as ``--allow`` writes it, including paths in
             the project, which need no ``--allow``.
         platform_variable: the variable that holds the platform of all cells; empty if cells have their own.
@@ -71,7 +71,7 @@ class Plan:
     output: str
     source_context: SourceContext = field(default_factory=SourceContext)
     secrets: tuple[Secret, ...] = ()
-    network: tuple[Phase, ...] = ()
+    network: tuple[str, ...] = ()
     requested_grants: tuple[str, ...] = ()
     cibuildwheel_cells: tuple[Cell, ...] = ()
     cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)

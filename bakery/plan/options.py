@@ -198,6 +198,7 @@ class Cibuildwheel:
         load: load every shared object before the imports.
         toolkit: the CUDA toolkit, ``none`` for none.
         native: the recipe has a native step.
+        before_build: the command before the build, for Linux.
     """
 
     frontend: str = "build"
@@ -217,6 +218,7 @@ class Cibuildwheel:
     minimum_macos: str = ""
     toolkit: str = "none"
     native: bool = False
+    before_build: str = ""
 
 
 @dataclass(frozen=True, slots=True)

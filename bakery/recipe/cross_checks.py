@@ -28,6 +28,7 @@ RESERVED = frozenset(
             "DEST",
             "CA_BUNDLE",
             "PIP_CONF",
+            "CARGO_CONFIG",
         ),
         *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
@@ -51,7 +52,12 @@ _COMPONENT = re.compile(r"([a-z][a-z0-9]*)(.*)")
 _FREE_TEXT = ("name", "description", "pattern")
 _IMPLICIT_AXES = ("python", "platform")
 _NO_TOOLKIT = (None, "none")
-_COMMANDS = (("test", "command"), ("native", "command"))
+_COMMANDS = (
+    ("test", "command"),
+    ("native", "command"),
+    ("builder", "before-build"),
+    ("builder", "before-build", "command"),
+)
 _MOST = 1000
 """Problems that are reported: each may cost a comparison with all names."""
 _DEEPEST = 16
@@ -129,7 +135,8 @@ def _cross(data: Table, builder: Table, provider: object, bases: Mapping[str, bo
         crossing = ", ".join(name for name, crosses in bases.items() if crosses)
         what = f"base {base!r} has no cross compiler (expected one of: {crossing})"
         yield _uncrossed(("builder", "base"), what, "the base")
-    for key, what in (("toolkit", "CUDA's compilers"), ("framework", "a framework's libraries")):
+    others = (("toolkit", "CUDA's compilers"), ("framework", "a framework's libraries"), ("rust", "Rust's libraries"))
+    for key, what in others:
         if isinstance(builder.get(key), str) and builder[key] != "none":
             yield _uncrossed(("builder", key), f"{what} are for the machine that they run on", key)
     if "native" in data:

@@ -8,6 +8,7 @@ from bakery.core.names import INGREDIENTS
 from bakery.plan.dockerfile import Copy, Mount, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
+from bakery.resolve.rust import PROJECT
 from bakery.resolve.stage_inputs import VENV_PYTHON, Parts
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
@@ -37,6 +38,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
         _image("builder", lines.packages, _TOOLS_PYTHON),
         *([_image("native-tools", lines.compiles, _TOOLS_PYTHON)] if parts.native_python else []),
     ]
+    crates = (Copy((f"{PROJECT}{_FOLDER}/",), "/system/", "project"),) if parts.settings.text("builder.rust") else ()
     tested = _image("test-env", lines.runs, VENV_PYTHON)
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     others = [name for name in resolving if name not in (*of_cuda, *tests)]
@@ -48,7 +50,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
         Stage(
             INGREDIENTS,
             literal("scratch"),
-            (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images)),
+            (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images), *crates),
             "What a wheel is made of, and nothing else.",
         ),
         Stage(

@@ -99,7 +99,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         context=".",
         dockerfile=dockerfile,
         bakefile=bakefile,
-        variables=(*settings.variables, *secret_variables(parts.secrets)),
+        variables=(*settings.variables, *secret_variables(parts.secrets, rust=bool(settings.text("builder.rust")))),
         args={item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT},
         global_args=_global_args(plan_stages),
         cells=cells,

@@ -31,6 +31,8 @@ _BUCKET = {
 }
 """Key of the recipe → attribute of a bucket in BuildKit."""
 
+_ABOUT_CARGO = "A configuration file of cargo with registries, handed to the step that fetches crates as a secret"
+
 
 def layer_cache(settings: Settings) -> Cache:
     """Return the plan's layer cache."""
@@ -106,6 +108,7 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
         minimum_macos=settings.text("macos.minimum"),
         toolkit=settings.text("builder.toolkit"),
         native=bool(settings.text("native.command")),
+        before_build=settings.text("builder.before-build.command"),
     )
 
 
@@ -140,11 +143,12 @@ def secrets_of(loaded: Loaded) -> tuple[Secret, ...]:
     )
 
 
-def secret_variables(secrets: Sequence[Secret]) -> tuple[Variable, ...]:
+def secret_variables(secrets: Sequence[Secret], *, rust: bool) -> tuple[Variable, ...]:
     """Return the variables of the bake file that name secrets' files."""
     return (
         Variable(BASE_SECRETS["ca-bundle"], "", "A company's CA bundle (PEM file), handed to steps as a secret"),
         Variable(BASE_SECRETS["pip-conf"], "", "A pip configuration file, handed to steps as a secret"),
+        *([Variable(BASE_SECRETS["cargo-config"], "", _ABOUT_CARGO)] if rust else []),
         *(
             Variable(
                 item.holder, item.file, f"File with secret {item.name}; no image and no cache key holds what it says"
@@ -155,9 +159,10 @@ def secret_variables(secrets: Sequence[Secret]) -> tuple[Variable, ...]:
     )
 
 
-def networked_phases(settings: Settings) -> tuple[Phase, ...]:
-    """Return the phases whose commands may use the network."""
-    flags = {
+def networked_phases(settings: Settings) -> tuple[str, ...]:
+    """Return the phases and commands that may use the network."""
+    flags: dict[str, object] = {
+        "before-build": settings.text("builder.before-build.command") and settings.flag("builder.before-build.network"),
         Phase.NATIVE: settings.text("native.command") and settings.flag("native.network"),
         Phase.COMPILE: settings.flag("builder.network"),
         Phase.TEST: settings.text("test.command") and settings.flag("test.network"),

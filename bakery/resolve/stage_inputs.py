@@ -123,11 +123,11 @@ def toolkit_stage(parts: Parts) -> str:
     return "toolkit" if parts.toolkits or parts.crosses else "base"
 
 
-def source_mount(parts: Parts, *, writable: bool) -> Mount:
-    """Return the mount of the project's source at /src; what a step writes there is dropped."""
+def source_mount(parts: Parts, *, writable: bool, target: str = "/src") -> Mount:
+    """Return the mount of the project's source; what a step writes there is dropped."""
     if parts.settings.text("source.path"):
-        return Mount("bind", "/src", source=folder(parts), writable=writable)
-    return Mount("bind", "/src", source="/src", from_="source", writable=writable)
+        return Mount("bind", target, source=folder(parts), writable=writable)
+    return Mount("bind", target, source="/src", from_="source", writable=writable)
 
 
 def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
@@ -194,10 +194,13 @@ def compile_step(
     before: Sequence[Command],
     after: Sequence[Script] = (),
     mounts: Sequence[Mount] = (),
+    source: Mount | None = None,
+    environment: Sequence[tuple[str, Value]] = (),
 ) -> Run:
     """Return the step that runs ``words`` to compile the source in /src; what it writes there is dropped.
 
-    ``table`` is the table of the recipe with its ``environment`` and ``network``.
+    ``table`` is the table of the recipe with its ``environment`` and ``network``. ``source`` replaces the mount of the
+    source; ``environment`` is that of Bakery's own.
     """
     settings = parts.settings
     ccache_env: tuple[tuple[str, Value], ...] = ()
@@ -206,10 +209,12 @@ def compile_step(
         ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
         ccache_report = (Command(literals("count-ccache")),)
         mounts = (*mounts, *COMPILER_CACHE)
-    command = Command((*compiler_prefix(settings), *words), (*ccache_env, *settings.pairs(f"{table}.environment")))
+    command = Command(
+        (*compiler_prefix(settings), *words), (*ccache_env, *environment, *settings.pairs(f"{table}.environment"))
+    )
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
     commands = (*first, command, *ccache_report, *after)
-    mounts = (source_mount(parts, writable=True), *mounts)
+    mounts = (source or source_mount(parts, writable=True), *mounts)
     return with_secrets(parts, phase, Run(commands, mounts, network=settings.flag(f"{table}.network")))
 
 

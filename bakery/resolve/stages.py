@@ -42,10 +42,12 @@ from bakery.plan.dockerfile import (
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
+from bakery.resolve.before_build import before_build, prepared_source
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import declarations, parse, rename_arg
+from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
@@ -68,7 +70,6 @@ from bakery.resolve.stage_inputs import (
     shell_programs,
     source_mount,
     stage_with_args,
-    toolkit_stage,
     with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
@@ -99,10 +100,17 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
         *_source(parts),
         *native_stages(parts),
         _project(parts),
+        *rust_stages(parts, lines),
         # A wheel that serves several Pythons is built by one of them.
         *(
             rename_arg(stage, "PYTHON_VERSION", parts.python)
-            for stage in (_requirements(parts, lines), *_builder(parts, lines), _compile(parts), _repair(parts))
+            for stage in (
+                _requirements(parts, lines),
+                *_builder(parts, lines),
+                *before_build(parts),
+                _compile(parts),
+                _repair(parts),
+            )
         ),
         Stage(
             f"{parts.recipe}-wheel",
@@ -168,6 +176,7 @@ def _project(parts: Parts) -> Stage:
     listing = (
         Script(f"{program} build /src > {_BUILD}"),
         Script(" ".join((program, "run /src", *ours, ">", _RUN))),
+        *read_project(parts),
     )
     lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(_RUN, "run", ours))
     return Stage(
@@ -211,7 +220,7 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
     steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
     return (
-        stage_with_args(_SYSTEM, lines.packages.base if parts.native_python else toolkit_stage(parts), system_steps),
+        stage_with_args(_SYSTEM, below_builder(parts, lines), system_steps),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
         stage_with_args("builder", _SYSTEM, steps, "What this project's build needs, and nothing else."),
     )
@@ -228,10 +237,22 @@ def _compile(parts: Parts) -> Stage:
         front += literals("--outdir", "/wheels/built")
         options = [(f"-C{key}=", *value) for key, value in config]
     native_mounts, copy_native = native_inputs(parts)
+    mounts = (*native_mounts, *crates_mounts(parts))
     words = (*front, *options, literal("/src"))
-    run = compile_step(parts, Phase.COMPILE, "builder", words, copy_native, mounts=native_mounts)
+    prepared = before_build(parts)
+    run = compile_step(
+        parts,
+        Phase.COMPILE,
+        "builder",
+        words,
+        copy_native,
+        mounts=mounts,
+        source=prepared_source() if prepared else None,
+        environment=cargo_environment(parts),
+    )
+    base = prepared[0].name if prepared else "builder"
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
-    return stage_with_args("compile", "builder", (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
+    return stage_with_args("compile", base, (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
 
 
 def _repair(parts: Parts) -> Stage:

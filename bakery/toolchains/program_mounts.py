@@ -26,6 +26,7 @@ _CALLS = {
     "cuda_repository.py": ("install-packages",),
     "debian-nvcc": ("other-suite",),
     "host-compiler": ("install-packages", "other-suite"),
+    "rust.py": ("install-packages",),
 }
 _NO_COMMANDS = ("steps.py", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake")
 """A program for cibuildwheel, and files that clang-tools copies."""

@@ -30,7 +30,7 @@ RELEASE = "/etc/os-release"
 
 Fields = Dict[str, str]
 
-PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmake", "ninja", "python")
+PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmake", "ninja", "rustc", "cargo", "python")
 """Programs whose versions are told, where there are any. Those of the CUDA toolkit stand first on PATH."""
 
 

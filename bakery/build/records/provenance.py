@@ -41,6 +41,7 @@ def definition(
         "axes": dict(cell.axes),
         "settings": list(settings(plan, cell)),
         "arguments": dict(plan.args_of(cell)),
+        **_before_build(plan),
     }
     internal: dict[str, Json] = {
         "bakery": __version__,
@@ -53,6 +54,13 @@ def definition(
         "internalParameters": internal,
         "resolvedDependencies": [_descriptor(item) for item in materials],
     }
+
+
+def _before_build(plan: Plan) -> dict[str, Json]:
+    """Return the recipe's command before the build, which may have changed the source."""
+    keys = (f"builder.before-build.{key}" for key in ("command", "network"))
+    command, network = (plan.origins.get(key, ("", ""))[0] for key in keys)
+    return {"beforeBuild": {"command": command, "network": network == "True"}} if command else {}
 
 
 def statement(

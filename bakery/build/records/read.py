@@ -149,9 +149,12 @@ def package_materials(materials: Materials) -> Iterator[Material]:
         yield _of_index(name, file, sorted(file_places))
     for image, system in materials.system.items():
         for name, version in system.packages.items():
-            digest = {SUMS: system.sums[name]} if name in system.sums else {}
+            purl = system.purls.get(name, "")
+            # The checksum of a crate is that of its archive.
+            kind = "sha256" if purl.startswith("pkg:cargo/") else SUMS
+            digest = {kind: system.sums[name]} if name in system.sums else {}
             notes: dict[str, Json] = {"version": version, "image": image}
-            yield Material(f"{name} {version}", "system", system.purls.get(name, ""), digest, notes)
+            yield Material(f"{name} {version}", "system", purl, digest, notes)
 
 
 def _of_index(name: str, file: LockedFile, places: list[str]) -> Material:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.core.image_names import parse
 from bakery.recipe.models.base import Model, invalid
@@ -17,8 +17,10 @@ from bakery.recipe.models.text import (
     Matching,
     ProjectName,
     RequirementText,
+    RustVersion,
     SizeText,
     SystemPackage,
+    Text,
 )
 
 ImageText = Annotated[
@@ -107,6 +109,34 @@ class Base(Model):
         return self
 
 
+class BeforeBuild(Model):
+    """A command that runs before the wheel is built, such as one that generates sources or installs a library.
+
+    The short form is the command. Its step is cached until the source changes.
+    """
+
+    short_form: ClassVar[str | None] = "string"
+
+    command: Text = Field(examples=["sh scripts/vendor.sh"])
+    """The shell command to run in ``/src``, a copy of the project's source, with the tools and the ``environment`` of
+    the builder. What it writes there and what it installs is there when the wheel is built."""
+    network: StrictBool | None = None
+    """Allow the command to use the network. Off by default. The command never gets secrets or the password of the
+    package index."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"command": value} if isinstance(value, str) else value
+
+    @field_validator("command")
+    @classmethod
+    def _no_empty_command(cls, value: str) -> str:
+        if not value.strip():
+            raise invalid("expected a shell command", "write a command, or remove before-build")
+        return value
+
+
 class Builder(Model):
     """The image that compiles: a base image, a toolkit, and everything else that the build needs."""
 
@@ -143,6 +173,14 @@ class Builder(Model):
         default=None, examples=[{"CMAKE_CUDA_ARCHITECTURES": "${CUDA_ARCHS}"}]
     )
     """Environment variables of the compile step. ``${NAME}`` is replaced by the variable's value."""
+    rust: RustVersion | None = Field(default=None, examples=["auto", "1.85"])
+    """Install Rust, and fetch the crates that ``Cargo.lock`` names, so that compiling needs no network. ``auto`` is the
+    Rust of the project: that of ``rust-toolchain.toml``, else the newest that the base image or its package manager
+    has, if ``rust-version`` in ``Cargo.toml`` allows it. Other values are a release such as ``1.85``, or a channel of
+    rustup. Rust that the package manager does not have is downloaded from static.rust-lang.org, or from
+    ``RUSTUP_DIST_SERVER`` in ``environment``."""
+    before_build: BeforeBuild | None = None
+    """A command to run before the wheel is built."""
     cross: StrictBool | None = None
     """Compile on the platform of the machine that builds, with Debian's cross compiler if the cell has another
     platform. Supports C and C++ on base ``debian``. If false, and always for tests, a platform that no node has is

@@ -164,6 +164,14 @@ DurationText = Annotated[
         "a span of time, such as '90m' or '1h30m'",
     ),
 ]
+RustVersion = Annotated[
+    str,
+    Matching(
+        r"auto|(?:stable|beta|nightly|[1-9][0-9]*\.[0-9]{1,4}(?:\.[0-9]{1,4})?)(?:-[0-9]{4}-[0-9]{2}-[0-9]{2})?",
+        "'auto', a Rust release such as '1.85', or a channel such as 'stable'",
+        "auto is the Rust that the project asks for",
+    ),
+]
 SonameGlob = Annotated[
     str,
     Matching(

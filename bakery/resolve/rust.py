@@ -1,0 +1,84 @@
+"""Rust: the toolchain of the builder, and the crates of the project, fetched before the step that compiles.
+
+::
+
+    toolkit ─ rust ┬ builder …
+                   └ crates (Cargo.lock) ─ mounted by compile
+
+Stage ``project`` reads the source; stages ``rust`` and ``crates`` see what it found, and not the source. So they run
+again only if manifests or lock files change, and no configuration of the project reaches the step with the network.
+"""
+
+from __future__ import annotations
+
+from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+from bakery.plan.values import Value, literal
+from bakery.resolve.base_stages import Lines
+from bakery.resolve.stage_inputs import Parts, literals, stage_with_args, toolkit_stage
+from bakery.toolchains import program_mounts
+from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
+
+PROJECT = "/cargo"
+"""The folder of stage ``project`` with what `cargo_project.py` found."""
+
+_RUST, _CRATES = "rust", "crates"
+_PYTHON = f"{TOOLS}/bin/python"
+_HOME = "/crates"
+_CACHE = "/var/cache/cargo"
+_SERVER = "RUSTUP_DIST_SERVER"
+
+
+def read_project(parts: Parts) -> tuple[Script, ...]:
+    """Return the command that reads which Rust and which crates the source needs; none for a recipe without Rust."""
+    rust = parts.settings.text("builder.rust")
+    program = program_mounts.path("cargo_project.py")
+    return (Script(f"{_PYTHON} {program} /src {rust} {PROJECT}"),) if rust else ()
+
+
+def below_builder(parts: Parts, lines: Lines) -> str:
+    """Return the stage that the builder starts from."""
+    if parts.settings.text("builder.rust"):
+        return _RUST
+    return lines.packages.base if parts.native_python else toolkit_stage(parts)
+
+
+def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
+    """Return the stages of the toolchain and of the crates; none for a recipe without Rust."""
+    settings = parts.settings
+    if not settings.text("builder.rust"):
+        return ()
+    base = lines.packages.base if parts.native_python else toolkit_stage(parts)
+    wanted = f"{PROJECT}/rust"
+    install = Command(
+        literals("net", _PYTHON, program_mounts.path("rust.py"), wanted),
+        tuple(item for item in settings.pairs("builder.environment") if item[0] == _SERVER),
+    )
+    mounts = (Mount("bind", wanted, source=wanted, from_="project"), *CERTIFICATES)
+    rust = stage_with_args(_RUST, base, (Run((install,), mounts),), "The Rust that recipe or project ask for.")
+    if settings.flag("builder.network"):
+        return (rust,)
+    fetch = Run(
+        (Command(literals("net", "vendor-crates", PROJECT, _CACHE)),),
+        (
+            Mount("bind", PROJECT, source=PROJECT, from_="project"),
+            # Two cargos must not write there at once, and each has a lock file of its own.
+            Mount("cache", _CACHE, id="bakery-cargo", sharing="locked"),
+            *CERTIFICATES,
+            Mount("secret", "", id="cargo-config"),
+        ),
+    )
+    return (rust, Stage(_CRATES, literal(_RUST), (fetch,), "The crates of Cargo.lock."))
+
+
+def crates_mounts(parts: Parts) -> tuple[Mount, ...]:
+    """Return the mounts of the step that compiles: its CARGO_HOME."""
+    if not parts.settings.text("builder.rust") or parts.settings.flag("builder.network"):
+        return ()
+    return (Mount("bind", _HOME, source=_HOME, from_=_CRATES, writable=True),)
+
+
+def cargo_environment(parts: Parts) -> tuple[tuple[str, Value], ...]:
+    """Return the variables of the step that compiles."""
+    if not crates_mounts(parts):
+        return ()
+    return (("CARGO_HOME", literal(_HOME)), ("CARGO_NET_OFFLINE", literal("true")))
