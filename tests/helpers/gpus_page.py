@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bakery.cli.tables.gpus import names
-from bakery.toolchains.facts import cuda_releases, gpus, wrong_claims
-from bakery.toolchains.facts.archs import capability, first_release, last_release
+from bakery.toolchains.facts import cuda_releases, gpus, number, wrong_claims
+from bakery.toolchains.facts.archs import first_release, last_release
 from bakery.toolchains.facts.rows import Gpu
 
 PATH = "docs/gpus.md"
@@ -60,7 +60,7 @@ def _gpus() -> Iterator[str]:
 
 
 def _releases(gpu: Gpu) -> str:
-    major, minor = capability(gpu)
+    major, minor = number(gpu.capability)
     arch = f"{major}{minor}"
     first, last = first_release(arch), last_release(arch)
     oldest, newest = cuda_releases()[0].version, cuda_releases()[-1].version

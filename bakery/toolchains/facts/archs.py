@@ -142,14 +142,8 @@ def last_release(number: str) -> str:
 
 
 @cache
-def _tegra() -> frozenset[tuple[int, int]]:
-    return frozenset(capability(gpu) for gpu in gpus() if gpu.tegra)
-
-
-def capability(gpu: Gpu) -> tuple[int, int]:
-    """Return a GPU's compute capability as numbers."""
-    major, minor = gpu.capability.split(".")
-    return int(major), int(minor)
+def _tegra() -> frozenset[tuple[int, ...]]:
+    return frozenset(number(gpu.capability) for gpu in gpus() if gpu.tegra)
 
 
 def runs_cubin(arch: Arch, major: int, minor: int) -> bool:
@@ -213,7 +207,7 @@ def cover(archs: Sequence[Arch]) -> tuple[Coverage, ...]:
 
 
 def _cover(gpu: Gpu, archs: Sequence[Arch]) -> Coverage:
-    major, minor = capability(gpu)
+    major, minor = number(gpu.capability)
     # The driver uses the highest architecture that runs.
     if native := [arch for arch in archs if runs_cubin(arch, major, minor)]:
         return Coverage(gpu, How.NATIVE, "sm_" + max(native).number)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakery.core.errors import UsageError
-from bakery.toolchains.facts import cuda_release, cuda_releases, gpus
-from bakery.toolchains.facts.archs import Arch, How, capability, cover, known, lack, parse, runs_cubin, runs_ptx
+from bakery.toolchains.facts import cuda_release, cuda_releases, gpus, number
+from bakery.toolchains.facts.archs import Arch, How, cover, known, lack, parse, runs_cubin, runs_ptx
 
 
 def arch_values() -> st.SearchStrategy[Arch]:
@@ -60,7 +60,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @given(arch_values())
 def test_what_runs_forward_only(arch: Arch) -> None:
     for gpu in gpus():
-        major, minor = capability(gpu)
+        major, minor = number(gpu.capability)
         if runs_cubin(arch, major, minor):
             assert arch.cubin
             assert arch.major == major
