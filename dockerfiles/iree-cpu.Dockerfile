@@ -15,8 +15,7 @@ FROM python-${PYTHON_VERSION} AS root
 
 # What the tools need of the base.
 FROM root AS runtime
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
@@ -34,26 +33,23 @@ RUN --network=none \
 # All that the tools need, resolved for this cell.
 FROM image-system AS image-requirements
 ARG IREE_VERSION="3.13.0"
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/image,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve image -- "iree-base-compiler==${IREE_VERSION}" "iree-base-runtime==${IREE_VERSION}"
 
 FROM runtime AS image-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=image-requirements,source=/sources/image,target=/sources/image \
-    --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=image-requirements,source=/sources/image,target=/sources/image --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/image && if test -n "$(ls -A /sources/image)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build image; fi
 
 # The tools and nothing else.
 FROM image-system AS iree-cpu-image
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=image-requirements,source=/requirements/image.txt,target=/requirements/image.txt \
     --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
     --mount=from=image-requirements-built,source=/built/image,target=/built/image --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install image /opt/venv
 RUN --network=none --mount=from=tools,source=/link_programs.py,target=/usr/local/bin/link_programs.py \
     /opt/venv/bin/python -I /usr/local/bin/link_programs.py /opt/venv/bin iree-compile=iree/compiler/_mlir_libs/iree-compile iree-run-module=iree/_runtime_libs/iree-run-module iree-benchmark-module=iree/_runtime_libs/iree-benchmark-module
@@ -63,13 +59,11 @@ WORKDIR /work
 CMD ["bash"]
 
 FROM iree-cpu-image AS iree-cpu-image-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image iree-cpu-image /mnt
 
 FROM iree-cpu-image AS suites
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
     --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/venv/bin/python /usr/local/bin/materials.py suites
 

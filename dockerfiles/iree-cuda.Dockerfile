@@ -15,12 +15,10 @@ FROM python-${PYTHON_VERSION} AS root
 
 # What the tools need of the base.
 FROM root AS runtime
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages spirv-tools
 
@@ -39,26 +37,23 @@ RUN --network=none \
 FROM image-system AS image-requirements
 ARG IREE_VERSION="3.13.0"
 ARG CUDA_VERSION="13.0.3"
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/image,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve image -- "iree-base-compiler==${IREE_VERSION}" "iree-base-runtime==${IREE_VERSION}" "cuda-toolkit[nvcc]==${CUDA_VERSION}"
 
 FROM runtime AS image-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=image-requirements,source=/sources/image,target=/sources/image \
-    --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=image-requirements,source=/sources/image,target=/sources/image --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/image && if test -n "$(ls -A /sources/image)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build image; fi
 
 # The tools and nothing else.
 FROM image-system AS iree-cuda-image
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=image-requirements,source=/requirements/image.txt,target=/requirements/image.txt \
     --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
     --mount=from=image-requirements-built,source=/built/image,target=/built/image --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install image /opt/venv
 RUN --network=none --mount=from=tools,source=/link_programs.py,target=/usr/local/bin/link_programs.py \
     /opt/venv/bin/python -I /usr/local/bin/link_programs.py /opt/venv/bin iree-compile=iree/compiler/_mlir_libs/iree-compile iree-run-module=iree/_runtime_libs/iree-run-module iree-benchmark-module=iree/_runtime_libs/iree-benchmark-module ptxas=nvidia/cu13/bin/ptxas
@@ -68,13 +63,11 @@ WORKDIR /work
 CMD ["bash"]
 
 FROM iree-cuda-image AS iree-cuda-image-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image iree-cuda-image /mnt
 
 FROM iree-cuda-image AS suites
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
     --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/venv/bin/python /usr/local/bin/materials.py suites
 

@@ -151,7 +151,7 @@ class _Options:
         without_isolation: dict[str, str | list[str]] = {"name": name, "args": ["--no-isolation"]}
         options: Options = {
             "build-frontend": name if isolated else without_isolation,
-            "config-settings": {key: self._of(value) for key, value in self._settings.config_settings},
+            "config-settings": self._config_settings(),
             "environment": {key: _escaped(self._of(value)) for key, value in self._settings.environment[self._system]},
             "before-all": self._before_all(),
             "before-build": self._before_build(),
@@ -160,6 +160,12 @@ class _Options:
             "test-command": self._test(),
         }
         return {key: value for key, value in options.items() if value or key == "repair-wheel-command"}
+
+    def _config_settings(self) -> dict[str, str | list[str]]:
+        texts: dict[str, list[str]] = {}
+        for key, value in self._settings.config_settings:
+            texts.setdefault(key, []).append(self._of(value))
+        return {key: items if items[1:] else items[0] for key, items in texts.items()}
 
     def _of(self, value: Value) -> str:
         return substitute(value, self._values)

@@ -14,7 +14,7 @@ from bakery.plan.values import Value, literal
 from bakery.toolchains import programs
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER, STAGE
 
-_WIDTH = 114
+_WIDTH = 140
 """Columns that flags take on one line."""
 
 _TOOLS = "Bakery's own programs. Each step mounts those that it runs."
@@ -161,7 +161,7 @@ def _mount(mount: Mount) -> str:
         "from": mount.from_,
         "source": mount.source,
         "target": mount.target,
-        "sharing": mount.sharing,
+        "sharing": mount.sharing if mount.sharing != "shared" else "",
         "env": mount.env,
     }
     fields = [(key, value) for key, value in parts.items() if value]

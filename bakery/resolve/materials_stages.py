@@ -41,7 +41,9 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     crates = (Copy((f"{PROJECT}{_FOLDER}/",), "/system/", "project"),) if parts.settings.text("builder.rust") else ()
     tested = _image("test-env", lines.runs, VENV_PYTHON)
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
-    others = [name for name in resolving if name not in (*of_cuda, *tests)]
+    # A stage that is the base of another: the other one has its lists, too.
+    bases = {stage.base for stage in stages if stage.name in resolving}
+    others = [name for name in resolving if name not in (*of_cuda, *tests) and literal(name) not in bases]
     return (
         *toolkit,
         *images,

@@ -96,8 +96,14 @@ class Settings:
         return tuple(map(parse_value, self.texts(path)))
 
     def pairs(self, path: str) -> tuple[tuple[str, Value], ...]:
-        """Return the items of the table at ``path`` with their references to variables."""
-        return tuple((key, parse_value(value)) for key, value in self.mapping(path).items())
+        """Return the items of the table at ``path`` with their references to variables; a list is several items."""
+        table = self.values.get(path)
+        items = table.items() if isinstance(table, dict) else ()
+        return tuple(
+            (str(key), parse_value(str(item)))
+            for key, value in items
+            for item in (value if isinstance(value, list | tuple) else (value,))
+        )
 
     @property
     def base_registry(self) -> Value:

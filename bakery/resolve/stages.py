@@ -9,6 +9,7 @@
 
 - Stages that do not depend on Python come before those that do, and a stage declares only the arguments it uses.
 - ``project`` reduces the source to its list of build requirements: the same list gives the same builder.
+- ``backend-requires`` asks the build backend what else it requires: the same answer gives the same builder, too.
 - ``compile`` has no network. It mounts the source, discards what the build writes there, and mounts a ccache.
 - Packages are resolved to hashes in one stage (``…-requirements``) and installed in another, so the same packages give
   the same layer, with or without a lock.
@@ -66,6 +67,7 @@ from bakery.resolve.stage_inputs import (
     make_environment,
     network_words,
     python_commands,
+    remove_programs,
     scope_stage,
     shell_programs,
     source_mount,
@@ -85,7 +87,10 @@ LOCK = "/requirements.lock"
 SOURCE, TEST = "source", "test"
 """Places of a lock: the source archive, and what the test needs."""
 
-_BUILD, _RUN = "/build-requires.txt", "/run-requires.txt"
+_BUILD_FOLDER = ("SKBUILD_BUILD_DIR", literal("/tmp/build"))
+"""Without it, scikit-build-core compiles in a folder of a random name, which gets into objects."""
+
+_BUILD, _BACKEND, _RUN = "/build-requires.txt", "/backend-requires.txt", "/run-requires.txt"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 
@@ -187,8 +192,8 @@ def _project(parts: Parts) -> Stage:
     )
 
 
-def _list_mount(file: str) -> Mount:
-    return Mount("bind", file, source=file, from_="project")
+def _list_mount(file: str, stage: str = "project") -> Mount:
+    return Mount("bind", file, source=file, from_=stage)
 
 
 def _requirements(parts: Parts, lines: Lines) -> Stage:
@@ -222,7 +227,42 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (
         stage_with_args(_SYSTEM, below_builder(parts, lines), system_steps),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        stage_with_args("builder", _SYSTEM, steps, "What this project's build needs, and nothing else."),
+        stage_with_args("backend", _SYSTEM, steps, "The build backend, and what the project lists for it."),
+        *_of_backend(parts),
+    )
+
+
+def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
+    """Return the stages that ask the build backend what else it requires (PEP 517), resolve it and install it.
+
+    Its code runs in the first and the last, which have neither network nor secrets.
+    """
+    settings, place = parts.settings, "backend"
+    program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
+    config = [(f"{key}=", *value) for key, value in settings.pairs("wheel.config-settings")]
+    ask = Command((*program, *literals("ask", "/src", VENV, _BACKEND), *config), settings.pairs("builder.environment"))
+    commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
+    asking = Run(commands, (source_mount(parts, writable=True),), network=False)
+    resolve = pip_steps.resolve(
+        place,
+        literals("-r", _BACKEND),
+        by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
+        beside="build",
+        direct=settings.texts("builder.allow-direct"),
+        mounts=(_list_mount(_BACKEND, "backend-requires"),),
+    )
+    folder = f"{pip_steps.SOURCES}/{place}"
+    found = Mount("bind", folder, source=folder, from_="backend-requirements")
+    add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
+    return (
+        stage_with_args("backend-requires", "backend", (asking,), "What the backend requires beside that (PEP 517)."),
+        stage_with_args("backend-requirements", _PACKAGES, (with_secrets(parts, Phase.REQUIREMENTS, resolve),)),
+        stage_with_args(
+            "builder",
+            "backend",
+            (Run(add, (found,), network=False),),
+            "What this project's build needs, and nothing else.",
+        ),
     )
 
 
@@ -248,7 +288,7 @@ def _compile(parts: Parts) -> Stage:
         copy_native,
         mounts=mounts,
         source=prepared_source() if prepared else None,
-        environment=cargo_environment(parts),
+        environment=(_BUILD_FOLDER, *cargo_environment(parts)),
     )
     base = prepared[0].name if prepared else "builder"
     comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."

@@ -92,6 +92,7 @@ def resolve(
     options: Sequence[str] = (),
     direct: Sequence[str] = (),
     of_base: Sequence[str] = (),
+    beside: str = "",
     mounts: Iterable[Mount] = (),
 ) -> Run:
     """Return the step that resolves the requirements ``words``.
@@ -101,8 +102,10 @@ def resolve(
         options: options of ``pip install``.
         direct: distributions that may come from a URL.
         of_base: distributions that are not resolved where the base has their program.
+        beside: the place whose packages are there already; wheels of the others are downloaded.
     """
     own_options = (*allowing(direct), *((literal(f"--of-base={','.join(of_base)}"),) if of_base else ()))
+    own_options += (literal(f"--beside={beside}"),) if beside else ()
     pip_options = tuple(map(literal, options))
     command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own_options, *pip_options, literal("--"), *words)
     resolves = Resolves(place, (*pip_options, *words), tuple(direct))

@@ -88,8 +88,10 @@ class Wheel(Model):
 
     frontend: names.Frontend | None = None
     """The build frontend, which calls the build backend: pypa/build or uv."""
-    config_settings: dict[Line, Line] | None = Field(default=None, examples=[{"cmake.build-type": "Release"}])
-    """Config settings for the build backend. ``${NAME}`` is replaced by the variable's value."""
+    config_settings: dict[Line, Line | tuple[Line, ...]] | None = Field(
+        default=None, examples=[{"cmake.build-type": "Release"}, {"setup-args": ["-Dblas=none", "-Dtests=false"]}]
+    )
+    """Config settings for the build backend, each a text or a list. ``${NAME}`` is replaced by the variable's value."""
     abi3: PythonVersion | None = Field(default=None, examples=["3.12"])
     """The lowest Python that the project's stable-ABI (abi3) wheel supports. One wheel then serves this and all newer
     Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each."""

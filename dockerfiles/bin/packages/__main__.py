@@ -1,7 +1,13 @@
 """Resolve requirements to packages with hashes, build those without a wheel, and install exactly these.
 
+<<<<<<< HEAD
+Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   like ``pip install OPTION... WORD...``
+       packages ask FOLDER ENVIRONMENT FILE [KEY=VALUE...]  write what a project's build backend requires beside that
+=======
 Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [OPTION...] -- WORD...   like ``pip install``
+>>>>>>> integ
        packages build PLACE                                 build the packages without a wheel
+       packages add PLACE ENVIRONMENT                       build and install what ``resolve --beside=...`` left here
        packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
        packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
        packages wheel ENVIRONMENT [--direct=NAME,...] FILE...   install wheels and their requirements
@@ -14,8 +20,15 @@ and PLACE.txt has the requirements for pip, with a hash for every file. Packages
 with the wheels that their build requires, into /sources/PLACE. ``build`` runs in a step without network and secrets and
 writes their wheels into /built/PLACE, where ``install`` finds them.
 
+<<<<<<< HEAD
+With --beside=PLACE, ``resolve`` prefers the packages of that place, leaves out those that it has, and downloads the other
+wheels: ``add`` runs in a step without network and secrets, in an environment whose packages may replace anything.
+
+A requirement with a URL is refused unless --direct names its package.
+=======
 A requirement with a URL is refused unless --direct names its package. Requirements of --of-base are resolved only if the
 base has no such program, or an older one.
+>>>>>>> integ
 
 /lock decides which packages are used: exactly those of ``locked.json``; or those of ``preferred.json`` as far as they
 fit; or pip must resolve to those of ``recorded.json``, which is not trusted; without these files, pip decides.
@@ -34,7 +47,8 @@ if not __package__:
     folder.__path__ = [os.path.dirname(os.path.abspath(__file__))]
     sys.modules[__package__] = folder
 
-from .install import build, install, wheel
+from .backend import ask
+from .install import add, build, install, wheel
 from .resolve import resolve
 from .sdist import download
 
@@ -44,6 +58,10 @@ def main() -> None:
     words = sys.argv[1:]
     if len(words) >= 3 and words[0] == "resolve" and "--" in words:
         resolve(words[1], words[2:])
+    elif len(words) >= 4 and words[0] == "ask":
+        ask(words[1], words[2], words[3], words[4:])
+    elif len(words) == 3 and words[0] == "add":
+        add(words[1], words[2])
     elif len(words) == 2 and words[0] == "build":
         build(words[1])
     elif len(words) >= 3 and words[0] == "install":

@@ -13,7 +13,7 @@ import urllib.parse
 
 from . import pip_alone, sources
 from .requirements import BUILT_HERE, check_found, direct_of, name_of, requirement, run
-from .resolve import RESOLVED, SOURCES, packages, read
+from .resolve import RESOLVED, SOURCES, WHEELS, packages, read
 from .sdist import canonical
 
 BUILT = "/built"
@@ -23,7 +23,7 @@ def build(place: str) -> None:
     """Build the sources of a place, which runs their code; exit if one fails, or requires unresolved packages."""
     folder, out = os.path.join(SOURCES, place), os.path.join(BUILT, place)
     os.makedirs(out, exist_ok=True)
-    for number in sorted(os.listdir(folder), key=int):
+    for number in sorted(filter(str.isdigit, os.listdir(folder)), key=int):
         with open(os.path.join(folder, number, "source.json"), encoding="utf-8") as stream:
             record = json.load(stream)
         source = sources.Source(**record["source"])
@@ -68,6 +68,15 @@ def install(place: str, environment: str, options: list[str]) -> None:
         stream.flush()
         words = ["--no-deps", "--require-hashes", "--only-binary=:all:", *options, "-r", stream.name]
         run([*pip_alone.command(environment), "install", *words])
+
+
+def add(place: str, environment: str) -> None:
+    """Build the sources of a place, and install their wheels and those that were downloaded; exit if one fails."""
+    build(place)
+    folders = (os.path.join(SOURCES, place, WHEELS), os.path.join(BUILT, place))
+    wheels = [os.path.join(folder, file) for folder in folders for file in sorted(os.listdir(folder))]
+    if wheels:
+        run([*pip_alone.command(environment), "install", "--no-index", "--no-deps", *wheels])
 
 
 def of_built(place: str, text: str) -> str:

@@ -332,7 +332,7 @@ def test_a_cell_asks_for_what_its_own_toolkit_installs(tmp_path: Path) -> None:
     )
     places = {cell.id: requirements_of(plan, cell, {}) for cell in plan.cells}
     old, new = places["cp311-cu128"], places["cp311-cu130"]
-    common = {"tools", "build", "test"}
+    common = {"tools", "build", "backend", "test"}
     assert set(old) == {*common, "cuda-12", "cuda-12-programs", "cuda-12-components"}
     assert set(new) == {*common, "cuda-13", "cuda-13-components"}
     assert "cuda-toolkit[cublas]==13.0.2" in new["cuda-13-components"].words
@@ -391,7 +391,7 @@ def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:
     image, context = held.overrides["wheel-cp311"]
     assert image == (f"wheel-cp311.contexts.debian:bookworm-slim=docker-image://debian:bookworm-slim@sha256:{ONE}")
     folder = tmp_path / context.partition("=")[2]
-    assert {path.name for path in (folder / "lock").iterdir()} == {"tools", "build", "test", "suites"}
+    assert {path.name for path in (folder / "lock").iterdir()} == {"tools", "build", "backend", "test", "suites"}
     told = json.loads((folder / "lock" / "build" / "locked.json").read_text())
     assert told["strict"] is True
     assert told["packages"] == [

@@ -136,14 +136,14 @@ def test_one_stage_for_each_cuda_major_and_shared_ones_once() -> None:
     assert stage(plan_of(), "builder-system").base == ("base",)
 
 
-def test_only_the_compile_step_sees_what_only_it_needs() -> None:
+def test_only_steps_of_the_build_backend_see_what_only_it_needs() -> None:
     plan = plan_of(
         variables={"A": "1"},
         builder={"environment": {"FLAGS": "-O${A}"}},
         wheel={"config-settings": {"k": "${A}"}},
     )
     users = [item.name for item in plan.stages if Arg("A") in item.steps]
-    assert users == ["compile"]
+    assert users == ["backend-requires", "compile"]
     (run,) = runs(stage(plan, "compile"))
     assert not run.network
     assert "-Ck=${A}" in words(stage(plan, "compile"))

@@ -111,6 +111,6 @@ def test_the_source_of_a_build_has_no_programs(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     assert "dockerfiles/bin" in plan.ignore
     text = generate(plan)[plan.dockerfile]
-    assert text.count("rm -rf /src/dockerfiles/bin") == 1
+    assert text.count("rm -rf /src/dockerfiles/bin") == 2
     inside = plan_of(tmp_path, '[source]\npath = "sub"\n')
     assert "rm -rf" not in generate(inside)[inside.dockerfile]

@@ -36,6 +36,9 @@ from .sdist import canonical
 LOCK = "/lock"
 RESOLVED = "/requirements"
 SOURCES = "/sources"
+WHEELS = "wheels"
+"""The folder of downloaded wheels in that of a place's sources."""
+
 ADVICE = "bakery: run `wheel-bakery lock`, which keeps what still fits"
 
 MOST_SOURCES = 100
@@ -279,7 +282,9 @@ def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
     cut = arguments.index("--")
     allowed, others = direct_of(arguments[:cut])
-    of_base, options = names_of("--of-base=", others)
+    of_base, others = names_of("--of-base=", others)
+    beside, options = names_of("--beside=", others)
+    present = [item for other in sorted(beside) for item in of_place(other)]
     asked = words_of(arguments[cut + 1 :])
     words = [word for word in asked if applies(word) and not (name_of(word) in of_base and has_program(word))]
     check_direct(words, allowed)
@@ -295,21 +300,54 @@ def resolve(place: str, arguments: list[str]) -> None:
             chosen = [sources.locked(item, next(folders)) for item in result if is_source(item)]
         else:
             preferred = read("preferred.json") if record is None else {**record, "requirements": [*options, *words]}
-            resolved = ask(words, options, preferred, stand_ins) if words else []
+            found = ask(words, options, with_present(preferred, present), stand_ins) if words else []
+            taken = [(item["name"], item["version"]) for item in present]
+            resolved = [item for item in found if (item["name"], item["version"]) not in taken]
             result = [source.package() if (source := stand_ins.of(item)) else item for item in resolved]
             if record is not None:
                 check_recorded(place, record, result)
             check_found(result, allowed)
             chosen = [source for item in resolved if (source := stand_ins.of(item))]
         for number, source in enumerate(chosen):
-            prepare(source, os.path.join(folder, str(number)), allowed, result)
+            prepare(source, os.path.join(folder, str(number)), allowed, [*present, *result])
     text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
+    if beside:
+        os.makedirs(os.path.join(folder, WHEELS))
+        download([item for item in result if not is_source(item)], os.path.join(folder, WHEELS))
+        with open(os.path.join(folder, "requirements.txt"), "w", encoding="utf-8") as stream:
+            stream.write(text)
     os.makedirs(RESOLVED, exist_ok=True)
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:
         json.dump({"requirements": sorted({*options, *asked}), "packages": result}, stream, indent=1)
     print(text, end="")
+
+
+def of_place(place: str) -> list[Package]:
+    """Return the packages that were resolved for another place."""
+    with open(os.path.join(RESOLVED, place + ".json"), encoding="utf-8") as stream:
+        listed: list[Package] = json.load(stream)["packages"]
+    return listed
+
+
+def with_present(preferred: dict[str, Any] | None, present: list[Package]) -> dict[str, Any]:
+    """Return what is preferred, with the packages that are there already."""
+    recorded = preferred or {"requirements": [], "packages": []}
+    names = {canonical(item["name"]) for item in present}
+    others = [item for item in recorded["packages"] if canonical(item["name"]) not in names]
+    return {**recorded, "packages": [*present, *others]}
+
+
+def download(items: list[Package], folder: str) -> None:
+    """Download wheels into a folder, by their hashes; exit if pip fails."""
+    if not items:
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
+        stream.writelines(line(item) + "\n" for item in items)
+        stream.flush()
+        words = ["--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", folder]
+        run([*pip_alone.command(), "download", *words, "-r", stream.name])
 
 
 def prepare(source: sources.Source, folder: str, allowed: Collection[str], beside: list[Package]) -> None:
@@ -322,12 +360,7 @@ def prepare(source: sources.Source, folder: str, allowed: Collection[str], besid
         sys.stderr.write(answer.err)
         sys.exit("bakery: " + source.name + " has no wheel here, and what its build requires has none, either")
     check_found(answer.packages, allowed, "the build of " + source.name)
-    if answer.packages:
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:
-            stream.writelines(line(item) + "\n" for item in answer.packages)
-            stream.flush()
-            words = ["--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels]
-            run([*pip_alone.command(), "download", *words, "-r", stream.name])
+    download(answer.packages, wheels)
     inner = os.path.join(folder, "source")
     shutil.copytree(source.folder, inner, symlinks=True)
     with open(os.path.join(folder, "source.json"), "w", encoding="utf-8") as stream:

