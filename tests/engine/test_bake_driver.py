@@ -136,7 +136,7 @@ def test_failing_step_is_told_with_its_log_and_a_hint(make: MakeRequest) -> None
     assert len(failure.tail) == 30
     assert failure.log is not None
     assert "\n1\n2\n3\n" in failure.log.read_text()
-    assert "a header is missing" in caught.value.hint
+    assert "CUDA not found" in caught.value.hint
     assert caught.value.message.endswith("exit code: 3")
 
 
