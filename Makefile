@@ -59,6 +59,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/plan.py
 	$(RUN) bench/noop.py
 	$(RUN) bench/native.py
+	$(RUN) bench/first_run.py
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/iree.py
 

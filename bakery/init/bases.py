@@ -10,9 +10,6 @@ from bakery.toolchains.bases.debian import SUITES
 DEFAULT = "manylinux_2_28"
 """The base of a new recipe, unless the project or the command line names another."""
 
-_DEBIAN_RUST = (("3.9", "1.48"), ("3.11", "1.85"), ("3.13", "1.96"))
-"""Python → the Rust of that release of Debian (packages.debian.org/rustc and rustc-web, read 2026-11-23; forky changes)."""
-
 
 class BaseChoice(NamedTuple):
     """A base, as a recipe writes it.
@@ -22,20 +19,18 @@ class BaseChoice(NamedTuple):
         label: how texts call it.
         pythons: its Pythons, oldest first.
         manager: its package manager: ``apt`` or ``dnf``; empty if unknown.
-        rust: Python → the Rust in the packages of the release with that Python; empty if unknown.
     """
 
     value: str | dict[str, str]
     label: str
     pythons: tuple[str, ...]
     manager: str
-    rust: tuple[tuple[str, str], ...] = ()
 
 
 def base_choice(text: str) -> BaseChoice:
     """Return the base for ``debian``, a short name such as ``manylinux_2_28``, or the name of an image."""
     if text == "debian":
-        return BaseChoice(text, "Debian", tuple(SUITES), "apt", _DEBIAN_RUST)
+        return BaseChoice(text, "Debian", tuple(SUITES), "apt")
     manager = "dnf" if "manylinux" in text else ""
     images = facts.pinned_images()
     # Free-threaded Pythons are for projects that ask for them.

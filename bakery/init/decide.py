@@ -92,23 +92,16 @@ def _single_python(project: Project) -> str:
 
 def _pythons(draft: Draft, project: Project, device: Device) -> None:
     """Set the Pythons: those of the base that the project supports."""
-    base, cargo = project.base, project.cargo
     supported, reasons = _supported(draft, project)
     fitting = [python for python in supported if python in device.pythons]
     if fitting:
         supported = fitting
         reasons.append(f"{device.framework} {device.releases[0]}")
-    if cargo and cargo.rust and project.rust():
-        rust = dict(base.rust)
-        fitting = [item for item in supported if _number(rust.get(item, "9")) >= _number(cargo.rust.text)]
-        if fitting:
-            supported = fitting
-            reasons.append(f"Rust {cargo.rust.text} ({cargo.rust.place})")
     single = _single_python(project)
     if single:
         # The newest may be of a release of Debian that is not out yet.
         supported = [next((python for python in ("3.13", "3.12", "3.11") if python in supported), supported[-1])]
-    reason = ", ".join((base.label, *reasons)) if reasons else "guess: the project names no Python"
+    reason = ", ".join((project.base.label, *reasons)) if reasons else "guess: the project names no Python"
     draft.set("matrix.python", supported, single or reason)
 
 

@@ -78,7 +78,7 @@ def _system_packages(draft: Draft, project: Project) -> None:
     manager, cmake, meson, setup = project.base.manager, project.cmake, project.meson, project.metadata.setup
     if not manager:
         return
-    rust, cargo = project.rust(), project.cargo
+    cargo = project.cargo
 
     def add(row: facts.rows.Package | None, reason: str) -> None:
         package = (row.apt if manager == "apt" else row.dnf) if row and "git" not in row.names else ""
@@ -89,7 +89,7 @@ def _system_packages(draft: Draft, project: Project) -> None:
         add(facts.package_with(header), f"guess: {place}")
     for name, place in (*cmake.packages.items(), *meson.packages.items(), *setup.libraries):
         add(facts.package_of(name), f"guess: {place}")
-    openssl = cargo.openssl if cargo and rust else None
+    openssl = cargo.openssl if cargo and project.rust() else None
     if openssl:
         add(facts.package_of("openssl"), f"guess: {openssl}")
     if pkg_config := openssl or cmake.pkg_config or meson.pkg_config or setup.strings.get("pkg-config"):
@@ -103,7 +103,7 @@ def _network(draft: Draft, project: Project) -> None:
     downloads = project.cmake.downloads or project.meson.downloads
     if rust := project.rust():
         draft.set("builder.rust", "auto", str(rust))
-    if rust and not (project.cargo and (project.cargo.vendored or project.cargo.locked)):
+    if rust and not (project.cargo and project.cargo.is_locked):
         draft.set("builder.network", True, "no Cargo.lock: cargo chooses crates while it compiles")
     elif downloads:
         name = downloads.text if plain(downloads.text) else "a source"

@@ -182,7 +182,8 @@ class _Reader:
             manager = {"apt-get": "apt", "apt": "apt", "yum": "dnf", "dnf": "dnf"}.get(words[0] if words else "")
             names = [word for word in words[1:] if not word.startswith("-")]
             if manager is None or names[:1] not in (["install"], ["update"]):
-                raise _Refused("a command; if it prepares this build, write it as builder.before-build")
+                self._command(source, value)
+                return
             if names[0] == "install":
                 packages += [self._package(manager, name) for name in names[1:]]
         if not packages or not all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", name) for name in packages):
@@ -211,7 +212,13 @@ class _Reader:
         self._keep("builder.requirements", source, packages)
 
     def _command(self, source: str, value: object) -> None:
-        command = " && ".join(_texts(value)) if isinstance(value, list) else str(value)
+        """Run a command before the build; it has the network, as in cibuildwheel."""
+        before = self.result.values.get("builder.before-build", ({}, None))[0]
+        first = [str(before["command"])] if isinstance(before, dict) and before else []
+        command = " && ".join((*first, *_texts(value, split=False)))
+        command = re.sub(r"\{(?:project|package)\}", "/src", command)
+        if re.search(r"\b(?:apt|apt-get|yum|dnf|apk)\b", command):
+            raise _Refused("it installs packages; write their names here into builder.system-packages")
         if not plain(command) or re.search(r"[{}$]", command):
             raise _Refused("a command with placeholders or variables; write it as builder.before-build")
         self._keep("builder.before-build", source, {"command": command, "network": True})

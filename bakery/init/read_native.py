@@ -136,19 +136,15 @@ class Cargo:
 
     Attributes:
         library: the name of the module.
-        rust: the lowest Rust.
         abi3: the lowest Python of the stable ABI.
-        vendored: its crates are in the tree.
-        locked: a Cargo.lock names its crates.
+        is_locked: a Cargo.lock names its crates, or they are in the tree.
         openssl: the dependency on the crate of OpenSSL.
     """
 
     place: Place
     library: Fact | None
-    rust: Fact | None
     abi3: Fact | None
-    vendored: bool
-    locked: bool
+    is_locked: bool
     openssl: Place | None
 
 
@@ -163,10 +159,6 @@ def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
     if not read:
         return None
     data = next((item for item in read if item.file == manifest or _python_crate(item)), read[0])
-    paths = (("package", "rust-version"), ("workspace", "package", "rust-version"))
-    rust = next((fact for item in (data, *read) for path in paths if (fact := item.fact(*path))), None)
-    if rust is None and re.search(r"(?m)^version = 4$", (tree.text("Cargo.lock") or "")[:2000]):
-        rust = Fact("1.78", Place("Cargo.lock"))
     features = [
         fact
         for item in read
@@ -178,10 +170,8 @@ def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
     return Cargo(
         Place(data.file),
         data.fact("lib", "name"),
-        rust,
         next((Fact(f"3.{match[1]}", place) for match, place in abi3 if match), None),
-        any(name.endswith("/.cargo-checksum.json") for name in tree.files),
-        bool(tree.named("Cargo.lock")),
+        bool(tree.named("Cargo.lock")) or any(name.endswith("/.cargo-checksum.json") for name in tree.files),
         next((item.place(*path) for path in crates for item in read if item.get(*path) is not None), None),
     )
 

@@ -101,6 +101,11 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
         ('before-all = "apt-get install -y libpng-dev"', "builder.system-packages", ["libpng-dev"]),
         ('before-all = "yum install -y libpng-devel"', "builder.system-packages", ["libpng-dev"]),
         (
+            'before-all = "make deps"\nbefore-build = "sh {project}/gen.sh"',
+            "builder.before-build",
+            {"command": "make deps && sh /src/gen.sh", "network": True},
+        ),
+        (
             'before-build = ["python -m pip install -U ninja", "pip install meson"]',
             "builder.requirements",
             ["ninja", "meson"],
@@ -118,7 +123,7 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
     found = cibuildwheel(tmp_path, settings, **{"tests/x.py": ""})
     assert found.values[key][0] == value
     assert found.rest == []
-    assert str(found.values[key][1]) == "pyproject.toml:2"
+    assert str(found.values[key][1]).startswith("pyproject.toml:")
 
 
 @pytest.mark.parametrize(
@@ -130,8 +135,9 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
         ('build-frontend = { name = "build", args = ["-v"] }', "a recipe has build and uv, without arguments"),
         ('repair-wheel-command = "my-repair {wheel}"', "a command other than auditwheel repair"),
         ('before-all = "yum install -y libown-devel"', "packages of another distribution"),
-        ('before-all = "apt-get install -y a; curl evil"', "a command"),
-        ('before-build = "pip install -r {project}/requirements.txt"', "a command with placeholders or variables; "),
+        ('before-all = "apt-get install -y a; make"', "it installs packages; write their names here"),
+        ('before-build = "make {wheel}"', "a command with placeholders or variables; "),
+        ('before-all = "make $(date)"', "a command with placeholders or variables; "),
         ('test-command = "pytest {project}"', "it uses the whole project"),
         ('test-command = "pytest {project}/nowhere"', "it names files that are not in the project"),
         ('test-command = "echo ${HOME}"', "a recipe takes one line without ${…}"),
@@ -155,7 +161,7 @@ def test_other_settings_are_listed(tmp_path: Path, settings: str, reason: str) -
 
 
 def test_what_a_lost_preparation_made_is_not_used(tmp_path: Path) -> None:
-    found = cibuildwheel(tmp_path, 'before-all = "make deps"\nenvironment = { PREFIX = "/deps" }')
+    found = cibuildwheel(tmp_path, 'before-all = "make {wheel}"\nenvironment = { PREFIX = "/deps" }')
     assert found.values == {}
     assert [line.reason for line in found.rest][-1] == "it may rely on before-all"
 
