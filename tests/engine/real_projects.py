@@ -127,6 +127,13 @@ def recipe(project: Project, folder: Path) -> str:
     return text
 
 
+def only_imports(folder: Path) -> None:
+    """Leave the project's own tests, which may take minutes, out of its recipe."""
+    file = folder / "bakery.toml"
+    head, mark, test = file.read_text(encoding="utf-8").partition("[test]\n")
+    file.write_text(head + mark + re.sub(r"(?m)^(command|files|requirements) = .*\n", "", test), encoding="utf-8")
+
+
 def cell(folder: Path) -> dict[str, Any]:
     """Return the cell that is measured: of this machine, with the first of the Pythons that the recipe has."""
     (plan,) = json.loads(bakery(folder, "plan", "--json").out)["recipes"]
@@ -212,9 +219,7 @@ def measure(project: Project, environment: Mapping[str, str], scratch: Path) -> 
     result.wheel = wheel.name
     (report,) = json.loads(bakery(folder, "audit", str(wheel), "--json").out)
     result.audit = "ok" if report["ok"] else "failed"
-    # The project's own tests take minutes: only its modules are imported.
-    head, mark, test = text.partition("[test]\n")
-    (folder / "bakery.toml").write_text(head + mark + re.sub(r"(?m)^(command|files|requirements) = .*\n", "", test))
+    only_imports(folder)
     tested = attempt(folder, "full", "--only", chosen["id"])
     result.tested = "imported" if tested.code == 0 else reason(tested)
     return result
