@@ -192,7 +192,7 @@ def pip_wheel(project: Project, folder: Path, cell: Mapping[str, Any], environme
         return int(found[1]) / 1000
     said = [line for line in re.findall(r"(?m)^#\d+ [\d.]+\s+(.*)$", done.stderr) if not re.search(_NOTHING, line)]
     lines = [line for line in said if re.search(r"(?i)\b(error:|not found|no such)", line)]
-    raise RuntimeError((lines or said or [done.stderr])[0].strip()[:200])
+    raise RuntimeError((lines[0] if lines else (said or [done.stderr])[-1]).strip()[:200])
 
 
 def measure(project: Project, environment: Mapping[str, str], scratch: Path) -> Result:
@@ -275,6 +275,8 @@ def table(told: Mapping[str, Any]) -> str:
         edits = f"{item['edits']}: {item['why']}" if item["edits"] else "0"
         first = [f"{item['name']} {item['version']}", ", ".join(item["kinds"]), item["python"], str(item["lines"])]
         rows.append(f"| {' | '.join([*first, edits, pip, ours, item.get('tested', '')])} |")
+    missing = ", ".join(name for name in projects() if name not in told["projects"])
+    rows += ["", f"In the list, and not measured: {missing}."] if missing else []
     refused = [
         f"- {item['name']}: {who}: {item[key]}"
         for item in listed
