@@ -16,7 +16,7 @@ def disk(group: CellGroup) -> int:
         "python": {stages.get("root", "") for stages, _ in cells},
         "cuda": {stages.get("toolkit", "") for stages, args in cells if "CUDA_VERSION" in args},
         "framework": {
-            stages.get("builder", "") for stages, args in cells if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
+            stages.get("backend", "") for stages, args in cells if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
         },
     }
     sizes = disk_sizes()

@@ -66,7 +66,9 @@ class Done:
         logs = "".join(path.read_text() for path in sorted((self.runs[run] / "logs").glob("*.log")))
         # A step's title, what it printed, and how it ended.
         found = re.findall(r"(?ms)^# (\[[^\n]+\] RUN [^\n]*)\n(.*?)(?=^# \[|^# exporting|\Z)", logs)
-        return [title for title, rest in found if not rest.startswith("# CACHED")]
+        # BuildKit stops computing the key of a step whose result it meanwhile found by another key.
+        unused = ("# CACHED", "# failed to calculate checksum")
+        return [title for title, rest in found if not rest.startswith(unused)]
 
 
 def start(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

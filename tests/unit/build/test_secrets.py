@@ -53,7 +53,11 @@ TELL = '[secrets.key]\nenv = "KEY"\nsteps = ["{}"]\n'
     ("step", "more", "stages"),
     [
         ("fetch", 'source = "sdist:ujson==5.12.0"', {"fetch"}),
-        ("requirements", "", {"requirements", "builder", "test-requirements", "test-env", "one-test"}),
+        (
+            "requirements",
+            "",
+            {"requirements", "backend", "backend-requirements", "test-requirements", "test-env", "one-test"},
+        ),
         ("compile", "", {"compile"}),
         ("native", '[native]\ncommand = "make"\ninto = "lib"', {"native"}),
         ("test", '[test]\ncommand = "pytest"', {"one-test"}),
