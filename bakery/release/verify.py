@@ -40,9 +40,9 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
         found, served, absent, left = _assigned(plan, left)
         missing += absent
         for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if found.get(cell.id)):
-            wheels, others = found[cell.id], served.get(cell.id, ())
-            expectations = promises(plan, cell, device.get(cell.id), wheels, others)
-            for path, expectation in zip(wheels, expectations, strict=True):
+            matched, others = found[cell.id], served.get(cell.id, ())
+            expectations = promises(plan, cell, device.get(cell.id), matched, others)
+            for path, expectation in zip(matched, expectations, strict=True):
                 faults = [*_faults(path, expectation, cache), *_untested(path, others)]
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]

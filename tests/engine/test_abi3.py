@@ -93,6 +93,17 @@ def test_a_shared_wheel_that_fails_on_one_python_is_not_published(tmp_path: Path
 
 
 @pytest.mark.proof
+def test_ordinary_wheels_are_not_shared(tmp_path: Path) -> None:
+    folder = unannounced(project(tmp_path / "project", ""))
+    done = bakery(folder, "full")
+    assert sorted(wheel.name.partition("-many")[0] for wheel in done.wheels) == [
+        "tiny-1.0-cp311-cp311",
+        "tiny-1.0-cp313-cp313",
+    ]
+    assert "2 wheels: complete and as planned" in bakery(folder, "verify", "dist").out
+
+
+@pytest.mark.proof
 def test_a_wheel_for_one_python_only(tmp_path: Path) -> None:
     done = bakery(project(tmp_path / "project", ""), "wheel", code=8)
     said = " ".join(done.err.split())
